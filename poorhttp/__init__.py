@@ -1,0 +1,3 @@
+"""poorhttp: a minimal WSGI HTTP server."""
+
+__version__ = "2.0.0a1"

@@ -1,0 +1,47 @@
+"""The boundary between policy (Python) and bytes (Rust): one class.
+
+Times are seconds in `Config` and in messages; sizes are bytes. Every setting the engine obeys is read from the
+`Config` attribute of the same name, once, in `Engine.__init__`; the engine has no defaults of its own.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from poorhttp.config import Config
+from poorhttp.log import ErrorLog
+
+class RequestTimeout(Exception):
+    """Raised inside an application that gave nothing for `request_timeout` seconds."""
+
+class Engine:
+    """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
+
+    def __init__(
+        self,
+        app: Callable[..., Iterable[bytes]],
+        listeners: Sequence[int],
+        control: Sequence[int],
+        access_log: int,
+        error_log: ErrorLog,
+        config: Config,
+    ) -> None:
+        """Prepare to serve `app`.
+
+        listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
+            them, the caller keeps and closes its own.
+        control: descriptors to read; each byte is a signal number (SIGTERM or SIGINT: stop gracefully, the second
+            one or SIGQUIT: stop at once; other bytes are ignored), end of file means that the parent died and stops
+            gracefully.
+        access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
+        error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`.
+
+        Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
+        """
+
+    def run(self, slot: int) -> None:
+        """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ..."""
+
+    def stop(self) -> None:
+        """Accept no more, finish what is in flight (at most `graceful_timeout` seconds), then let every run() return."""
+
+    def stats(self) -> dict[str, int]:
+        """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`, `stopped_late`."""
