@@ -130,7 +130,9 @@ impl AccessLog {
         match self.format {
             Format::Poor => format!("{day:02}/{name}/{year} {hour:02}:{minute:02}:{sec:02}"),
             Format::Combined => {
-                format!("{day:02}/{name}/{year}:{hour:02}:{minute:02}:{sec:02} {sign}{ahead_hours:02}{ahead_minutes:02}")
+                format!(
+                    "{day:02}/{name}/{year}:{hour:02}:{minute:02}:{sec:02} {sign}{ahead_hours:02}{ahead_minutes:02}"
+                )
             }
             Format::Json => format!(
                 "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{sec:02}{sign}{ahead_hours:02}:{ahead_minutes:02}"
@@ -264,7 +266,13 @@ mod tests {
 
     #[test]
     fn days_become_dates() {
-        for (day, date) in [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (11_017, (2000, 3, 1)), (20_778, (2026, 11, 21)), (-1, (1969, 12, 31))] {
+        for (day, date) in [
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_778, (2026, 11, 21)),
+            (-1, (1969, 12, 31)),
+        ] {
             assert_eq!(civil(day), date);
         }
     }

@@ -36,7 +36,8 @@ impl Engine {
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
-        let listeners = listeners.into_iter().map(Listener::adopt).collect::<std::io::Result<Vec<_>>>().map_err(os_error)?;
+        let listeners =
+            listeners.into_iter().map(Listener::adopt).collect::<std::io::Result<Vec<_>>>().map_err(os_error)?;
         let controls = control.into_iter().map(duplicate).collect::<std::io::Result<Vec<_>>>().map_err(os_error)?;
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
         let threads: usize = setting(config, "threads")?;
@@ -121,7 +122,9 @@ fn format(config: &Bound<'_, PyAny>) -> PyResult<Format> {
         "poor" => Ok(Format::Poor),
         "combined" => Ok(Format::Combined),
         "json" => Ok(Format::Json),
-        other => Err(PyValueError::new_err(format!("setting accesslog_format: {other:?} is not poor, combined or json"))),
+        other => {
+            Err(PyValueError::new_err(format!("setting accesslog_format: {other:?} is not poor, combined or json")))
+        }
     }
 }
 

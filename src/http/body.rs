@@ -158,16 +158,17 @@ impl Chunked {
                 return Err(MALFORMED);
             }
             self.size = self.size << 4 | u64::from(digit);
-            if self.total.saturating_add(self.size) > limits.max_body {
-                return Err(if self.size >> 59 == 0 { Reject::BODY_TOO_LARGE } else { MALFORMED });
-            }
             return Ok(State::Size);
         }
-        match byte {
-            b';' if self.digits > 0 => Ok(State::Extension),
-            b'\r' if self.digits > 0 => Ok(State::SizeLf),
-            _ => Err(MALFORMED),
+        let next = match byte {
+            b';' if self.digits > 0 => State::Extension,
+            b'\r' if self.digits > 0 => State::SizeLf,
+            _ => return Err(MALFORMED),
+        };
+        if self.total.saturating_add(self.size) > limits.max_body {
+            return Err(Reject::BODY_TOO_LARGE);
         }
+        Ok(next)
     }
 
     /// Extensions mean nothing here (RFC 9112 7.1.1); they are held to visible bytes and to a length.

@@ -1,5 +1,7 @@
 //! How long a request body is: RFC 9112 section 6.3, as far as it concerns requests, refusing what it lets a server repair.
 
+use memchr::memchr;
+
 use super::grammar::{decimal, is_token, members, trim};
 use super::reject::Reject;
 
@@ -44,13 +46,14 @@ impl FramingFields {
     /// Note a Transfer-Encoding field (RFC 9112 6.1).
     pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
         for member in members(value) {
-            let name = trim(member.split(|&byte| byte == b';').next().unwrap_or_default());
-            if !is_token(name) || self.coding == Coding::Chunked {
-                return Err(Reject::bad("Transfer-Encoding is malformed, or chunked is not its last coding"));
+            let (name, parameters) = member.split_at(memchr(b';', member).unwrap_or(member.len()));
+            let is_chunked = trim(name).eq_ignore_ascii_case(b"chunked");
+            // `chunked` has no parameters (RFC 9112 7.1).
+            if !is_token(trim(name)) || self.coding == Coding::Chunked || (is_chunked && !parameters.is_empty()) {
+                return Err(Reject::bad("Transfer-Encoding is malformed, or chunked is not its last and plain coding"));
             }
-            let exact = member.eq_ignore_ascii_case(b"chunked");
             self.coding = match self.coding {
-                Coding::Absent if exact => Coding::Chunked,
+                Coding::Absent if is_chunked => Coding::Chunked,
                 _ => Coding::Unknown,
             };
         }
@@ -61,9 +64,7 @@ impl FramingFields {
     pub fn decide(&self, is_http_10: bool) -> Result<BodyFraming, Reject> {
         match (self.coding, self.length) {
             // 6.1: a Transfer-Encoding in HTTP/1.0 is faulty framing.
-            (Coding::Chunked | Coding::Unknown, _) if is_http_10 => {
-                Err(Reject::bad("Transfer-Encoding in HTTP/1.0"))
-            }
+            (Coding::Chunked | Coding::Unknown, _) if is_http_10 => Err(Reject::bad("Transfer-Encoding in HTTP/1.0")),
             // 6.3 step 3: both fields are an attempt at request smuggling.
             (Coding::Chunked | Coding::Unknown, Some(_)) => {
                 Err(Reject::bad("there are both Transfer-Encoding and Content-Length"))

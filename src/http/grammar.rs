@@ -123,7 +123,10 @@ fn is_reg_name(bytes: &[u8]) -> bool {
 
 const fn is_reg_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=')
+        || matches!(
+            byte,
+            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
+        )
 }
 
 #[cfg(test)]
@@ -135,7 +138,23 @@ mod tests {
         for good in ["a", "a:80", "a:", "127.0.0.1:8080", "[::1]", "[::1]:80", "xn--a.b", "a_b", "%41"] {
             assert!(is_host(good.as_bytes()), "{good}");
         }
-        for bad in ["", ":80", "a b", "a,b", "u@a", "a/b", "a:b", "a:65536", "a:000080", "[::1", "[]", "[a]", "[::1]x", "a%4", "[::1%25eth0]"] {
+        for bad in [
+            "",
+            ":80",
+            "a b",
+            "a,b",
+            "u@a",
+            "a/b",
+            "a:b",
+            "a:65536",
+            "a:000080",
+            "[::1",
+            "[]",
+            "[a]",
+            "[::1]x",
+            "a%4",
+            "[::1%25eth0]",
+        ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
         }
     }

@@ -63,8 +63,8 @@ pub struct RequestHead {
     pub query: Span,
     /// The HTTP version.
     pub version: Version,
-    /// All fields in order, without those that have an underscore in their name: `HTTP_` variables could not tell
-    /// `X-User` from `X_User`.
+    /// All fields in order, but for two kinds that `HTTP_` variables would turn into something else: a name with an
+    /// underscore (`X_User` is no `X-User`), and Proxy (`HTTP_PROXY` tells many programs which proxy to use, "httpoxy").
     pub fields: Vec<Field>,
     /// Host, or the authority of an absolute target, which replaces it (RFC 9112 3.2.2).
     pub host: Option<Span>,
@@ -214,7 +214,8 @@ impl HeadParser {
     fn request_line(&mut self, line: &[u8]) -> Result<(), Reject> {
         const MALFORMED: Reject = Reject::bad("the request line is not METHOD SP TARGET SP HTTP/1.1");
         let mut parts = line.split(|&byte| byte == b' ');
-        let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        let (Some(method), Some(target), Some(version), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(MALFORMED);
         };
@@ -288,7 +289,7 @@ impl HeadParser {
         let span = Span::new(start, value.len());
         self.count += 1;
         self.note(name, value, span)?;
-        if memchr(b'_', name).is_none() {
+        if memchr(b'_', name).is_none() && !name.eq_ignore_ascii_case(b"proxy") {
             self.head.fields.push(Field { name: Span::new(self.line, colon), value: span });
         }
         Ok(())
@@ -377,7 +378,9 @@ impl At {
             (Self::TargetStart | Self::Target, _) if is_target_byte(byte) => Some(Self::Target),
             (Self::Target, b' ') => Some(Self::Version(0)),
             (Self::Version(5 | 7), b'0'..=b'9') => self.next_of_version(),
-            (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => self.next_of_version(),
+            (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => {
+                self.next_of_version()
+            }
             (Self::FieldStart | Self::Name, _) if is_tchar(byte) => Some(Self::Name),
             (Self::Name, b':') => Some(Self::Value),
             (Self::Value, _) if is_value_byte(byte) => Some(Self::Value),

@@ -29,7 +29,7 @@ pub enum Step {
     More,
     /// The client waits for 100 before it sends the body; then advance again.
     Continue,
-    /// A request is whole: serve it, then call [`Inbound::next`].
+    /// A request is whole: serve it, then call [`Inbound::next_request`].
     Whole,
 }
 
@@ -140,7 +140,7 @@ impl<B: BodySink> Inbound<B> {
     }
 
     /// Drop the request that was served; what came after it becomes the next.
-    pub fn next(&mut self) {
+    pub fn next_request(&mut self) {
         self.start += self.parser.length();
         if self.start >= self.bytes.len() {
             self.bytes.clear();
@@ -155,7 +155,7 @@ impl<B: BodySink> Inbound<B> {
 
     /// Forget everything, keeping what was allocated.
     pub fn clear(&mut self) {
-        self.next();
+        self.next_request();
         self.bytes.clear();
         self.start = 0;
     }

@@ -50,7 +50,8 @@ pub struct ResponseHead {
 impl ResponseHead {
     /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable").
     pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {
-        let (code, reason) = status.split_at_checked(3).ok_or("the status is not three digits, a space and a reason")?;
+        let (code, reason) =
+            status.split_at_checked(3).ok_or("the status is not three digits, a space and a reason")?;
         let code = decimal(code).filter(|&code| (200..=999).contains(&code));
         let code = code.and_then(|code| u16::try_from(code).ok()).ok_or("the status code is not from 200 to 999")?;
         if !(reason.is_empty() || reason.starts_with(b" ")) || !is_value(reason) {
@@ -106,7 +107,14 @@ impl ResponseHead {
 
     /// End the head. `body` is the length of the body where it is known. Returns how the body is framed and whether
     /// the connection goes on after it.
-    pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, date: &[u8], server: &[u8]) -> (Framing, bool) {
+    pub fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        asked: Asked,
+        body: Option<u64>,
+        date: &[u8],
+        server: &[u8],
+    ) -> (Framing, bool) {
         let framing = self.framing(asked, body);
         let persistent = asked.persistent && !self.close && framing != Framing::Close;
         if !self.has_date {
@@ -119,7 +127,8 @@ impl ResponseHead {
             Framing::Length(length) => content_length(out, length),
             // RFC 9110 8.6: HEAD and 304 may tell the length of what they leave out, 204 must not.
             Framing::None if self.status != 204 => {
-                let left_out = if self.status == 304 { self.length } else { self.length.or(body.filter(|&length| length > 0)) };
+                let left_out =
+                    if self.status == 304 { self.length } else { self.length.or(body.filter(|&length| length > 0)) };
                 if let Some(length) = left_out {
                     content_length(out, length);
                 }
@@ -247,7 +256,8 @@ mod tests {
 
     #[test]
     fn hop_by_hop_fields_are_left_out_and_close_is_heard() {
-        let (text, _, persistent) = encode("200 OK", &[("Connection", "x, close"), ("Transfer-Encoding", "chunked")], ASKED, Some(0));
+        let (text, _, persistent) =
+            encode("200 OK", &[("Connection", "x, close"), ("Transfer-Encoding", "chunked")], ASKED, Some(0));
         assert!(!persistent && text.contains("Connection: close\r\n") && !text.contains("Transfer"));
     }
 
@@ -258,7 +268,15 @@ mod tests {
         }
         let mut out = Vec::new();
         let mut head = ResponseHead::begin(&mut out, b"200 OK").unwrap();
-        for (name, value) in [("a b", ""), ("", "x"), ("a", "b\r\nc: d"), ("a", "b\nc"), ("a", "\0"), ("content-length", "-1"), ("content-length", "1x")] {
+        for (name, value) in [
+            ("a b", ""),
+            ("", "x"),
+            ("a", "b\r\nc: d"),
+            ("a", "b\nc"),
+            ("a", "\0"),
+            ("content-length", "-1"),
+            ("content-length", "1x"),
+        ] {
             assert!(head.field(&mut out, name.as_bytes(), value.as_bytes()).is_err(), "{name}: {value}");
         }
         assert_eq!(out, b"HTTP/1.1 200 OK\r\n");

@@ -327,7 +327,7 @@ impl<H: Handler> Connection<H> {
                 let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
                 shared.access_log.record(&entry, |second| shared.handler.utc_offset(second));
             }
-            inbound.next();
+            inbound.next_request();
         }
         if !done.persistent {
             // What the client sent behind the last request must be read, or closing would reset the connection
@@ -399,9 +399,7 @@ impl<H: Handler> Connection<H> {
 
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
-        let is_head = self.inbound.as_ref().is_some_and(|inbound| {
-            inbound.head_bytes().starts_with(b"HEAD ")
-        });
+        let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
         shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;

@@ -95,7 +95,7 @@ impl<H: Handler> EventLoop<H> {
         if let Some(event) = self.queued.pop() {
             return Some(event);
         }
-        let token = self.poller.next()?;
+        let token = self.poller.next_token()?;
         let index = usize::try_from(token & 0xffff).unwrap_or(0);
         Some(match token & !0xffff {
             LISTENERS => Event::Accept(index),

@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io;
 
 /// Events in one batch.
@@ -63,7 +63,7 @@ impl Poller {
     }
 
     /// The token of the next event of the batch.
-    pub fn next(&mut self) -> Option<u64> {
+    pub fn next_token(&mut self) -> Option<u64> {
         let token = self.tokens.get(self.next)?;
         self.next += 1;
         Some(*token)

@@ -78,7 +78,13 @@ impl<C> Table<C> {
             return Key { index, generation: slot.generation };
         }
         let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        self.slots.push(Slot { generation: FIRST_GENERATION, descriptor, unwatched: false, deadline: u64::MAX, place: Place::Away });
+        self.slots.push(Slot {
+            generation: FIRST_GENERATION,
+            descriptor,
+            unwatched: false,
+            deadline: u64::MAX,
+            place: Place::Away,
+        });
         Key { index, generation: FIRST_GENERATION }
     }
 

@@ -44,7 +44,8 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<JoinHandle<()>, Stri
     let watched = Arc::clone(server);
     let name = "poorhttp-watch".to_owned();
     let builder = std::thread::Builder::new().name(name).stack_size(1024 * 1024);
-    let handle = builder.spawn(move || watch(&watched)).map_err(|error| format!("no thread can be started: {error}"))?;
+    let handle =
+        builder.spawn(move || watch(&watched)).map_err(|error| format!("no thread can be started: {error}"))?;
     // Set once: slot 0 is taken once.
     let _ = server.shared().watchdog().thread.set(handle.thread().clone());
     Ok(handle)
@@ -75,7 +76,11 @@ fn watch<H: Handler>(server: &Server<H>) {
             seen.idle = 0;
             continue;
         }
-        std::thread::park_timeout(if server.threads() > 1 && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) });
+        std::thread::park_timeout(if server.threads() > 1 && !shared.is_asleep() {
+            SAMPLE
+        } else {
+            patience(shared, is_busy)
+        });
         wake_follower(server, &mut seen);
         interrupt_late(server, &mut seen);
         end_late_stop(server, &mut seen);

@@ -189,7 +189,12 @@ impl Application {
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
-    fn conclude(&self, exchange: &Bound<'_, Exchange>, iterable: Option<&Bound<'_, PyAny>>, about: &dyn Fn() -> About) -> Done {
+    fn conclude(
+        &self,
+        exchange: &Bound<'_, Exchange>,
+        iterable: Option<&Bound<'_, PyAny>>,
+        about: &dyn Fn() -> About,
+    ) -> Done {
         let py = exchange.py();
         if let Some(iterable) = iterable
             && let Err(error) = close(iterable)
@@ -212,7 +217,13 @@ impl Application {
     }
 
     /// The application raised: 500 (504 after a timeout) if nothing is on its way, else the connection breaks off.
-    fn fail(&self, exchange: &Bound<'_, Exchange>, error: &PyErr, iterable: Option<&Bound<'_, PyAny>>, about: &About) -> Done {
+    fn fail(
+        &self,
+        exchange: &Bound<'_, Exchange>,
+        error: &PyErr,
+        iterable: Option<&Bound<'_, PyAny>>,
+        about: &About,
+    ) -> Done {
         let py = exchange.py();
         if let Some(iterable) = iterable
             && let Err(error) = close(iterable)
@@ -298,7 +309,13 @@ impl Handler for Application {
 
     fn call(&self, mut request: Request<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let exchange = Exchange::new(std::mem::take(outbox), request.transport.clone(), request.asked, self.own.clone(), self.write_timeout);
+            let exchange = Exchange::new(
+                std::mem::take(outbox),
+                request.transport.clone(),
+                request.asked,
+                self.own.clone(),
+                self.write_timeout,
+            );
             let exchange = match Bound::new(py, exchange) {
                 Ok(exchange) => exchange,
                 Err(_) => return Outcome::Done(Done { status: 500, length: 0, persistent: false }),
@@ -311,9 +328,10 @@ impl Handler for Application {
                 let start_response = exchange.getattr(intern!(py, "start_response"))?;
                 self.app.bind(py).call1((environ, start_response))
             });
-            let result = returned.as_ref().map_err(|error| error.clone_ref(py)).and_then(|returned| {
-                self.respond(&exchange, returned, request.transport, request.pulse)
-            });
+            let result = returned
+                .as_ref()
+                .map_err(|error| error.clone_ref(py))
+                .and_then(|returned| self.respond(&exchange, returned, request.transport, request.pulse));
             self.forget_interrupt(request.slot);
             self.hand_over(&exchange, result, returned.as_ref().ok(), outbox, &about)
         })
@@ -378,7 +396,9 @@ impl Handler for Application {
             if is_still_late() {
                 seat.interrupted.store(true, Ordering::Relaxed);
                 set_async_exception(thread, Some(py.get_type::<RequestTimeout>().as_any()));
-                let text = format!("a request works for longer than request_timeout, now at {place}; RequestTimeout is raised there");
+                let text = format!(
+                    "a request works for longer than request_timeout, now at {place}; RequestTimeout is raised there"
+                );
                 self.write_log(py, 'W', None, &text);
             }
         });
@@ -410,7 +430,8 @@ where
 
 /// The length of a body that is here as a whole.
 fn total(returned: &Bound<'_, PyAny>) -> Option<u64> {
-    let length = |block: Bound<'_, PyAny>| block.cast_exact::<PyBytes>().ok().map(|block| block.as_bytes().len() as u64);
+    let length =
+        |block: Bound<'_, PyAny>| block.cast_exact::<PyBytes>().ok().map(|block| block.as_bytes().len() as u64);
     if let Ok(list) = returned.cast_exact::<PyList>() {
         list.iter().map(length).sum()
     } else if let Ok(tuple) = returned.cast_exact::<PyTuple>() {

@@ -129,8 +129,6 @@ impl Environs {
         for field in &head.fields {
             let (name, value) = (field.name.of(bytes), field.value.of(bytes));
             match name.len() {
-                // It would become HTTP_PROXY, which many programs take for the proxy to use ("httpoxy").
-                5 if name.eq_ignore_ascii_case(b"proxy") => {}
                 // The body is decoded: CONTENT_LENGTH tells its length.
                 17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {}
                 12 if name.eq_ignore_ascii_case(b"content-type") => {

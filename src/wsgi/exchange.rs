@@ -128,7 +128,13 @@ fn wait_for_room(transport: &Transport, timeout: Duration) -> bool {
 impl Exchange {
     /// For a request that is answered into `outbox`.
     #[must_use]
-    pub fn new(outbox: Outbox, transport: Transport, asked: Asked, own: Arc<OwnFields>, write_timeout: Duration) -> Self {
+    pub fn new(
+        outbox: Outbox,
+        transport: Transport,
+        asked: Asked,
+        own: Arc<OwnFields>,
+        write_timeout: Duration,
+    ) -> Self {
         let persistent = asked.persistent;
         Self { outbox, transport: Some(transport), asked, persistent, own, write_timeout, ..Self::default() }
     }
@@ -161,9 +167,8 @@ impl Exchange {
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
         let status = native("the status", status)?;
-        let mut head = ResponseHead::begin(out, &latin1(status)?).map_err(|fault| {
-            PyValueError::new_err(format!("{fault}: {status:?}"))
-        })?;
+        let mut head = ResponseHead::begin(out, &latin1(status)?)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
@@ -174,9 +179,9 @@ impl Exchange {
             let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
             let (name, value) = (native("a header name", &name)?, native("a header value", &value)?);
             let (name, value) = (name.to_str()?, value.to_str()?);
-            let taken = head.field(out, &latin1_str(name)?, &latin1_str(value)?).map_err(|fault| {
-                PyValueError::new_err(format!("{fault}: {name:?}: {value:?}"))
-            })?;
+            let taken = head
+                .field(out, &latin1_str(name)?, &latin1_str(value)?)
+                .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
             if !taken {
                 self.dropped.push(name.to_owned());
             }

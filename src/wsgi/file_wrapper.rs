@@ -50,5 +50,4 @@ impl FileWrapper {
         let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
     }
-
 }
