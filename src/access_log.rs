@@ -59,13 +59,11 @@ struct Batch {
 
 impl AccessLog {
     /// A log that appends to `descriptor`, a number that stays the owner's: he reopens the log by `dup2` onto it.
-    #[must_use]
     pub fn new(descriptor: Option<RawFd>, format: Format) -> Self {
         Self { descriptor, format, batch: Mutex::default() }
     }
 
     /// Whether anything is logged at all.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.descriptor.is_some()
     }

@@ -78,7 +78,7 @@ impl Engine {
     }
 }
 
-fn os_error(error: std::io::Error) -> PyErr {
+fn os_error(error: impl std::error::Error) -> PyErr {
     PyOSError::new_err(error.to_string())
 }
 

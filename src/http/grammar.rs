@@ -5,44 +5,37 @@
 use memchr::memchr;
 
 /// `tchar`, RFC 9110 5.6.2.
-#[must_use]
 pub const fn is_tchar(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'^'..=b'z' | b'|' | b'~')
 }
 
 /// `token`, RFC 9110 5.6.2.
-#[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_tchar(byte))
 }
 
 /// A byte of a field value, RFC 9110 5.5: visible, SP, HTAB or obs-text; no other control.
-#[must_use]
 pub const fn is_value_byte(byte: u8) -> bool {
     (byte >= 0x20 && byte != 0x7f) || byte == b'\t'
 }
 
 /// A whole field value. Folded without an early exit, which the compiler turns into vector code.
-#[must_use]
 pub fn is_value(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |ok, &byte| ok & is_value_byte(byte))
 }
 
 /// A byte of a request target. RFC 3986 allows fewer: quotes, backslash, `<>{|}^` and the backtick are let through
 /// because clients send them unescaped and nothing here gives them a meaning; `#` would hide a part of the target.
-#[must_use]
 pub const fn is_target_byte(byte: u8) -> bool {
     byte > 0x20 && byte < 0x7f && byte != b'#'
 }
 
 /// A whole request target.
-#[must_use]
 pub fn is_target(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().fold(true, |ok, &byte| ok & is_target_byte(byte))
 }
 
 /// `bytes` without SP and HTAB at both ends: OWS, RFC 9110 5.6.3.
-#[must_use]
 pub fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -59,7 +52,6 @@ pub fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A decimal number of digits only, of at most 63 bits (RFC 9110 8.6).
-#[must_use]
 pub fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -77,7 +69,6 @@ pub fn decimal(bytes: &[u8]) -> Option<u64> {
 /// `uri-host [ ":" port ]` as `Host` and an authority hold it: RFC 9110 7.2, RFC 3986 3.2.2 and 3.2.3.
 ///
 /// No userinfo; no comma, though RFC 3986 would let a name hold one: it is how two Host fields look after a merge.
-#[must_use]
 pub fn is_host(bytes: &[u8]) -> bool {
     let (name, port) = match bytes {
         [b'[', rest @ ..] => {

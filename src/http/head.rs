@@ -27,7 +27,6 @@ impl Span {
     }
 
     /// The piece itself; `bytes` must begin where those of the parser began.
-    #[must_use]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
@@ -125,13 +124,11 @@ impl HeadParser {
     }
 
     /// Length of the head in bytes, once it is complete.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.line
     }
 
     /// Whether anything of a head has come, other than the one empty line that may precede it.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.stage == Stage::Fields || self.at != At::default()
     }

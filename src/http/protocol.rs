@@ -67,13 +67,11 @@ impl<B: BodySink> Inbound<B> {
     }
 
     /// The head of the request, complete once its body is being read.
-    #[must_use]
     pub fn head(&self) -> &RequestHead {
         &self.parser.head
     }
 
     /// The bytes that the spans of [`Inbound::head`] point into.
-    #[must_use]
     pub fn head_bytes(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
@@ -84,19 +82,16 @@ impl<B: BodySink> Inbound<B> {
     }
 
     /// Whether a head has begun, or a body is being read.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.state != State::Head || self.parser.has_begun()
     }
 
     /// Whether a body is being read.
-    #[must_use]
     pub fn in_body(&self) -> bool {
         self.state == State::Body
     }
 
     /// Whether nothing is kept.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.start
     }
@@ -124,11 +119,11 @@ impl<B: BodySink> Inbound<B> {
         let body_start = self.start + self.parser.length();
         let mut at = body_start;
         while at < self.bytes.len() {
-            let decoded = decoder.decode(self.bytes.get(at..).unwrap_or_default(), limits)?;
-            self.body.write(decoded.data, limits)?;
-            at += decoded.consumed;
-            self.body_received += decoded.consumed as u64;
-            if decoded.done {
+            let step = decoder.decode(self.bytes.get(at..).unwrap_or_default(), limits)?;
+            self.body.write(step.data, limits)?;
+            at += step.consumed;
+            self.body_received += step.consumed as u64;
+            if step.done {
                 self.state = State::Whole;
                 self.decoder = None;
                 break;
@@ -161,7 +156,6 @@ impl<B: BodySink> Inbound<B> {
     }
 
     /// The same in a buffer of just the right size, for a connection that will wait.
-    #[must_use]
     pub fn shrunk(mut self: Box<Self>) -> Box<Self> {
         self.buffer().shrink_to_fit();
         self

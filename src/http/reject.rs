@@ -15,13 +15,11 @@ impl Reject {
     }
 
     /// 400, RFC 9110 15.5.1.
-    #[must_use]
     pub const fn bad(why: &'static str) -> Self {
         Self::new(400, why)
     }
 
     /// 408, RFC 9110 15.5.9.
-    #[must_use]
     pub const fn late(why: &'static str) -> Self {
         Self::new(408, why)
     }
@@ -46,7 +44,6 @@ impl Reject {
     pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.0 or 1.1");
 
     /// The reason phrase of `status`.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self.status {
             408 => "Request Timeout",

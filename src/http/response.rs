@@ -100,7 +100,6 @@ impl ResponseHead {
     }
 
     /// Whether this status never has a body (RFC 9110 6.4.1).
-    #[must_use]
     pub const fn is_bodiless(&self) -> bool {
         self.status == 204 || self.status == 304
     }

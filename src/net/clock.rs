@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Milliseconds of a clock that never jumps. It stands still while the machine sleeps.
-#[must_use]
 pub fn now() -> u64 {
     milliseconds(clock_gettime(ClockId::MonotonicCoarse))
 }
 
 /// Seconds since the Unix epoch.
-#[must_use]
 pub fn unix_second() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
@@ -37,7 +35,6 @@ impl Pulse {
     }
 
     /// When the last sign of life came, if the application is at work.
-    #[must_use]
     pub fn last(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&beat| beat != 0)
     }

@@ -93,7 +93,6 @@ struct Stream<H: Handler> {
 
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
-    #[must_use]
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize) -> Self {
         Self {
             transport,
@@ -111,37 +110,31 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Its descriptor.
-    #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.transport.as_fd().as_raw_fd()
     }
 
     /// Its transport.
-    #[must_use]
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
     /// Whether it waits for a new request only.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
     /// The thread that must serve it, if only one may.
-    #[must_use]
     pub fn owner(&self) -> Option<usize> {
         self.stream.as_ref().map(|stream| stream.owner)
     }
 
     /// What to watch its descriptor for.
-    #[must_use]
     pub fn interest(&self) -> Interest {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
     }
 
     /// When it will have waited too long.
-    #[must_use]
     pub fn deadline(&self, shared: &Shared<H>) -> u64 {
         let limits = &shared.limits;
         match self.phase {
@@ -460,7 +453,6 @@ impl<H: Handler> Connection<H> {
 
 impl Entry<'_> {
     /// Whether the request said which version it speaks; for the log.
-    #[must_use]
     pub fn version(&self) -> &'static str {
         match self.head.version {
             Version::Http10 => "HTTP/1.0",

@@ -49,26 +49,22 @@ pub struct Outbox {
 
 impl Outbox {
     /// An outbox that writes into `buffer`, which is emptied.
-    #[must_use]
     pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         Self { bytes: buffer, ..Self::default() }
     }
 
     /// Unsent bytes in memory.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn unsent(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
     /// Whether all is sent.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.file.is_none()
+        self.unsent() == 0 && self.file.is_none()
     }
 
     /// Whether the client is gone.
-    #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -79,9 +75,8 @@ impl Outbox {
     }
 
     /// Whether an answer should wait before it gives more.
-    #[must_use]
     pub fn is_full(&self) -> bool {
-        self.len() > HIGH_WATER || self.file.is_some()
+        self.unsent() > HIGH_WATER || self.file.is_some()
     }
 
     /// Add `data`; a long one is sent from where it is, and only what the socket does not take is copied.
@@ -90,7 +85,7 @@ impl Outbox {
         if data.len() > COPY && self.file.is_none() && !self.broken {
             match transport.send_both(self.bytes.get(self.sent..).unwrap_or_default(), data) {
                 Sent::Bytes(count) => {
-                    let of_bytes = count.min(self.len());
+                    let of_bytes = count.min(self.unsent());
                     self.sent += of_bytes;
                     rest = data.get(count - of_bytes..).unwrap_or_default();
                     self.compact();
@@ -106,7 +101,7 @@ impl Outbox {
 
     /// Send what goes now.
     pub fn flush(&mut self, transport: &Transport) -> Flushed {
-        while !self.broken && self.len() > 0 {
+        while !self.broken && self.unsent() > 0 {
             let bytes = self.bytes.get(self.sent..).unwrap_or_default();
             match if self.file.is_some() { transport.send_more(bytes) } else { transport.send(bytes) } {
                 Sent::Bytes(count) => self.sent += count,

@@ -26,7 +26,6 @@ impl Default for Body {
 
 impl Body {
     /// Length in bytes.
-    #[must_use]
     pub fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -35,7 +34,6 @@ impl Body {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -14,13 +14,11 @@ pub struct Key {
 
 impl Key {
     /// As an event token.
-    #[must_use]
     pub fn token(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
     /// From an event token.
-    #[must_use]
     pub fn from_token(token: u64) -> Self {
         #[allow(clippy::cast_possible_truncation)]
         Self { index: token as u32, generation: (token >> 32) as u32 }
@@ -134,19 +132,16 @@ impl<C> Table<C> {
     }
 
     /// How many connections there are, here and away.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// When [`Table::late`] may find something.
-    #[must_use]
     pub fn earliest_deadline(&self) -> Option<u64> {
         (self.earliest != u64::MAX).then_some(self.earliest)
     }

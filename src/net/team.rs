@@ -26,7 +26,6 @@ struct Seat<M> {
 
 impl<M> Team<M> {
     /// A team of `size` threads.
-    #[must_use]
     pub fn new(size: usize) -> Self {
         let seat = || Seat {
             thread: OnceLock::new(),

@@ -37,7 +37,6 @@ pub enum Sent {
 
 impl Transport {
     /// Take over a non-blocking socket.
-    #[must_use]
     pub fn new(socket: OwnedFd) -> Self {
         Self(Arc::new(socket))
     }

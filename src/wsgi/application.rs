@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionAbortedError, PyException, PyTypeError};
+use pyo3::exceptions::{PyConnectionAbortedError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
+use pyo3::types::PyIterator;
 
 use super::environ::Environs;
 use super::exchange::{Exchange, OwnFields};
-use super::file_wrapper::FileWrapper;
+use super::iteration::{Progress, close, iterate, take_body};
 use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
-use crate::net::outbox::{Flushed, Outbox};
+use crate::net::outbox::Outbox;
 use crate::net::transport::Transport;
 
 pyo3::create_exception!(
@@ -60,19 +60,8 @@ struct About {
     line: String,
 }
 
-/// Where an iteration stands.
-enum Progress {
-    /// All blocks were given.
-    Finished,
-    /// The client has to take some first.
-    Full,
-    /// The client is gone.
-    Gone,
-}
-
 impl Application {
     /// For `threads` serving threads.
-    #[must_use]
     pub fn new(
         app: Py<PyAny>,
         error_log: Py<PyAny>,
@@ -83,109 +72,6 @@ impl Application {
     ) -> Self {
         let seats = (0..threads).map(|_| Seat::default()).collect();
         Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats }
-    }
-
-    /// Call, and take what comes back as far as it goes without waiting.
-    fn respond<'py>(
-        &self,
-        exchange: &Bound<'py, Exchange>,
-        returned: &Bound<'py, PyAny>,
-        transport: &Transport,
-        pulse: &clock::Pulse,
-    ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
-        if let Some(block) = only_block(returned) {
-            self.whole(exchange, block.as_bytes(), transport)?;
-            return Ok((Progress::Finished, None));
-        }
-        if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-            && let Some(progress) = self.file(exchange, wrapper, transport)?
-        {
-            return Ok((progress, None));
-        }
-        let iterator = returned.try_iter().map_err(|_| {
-            PyTypeError::new_err(format!("the application returned {returned:?}, which is no iterable of bytes"))
-        })?;
-        let progress = self.iterate(exchange, &iterator, total(returned), transport, pulse)?;
-        Ok((progress, Some(iterator)))
-    }
-
-    /// The usual case: one block that is the whole body.
-    fn whole(&self, exchange: &Bound<'_, Exchange>, block: &[u8], transport: &Transport) -> PyResult<()> {
-        let mut exchange = exchange.try_borrow_mut()?;
-        self.commit(&mut exchange, Some(block.len() as u64))?;
-        exchange.block(block, transport);
-        Ok(())
-    }
-
-    /// A file that the kernel can send. None: it must be read.
-    fn file(
-        &self,
-        exchange: &Bound<'_, Exchange>,
-        wrapper: &Bound<'_, FileWrapper>,
-        transport: &Transport,
-    ) -> PyResult<Option<Progress>> {
-        if exchange.try_borrow()?.is_committed() {
-            return Ok(None);
-        }
-        let Some(range) = wrapper.try_borrow()?.range(wrapper.py()) else { return Ok(None) };
-        let mut exchange = exchange.try_borrow_mut()?;
-        self.commit(&mut exchange, Some(range.left))?;
-        exchange.file(range);
-        Ok(Some(match exchange.outbox.flush(transport) {
-            Flushed::Drained => Progress::Finished,
-            Flushed::Pending => Progress::Full,
-            Flushed::Broken => Progress::Gone,
-        }))
-    }
-
-    /// Take blocks. Each is on its way before the next is asked for (PEP 3333, "Buffering and Streaming").
-    fn iterate<'py>(
-        &self,
-        exchange: &Bound<'py, Exchange>,
-        iterator: &Bound<'py, PyIterator>,
-        total: Option<u64>,
-        transport: &Transport,
-        pulse: &clock::Pulse,
-    ) -> PyResult<Progress> {
-        for block in iterator {
-            let block = block?;
-            pulse.beat();
-            let block = block.cast::<PyBytes>().map_err(|_| {
-                PyTypeError::new_err(format!("the application gave {block:?} as a block of the body, not bytes"))
-            })?;
-            if block.as_bytes().is_empty() {
-                continue;
-            }
-            let mut exchange = exchange.try_borrow_mut()?;
-            if !exchange.is_committed() {
-                self.commit(&mut exchange, total)?;
-            }
-            exchange.block(block.as_bytes(), transport);
-            if exchange.is_bodiless() || exchange.overrun {
-                return Ok(Progress::Finished);
-            }
-            if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
-                return Ok(Progress::Gone);
-            }
-            if exchange.outbox.is_full() {
-                return Ok(Progress::Full);
-            }
-        }
-        let mut exchange = exchange.try_borrow_mut()?;
-        if !exchange.is_committed() {
-            self.commit(&mut exchange, Some(0))?;
-        }
-        Ok(Progress::Finished)
-    }
-
-    fn commit(&self, exchange: &mut Exchange, total: Option<u64>) -> PyResult<()> {
-        if !exchange.has_started() {
-            return Err(PyTypeError::new_err("the application gave a body before it called start_response()"));
-        }
-        if !exchange.is_committed() {
-            exchange.commit(total);
-        }
-        Ok(())
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
@@ -316,9 +202,8 @@ impl Handler for Application {
                 self.own.clone(),
                 self.write_timeout,
             );
-            let exchange = match Bound::new(py, exchange) {
-                Ok(exchange) => exchange,
-                Err(_) => return Outcome::Done(Done { status: 500, length: 0, persistent: false }),
+            let Ok(exchange) = Bound::new(py, exchange) else {
+                return Outcome::Done(Done { status: 500, length: 0, persistent: false });
             };
             let about = {
                 let (head, bytes, peer) = (request.head, request.bytes, request.peer);
@@ -331,7 +216,7 @@ impl Handler for Application {
             let result = returned
                 .as_ref()
                 .map_err(|error| error.clone_ref(py))
-                .and_then(|returned| self.respond(&exchange, returned, request.transport, request.pulse));
+                .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
             self.forget_interrupt(request.slot);
             self.hand_over(&exchange, result, returned.as_ref().ok(), outbox, &about)
         })
@@ -350,8 +235,7 @@ impl Handler for Application {
             let result = match iterator {
                 _ if is_broken => Ok((Progress::Gone, None)),
                 None => Ok((Progress::Finished, None)),
-                Some(iterator) => self
-                    .iterate(exchange, &iterator, None, resumed.transport, resumed.pulse)
+                Some(iterator) => iterate(exchange, &iterator, None, resumed.transport, resumed.pulse)
                     .map(|progress| (progress, Some(iterator))),
             };
             self.forget_interrupt(resumed.slot);
@@ -410,46 +294,6 @@ impl Handler for Application {
             let thread = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
             seat.thread.store(i64::try_from(thread).unwrap_or(0), Ordering::Relaxed);
         }
-    }
-}
-
-/// The block of a list or tuple of one.
-fn only_block<'a, 'py>(returned: &'a Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>>
-where
-    'py: 'a,
-{
-    let item = if let Ok(list) = returned.cast_exact::<PyList>() {
-        (list.len() == 1).then(|| list.get_item(0).ok()).flatten()
-    } else if let Ok(tuple) = returned.cast_exact::<PyTuple>() {
-        (tuple.len() == 1).then(|| tuple.get_item(0).ok()).flatten()
-    } else {
-        None
-    }?;
-    item.cast_into_exact::<PyBytes>().ok().filter(|block| !block.as_bytes().is_empty())
-}
-
-/// The length of a body that is here as a whole.
-fn total(returned: &Bound<'_, PyAny>) -> Option<u64> {
-    let length =
-        |block: Bound<'_, PyAny>| block.cast_exact::<PyBytes>().ok().map(|block| block.as_bytes().len() as u64);
-    if let Ok(list) = returned.cast_exact::<PyList>() {
-        list.iter().map(length).sum()
-    } else if let Ok(tuple) = returned.cast_exact::<PyTuple>() {
-        tuple.iter().map(length).sum()
-    } else {
-        None
-    }
-}
-
-/// PEP 3333: `close()` is called once, however the request ended.
-fn close(iterable: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = iterable.py();
-    if iterable.is_exact_instance_of::<PyList>() || iterable.is_exact_instance_of::<PyTuple>() {
-        return Ok(());
-    }
-    match iterable.getattr_opt(intern!(py, "close"))? {
-        Some(close) => close.call0().map(|_| ()),
-        None => Ok(()),
     }
 }
 

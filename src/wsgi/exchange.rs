@@ -62,7 +62,6 @@ pub struct OwnFields {
 
 impl OwnFields {
     /// With this `Server`.
-    #[must_use]
     pub fn new(server: Vec<u8>) -> Self {
         Self { server, date: Mutex::default() }
     }
@@ -99,12 +98,12 @@ impl Exchange {
             return Ok(());
         }
         if !exchange.committed {
-            exchange.commit(None);
+            exchange.commit(None)?;
         }
         exchange.block(data.as_bytes(), &transport);
         exchange.outbox.flush(&transport);
         let timeout = exchange.write_timeout;
-        while exchange.outbox.len() > WRITE_AHEAD && !exchange.outbox.is_broken() {
+        while exchange.outbox.unsent() > WRITE_AHEAD && !exchange.outbox.is_broken() {
             let may_go_on = slf.py().detach(|| wait_for_room(&transport, timeout));
             if !may_go_on || exchange.outbox.flush(&transport) == Flushed::Broken {
                 exchange.outbox.break_off();
@@ -127,7 +126,6 @@ fn wait_for_room(transport: &Transport, timeout: Duration) -> bool {
 
 impl Exchange {
     /// For a request that is answered into `outbox`.
-    #[must_use]
     pub fn new(
         outbox: Outbox,
         transport: Transport,
@@ -189,26 +187,17 @@ impl Exchange {
         Ok(head)
     }
 
-    /// Whether the application called `start_response`.
-    #[must_use]
-    pub fn has_started(&self) -> bool {
-        self.head.is_some()
-    }
-
     /// Whether the head is on its way.
-    #[must_use]
     pub fn is_committed(&self) -> bool {
         self.committed
     }
 
     /// Whether no body may be sent, so that nothing more needs to be asked of the application.
-    #[must_use]
     pub fn is_bodiless(&self) -> bool {
         self.committed && self.framing == Framing::None
     }
 
     /// The status of the answer.
-    #[must_use]
     pub fn status(&self) -> u16 {
         self.head.as_ref().map_or(500, |head| head.status)
     }
@@ -221,8 +210,13 @@ impl Exchange {
     }
 
     /// End the head: from now on it stands. `body` is the length of the whole body where it is known.
-    pub fn commit(&mut self, body: Option<u64>) {
-        let Some(head) = &self.head else { return };
+    pub fn commit(&mut self, body: Option<u64>) -> PyResult<()> {
+        let Some(head) = &self.head else {
+            return Err(PyTypeError::new_err("the application gave a body before it called start_response()"));
+        };
+        if self.committed {
+            return Ok(());
+        }
         let mut date = lock(&self.own.date);
         let date = date.at(clock::unix_second());
         let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, date, &self.own.server);
@@ -232,6 +226,7 @@ impl Exchange {
         if let Framing::Length(length) = framing {
             self.left = length;
         }
+        Ok(())
     }
 
     /// Write a head and a whole body that the server made itself.
@@ -241,7 +236,8 @@ impl Exchange {
         // A constant field cannot be refused.
         let _ = head.field(out, b"Content-Type", b"text/html; charset=utf-8");
         self.head = Some(head);
-        self.commit(Some(body.len() as u64));
+        // It has a head.
+        let _ = self.commit(Some(body.len() as u64));
         if let Some(transport) = self.transport.clone() {
             self.block(body, &transport);
         }

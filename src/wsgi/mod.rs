@@ -6,4 +6,5 @@ pub mod application;
 pub mod environ;
 pub mod exchange;
 pub mod file_wrapper;
+pub mod iteration;
 pub mod text;

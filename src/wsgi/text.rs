@@ -4,7 +4,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 /// `bytes` as a Python string, one character a byte.
-#[must_use]
 pub fn native<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
     match std::str::from_utf8(bytes) {
         Ok(text) if bytes.is_ascii() => PyString::new(py, text),
@@ -13,7 +12,6 @@ pub fn native<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
 }
 
 /// The bytes of a native string; none if a character is no byte.
-#[must_use]
 pub fn bytes(text: &str) -> Option<std::borrow::Cow<'_, [u8]>> {
     if text.is_ascii() {
         return Some(text.as_bytes().into());
