@@ -13,10 +13,8 @@ use pyo3::types::PyIterator;
 use super::environ::Environs;
 use super::exchange::{Exchange, OwnFields};
 use super::iteration::{Progress, close, iterate, take_body};
-use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
-use crate::net::transport::Transport;
 
 pyo3::create_exception!(
     poorhttp,
