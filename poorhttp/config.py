@@ -28,7 +28,7 @@ from poorhttp.units import Address, Choice, Switch, split_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, NoReturn
 
     from poorhttp.settings import Setting
@@ -44,7 +44,11 @@ COMMANDS = {
     "print_config": "show each setting with its value and where that came from",
     "dump_config": "write an ini file with every setting to standard output",
 }
-SHORT = {"c": "config", "h": "help", "v": "version", **{each.short: name for name, each in SETTINGS.items() if each.short}}
+SHORT = {"c": "config", "h": "help", "v": "version"} | {
+    each.short: name for name, each in SETTINGS.items() if each.short
+}
+SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
+FLAGS = ["config", *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES)]
 
 NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
@@ -121,7 +125,7 @@ def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], direc
         elif name in SETTINGS:
             flags.given[name] = (_as_text(value), f"run({name}=...)", directory)
         elif name not in ("options", "environ"):
-            raise ConfigError(f"run() has no setting {name!r}", suggestion(name, SETTINGS, "poorhttp --help lists them"))
+            raise _unknown("keyword", name, SETTINGS)
     ini = _Ini(flags.config, directory)
     for section, pairs in free.items():
         for key, text in pairs.items():
@@ -161,7 +165,7 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.config = _value(word, value, words, "FILE")
     elif name in SETTINGS:
         setting = SETTINGS[name]
-        if not isinstance(setting.unit, Switch):
+        if name not in SWITCHES:
             value = _value(word, value, words, setting.unit.metavar)
         if name == "bind" and name in flags.given:
             value = f"{flags.given[name][0]},{value}"
@@ -182,11 +186,8 @@ def _split_flag(word: str) -> tuple[str, str | None]:
     else:
         flag, sign, text = word[2:].partition("=")
         name, value = flag.replace("-", "_"), text if sign else None
-    switches = [f"no_{name}" for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
-    names = (*SETTINGS, *COMMANDS, *switches, "config")
-    if name not in names:
-        flags = ["--" + each.replace("_", "-") for each in names]
-        raise ConfigError(f"unknown flag {word!r}", suggestion(word.partition("=")[0], flags, "poorhttp --help lists them"))
+    if name not in FLAGS:
+        raise _unknown("flag", word.partition("=")[0], map(_dashed, FLAGS))
     return name, value
 
 
@@ -208,8 +209,7 @@ def _from_environment(environ: Mapping[str, str], directory: str) -> Layer:
         if not variable.startswith(PREFIX) or variable in NOT_OURS:
             continue
         if variable not in variables:
-            otherwise = "variables are named after the settings; poorhttp --help lists them"
-            raise ConfigError(f"unknown variable {variable} in the environment", suggestion(variable, variables, otherwise))
+            raise _unknown("variable", variable, variables)
         layer[variables[variable]] = (text, variable, directory)
     return layer
 
@@ -269,8 +269,7 @@ class _Ini:
         section = line[1:-1].strip()
         old = [each for each, _ in (*OLD_KEYS, *REFUSED_KEYS) if each != SECTION]
         if line[-1] != "]" or section not in (SECTION, OPTIONS, ENVIRON, *old, *UNUSED_SECTIONS):
-            hint = suggestion(section.lower(), (SECTION, OPTIONS, ENVIRON), f"sections: {SECTION}, {OPTIONS}, {ENVIRON}")
-            raise ConfigError(f"{where}: unknown section {_quoted(line)}", hint)
+            raise _unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, OPTIONS, ENVIRON)))
         if section in UNUSED_SECTIONS:
             self.notes.append(f"{where}: section [{section}] is not used")
         return section
@@ -295,8 +294,7 @@ class _Ini:
                 self.notes.append(f"{where}: {key} of [{section}] is an old name; now it is {name} in [{SECTION}]")
             self.given[name] = (text, where, self.directory)
         else:
-            hint = suggestion(key, SETTINGS, "poorhttp --dump-config shows every key")
-            raise ConfigError(f"{where}: unknown key {_quoted(key)} in [{section}]", hint)
+            raise _unknown(f"{where}: key in [{section}]", key, SETTINGS)
 
 
 def _refuse(key: str, text: str, where: str) -> None:
@@ -345,7 +343,7 @@ def _split_address(layer: Layer) -> None:
     if port is None or host == "unix":  # a unix socket here is refused by the unit, which says what to do
         return
     if "port" in layer:
-        raise ConfigError(f"{source}: the address {_quoted(text)} has a port, and port is set too", "remove one of the two")
+        raise ConfigError(f"{source}: address {_quoted(text)} has a port, and port is set too", "remove one of the two")
     layer["address"], layer["port"] = (host, source, directory), (port, source, directory)
 
 
@@ -375,6 +373,13 @@ def _check_characters(text: str, where: str) -> None:
         raise ConfigError(f"{where}: control characters in {_quoted(text)}", "remove them")
 
 
+def _unknown(what: str, word: str, names: Iterable[str]) -> ConfigError:
+    """The error for a name that is not among `names`; what: `[place: ]kind of name[ in a section]`."""
+    place, colon, kind = what.rpartition(": ")
+    hint = suggestion(word, names, "poorhttp --help lists the settings, --dump-config the ini file")
+    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", hint)
+
+
 def _quoted(text: str) -> str:
     return repr(text if len(text) <= 100 else f"{text[:97]}...")
 
@@ -394,7 +399,8 @@ def help_text() -> str:
     """Return what `--help` prints."""
     lines = ["usage: poorhttp [-c FILE] [APP] [options]", "", f"APP: {SETTINGS['application'].help}", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
-    lines += [_help_line(name[0] * (name in SHORT.values()), _dashed(name), "", text) for name, text in COMMANDS.items()]
+    shorts = {name: short for short, name in SHORT.items()}
+    lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
     group = ""
     for setting in SETTINGS.values():
         if setting.group != group:
@@ -402,7 +408,10 @@ def help_text() -> str:
             lines += ["", f"{group}:"]
         default = f" [{setting.shown_default}]" if setting.shown_default else ""
         lines.append(_help_line(setting.short, setting.flag, setting.unit.metavar, setting.help + default))
-    lines += ["", f"Each is also a variable ({PREFIX}PORT) and an ini key (port). Flags win, then variables, then the ini file."]
+    lines += [
+        "",
+        f"Each is a variable ({PREFIX}PORT) and an ini key (port) too; a flag has precedence, then a variable.",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -419,8 +428,8 @@ def ini_text() -> str:
     """Return what `--dump-config` writes: each setting's default, or its example where it has one."""
     lines = [
         "# Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.",
-        "# Each value is the default unless its comment names another. Relative paths start from this file's directory.",
-        "# A comment has a line of its own. Times are in seconds or like 250ms, 2m, 1h; sizes in bytes or like 64k, 1m.",
+        "# Each value is the default unless its comment names another. Relative paths start from this directory.",
+        "# A comment has a line of its own. Times: seconds, or 250ms, 2m, 1h. Sizes: bytes, or 64k, 1m, 1g.",
         "",
         f"[{SECTION}]",
     ]

@@ -31,7 +31,7 @@ COROUTINE, ASYNC_GENERATOR, VARIABLE_ARGUMENTS = 0x80, 0x200, 0x04
 
 
 def load(spec: str, directory: str) -> WSGI:
-    """Return the application. directory: absolute; where modules and relative paths are looked for. Raises LoadError."""
+    """Return the application; `directory` (absolute) is where modules and paths are looked for. Raises LoadError."""
     place, name = split_application(Application().parse(spec, directory))
     if not os.path.isabs(place):
         return _attribute(_import(place, directory), name, place)
@@ -57,7 +57,7 @@ def title(spec: str) -> str:
 def check(app: object, title: str) -> WSGI:
     """Return `app` if it can be called with (environ, start_response). Raises LoadError."""
     if not callable(app):
-        raise LoadError(f"{title} is not callable: {type(app).__name__}", "it must be application(environ, start_response)")
+        raise LoadError(f"{title} is not callable: {type(app).__name__}", "a WSGI application is")
     function, bound = _function(app)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CODE):
@@ -67,8 +67,8 @@ def check(app: object, title: str) -> WSGI:
         raise LoadError(f"{title} is an ASGI application", "poorhttp serves WSGI; the package a2wsgi can wrap it")
     required = len(names) - len(function.__defaults__ or ())
     if required > 2 or (len(names) < 2 and not code.co_flags & VARIABLE_ARGUMENTS):
-        hint = f"if it makes the application, write {title}()" if not required else "(environ, start_response) is expected"
-        raise LoadError(f"{title} is not a WSGI application: it takes ({', '.join(names)})", hint)
+        hint = "it takes (environ, start_response)" if required else f"if it makes the application, write {title}()"
+        raise LoadError(f"{title} takes ({', '.join(names)}): that is no WSGI application", hint)
     return app
 
 
@@ -141,7 +141,7 @@ def _import_file(path: str, directory: str, module: str) -> ModuleType:
     imported = _import(module, directory)
     file = getattr(imported, "__file__", None)
     if not file or not os.path.samefile(file, path):
-        raise LoadError(f"{title(path)} is hidden by the module {module} of {file or 'Python itself'}", "rename the file")
+        raise LoadError(f"{title(path)} is hidden by the module {module} of {file or 'Python'}", "rename the file")
     return imported
 
 

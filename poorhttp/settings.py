@@ -1,4 +1,4 @@
-"""Every setting, once: name, unit, default, meaning. Flag, variable, ini key, help and documents follow from it by rule.
+"""Every setting, once: name, unit, default, meaning. Flag, variable, ini key, help and documents follow by rule.
 
 Knows the settings and the names that older versions had for them. Does not know where values come from.
 Contract: data only; nothing here acts. A class attribute is the declaration (`Setting`), the attribute of the same name
@@ -7,7 +7,20 @@ of a `Config` is the value, and the type checker sees the type of the value.
 
 from __future__ import annotations
 
-from poorhttp.units import PORT, Addresses, Application, Bytes, Choice, Count, FieldValue, Host, Path, Seconds, Switch, Text
+from poorhttp.units import (
+    PORT,
+    Addresses,
+    Application,
+    Bytes,
+    Choice,
+    Count,
+    FieldValue,
+    Host,
+    Path,
+    Seconds,
+    Switch,
+    Text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +94,11 @@ class Settings:
     __slots__ = ()
 
     application = setting(
-        Application(), "./", SERVING, "module:name, file.py[:name], or a directory with dispatch_table.py", example="examples"
+        Application(),
+        "./",
+        SERVING,
+        "module:name, file.py[:name], or a directory with dispatch_table.py",
+        example="examples",
     )
     type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
     processes = setting(Count(0, 1024), 0, SERVING, "processes that serve; 0: by type (1, forking 4)")
@@ -89,20 +106,24 @@ class Settings:
     address = setting(Host(), "127.0.0.1", SERVING, "address to listen on", short="a")
     port = setting(PORT, 8080, SERVING, "port to listen on; 0: any free one")
     bind = setting(
-        Addresses(), (), SERVING, "host:port, :port, [::1]:port, unix:/path; repeatable, replaces address and port", short="b"
+        Addresses(),
+        (),
+        SERVING,
+        "host:port, :port, [::1]:port, unix:/path; repeatable, replaces address and port",
+        short="b",
     )
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
 
     debug = setting(Switch(), False, RUNNING, "show tracebacks in error pages", short="d")
     autoreload = setting(Switch(), False, RUNNING, "accepted, without effect in this version")
-    pidfile = setting(Path(empty=True), "", RUNNING, "file that holds the process number while the server runs", short="p")
+    pidfile = setting(Path(empty=True), "", RUNNING, "file for the process number while the server runs", short="p")
     webmaster = setting(Text(), "root@localhost", RUNNING, "who is named on error pages and as SERVER_ADMIN")
     server_header = setting(FieldValue(), "poorhttp", RUNNING, "value of the Server field; empty: no such field")
 
     errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")
     accesslog = setting(Path(dash=True, empty=True), "", LOGS, "access log; -: standard output, empty: none")
     accesslog_format = setting(Choice("poor", "combined", "json"), "poor", LOGS, "poor, combined or json")
-    log_level = setting(Choice(*LEVELS, also=LEVEL_NAMES), "info", LOGS, "least urgent level that is logged, emerg to debug")
+    log_level = setting(Choice(*LEVELS, also=LEVEL_NAMES), "info", LOGS, "least urgent level logged, emerg to debug")
 
     keepalive_timeout = setting(Seconds(), 15.0, DEADLINES, "close a connection idle for so long")
     head_timeout = setting(Seconds(0.001), 10.0, DEADLINES, "a request's head must be there by then")

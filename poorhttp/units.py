@@ -1,6 +1,6 @@
 """Units: how a text becomes a value of a setting, and back.
 
-Knows the notations (`1.5`, `2m`, `64k`, `[::1]:8080`, `unix:/path`) and their limits. Knows no setting, no file, no flag.
+Knows the notations (`1.5`, `2m`, `64k`, `[::1]:8080`, `unix:/path`) and their limits. Knows no setting and no flag.
 Contract: `parse(text, directory)` returns the value, or raises ValueError whose text says what was expected;
 relative paths are taken from `directory`. `parse(show(value), directory) == value`.
 """
