@@ -196,13 +196,13 @@ def _check_pidfile(path: str) -> None:
 
 
 def _read_pidfile(path: str) -> str | None:
-    """Return the text, None where there is no file. A pipe does not block, a link is not followed (OSError)."""
+    """Return the text, "?" for what is no regular file, None where there is none. A link is not followed (OSError)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
-        return os.read(descriptor, 64).decode("latin-1").strip()
+        return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
     finally:
         os.close(descriptor)
 

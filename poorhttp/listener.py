@@ -58,9 +58,9 @@ def is_public(sock: socket.socket) -> bool:
 
 
 def close(socks: Iterable[socket.socket]) -> None:
-    """Close the sockets, and remove those unix sockets that this process made."""
+    """Close the sockets (again does no harm), and remove those unix sockets that this process made."""
     for sock in socks:
-        path = sock.getsockname() if sock.family == socket.AF_UNIX else ""
+        path = sock.getsockname() if sock.family == socket.AF_UNIX and sock.fileno() >= 0 else ""
         sock.close()
         if path in _made and _made.pop(path) == _identity(path):
             os.unlink(path)

@@ -152,8 +152,9 @@ class Application(Text):
         if not text:
             raise ValueError("module:name, file.py or a directory")
         path, name = split_application(text)
-        if path.endswith(".py") or "/" in path or path in (".", "..") or os.path.isdir(os.path.join(directory, path)):
-            path = os.path.normpath(os.path.join(directory, path))
+        absolute = os.path.normpath(os.path.join(directory, path))
+        if path.endswith(".py") or "/" in path or path in (".", "..") or (path and os.path.isdir(absolute)):
+            path = absolute
         return f"{path}:{name}" if name else path
 
 

@@ -61,7 +61,13 @@ def test_underscores_are_as_good_as_dashes():
 
 @pytest.mark.parametrize(
     ("argv", "debug"),
-    [(["-d"], True), (["--debug"], True), (["--debug=no"], False), (["--no-debug"], False), (["-d", "--no-debug"], False)],
+    [
+        (["-d"], True),
+        (["--debug"], True),
+        (["--debug=no"], False),
+        (["--no-debug"], False),
+        (["-d", "--no-debug"], False),
+    ],
 )
 def test_switches(argv, debug):
     assert read(*argv).debug is debug
@@ -227,7 +233,10 @@ def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
         ("[http]\nport = 1\nPORT = 2\n", "my.ini:3: port is set already at my.ini:2"),
         ("[http]\npidfile = a\n[daemon]\npidfile = b\n", "my.ini:4: pidfile is set already at my.ini:2"),
         ("[environ]\nA = 1\nA = 2\n", "my.ini:3: A is set already at my.ini:2"),
-        ("[http]\nport = 80 ; the port\n", "my.ini:2: port must be a whole number from 0 to 65535, not '80 ; the port'"),
+        (
+            "[http]\nport = 80 ; the port\n",
+            "my.ini:2: port must be a whole number from 0 to 65535, not '80 ; the port'",
+        ),
         ("[http]\nport = 80 # the port\n", "a comment has a line of its own"),
         ("[http]\nwebmaster = a\x07b\n", r"my.ini:2: webmaster: control characters in 'a\x07b'"),
         ("[environ]\nA\x00B = 1\n", r"my.ini:2: control characters in 'A\x00B'"),
@@ -333,7 +342,12 @@ def test_keywords(tmp_path):
         str(tmp_path),
     )
     assert (settings.port, settings.threads, settings.request_timeout, settings.debug) == (9, 16, 2.5, True)
-    assert (settings.max_body, settings.backlog, settings.options, settings.environ) == (1 << 20, 7, {"a": "1"}, {"B": "c"})
+    assert (settings.max_body, settings.backlog, settings.options, settings.environ) == (
+        1 << 20,
+        7,
+        {"a": "1"},
+        {"B": "c"},
+    )
     assert settings.sources["debug"] == "run(debug=...)"
 
 

@@ -12,8 +12,10 @@ from poorhttp.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
 ROOT = Path(__file__).resolve().parents[2]
 FROM, TO = "<!-- settings -->", "<!-- /settings -->"
 
-LAZY = """argparse dataclasses configparser logging typing re pathlib tempfile subprocess inspect traceback html datetime
-json threading difflib importlib.util contextlib encodings.idna""".split()
+LAZY = (
+    *("argparse", "dataclasses", "configparser", "logging", "typing", "re", "pathlib", "tempfile", "subprocess"),
+    *("inspect", "traceback", "html", "datetime", "json", "threading", "difflib", "importlib.util", "encodings.idna"),
+)
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

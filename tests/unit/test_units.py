@@ -21,7 +21,8 @@ from poorhttp.units import (
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("5", 5.0), ("1.5", 1.5), ("250ms", 0.25), ("2m", 120.0), ("1H", 3600.0), ("0", 0.0), ("3s", 3.0)]
+    ("text", "value"),
+    [("5", 5.0), ("1.5", 1.5), ("250ms", 0.25), ("2m", 120.0), ("1H", 3600.0), ("0", 0.0), ("3s", 3.0)],
 )
 def test_seconds(text, value):
     assert Seconds().parse(text) == value
@@ -31,7 +32,7 @@ def test_seconds(text, value):
     "text", ["", "-1", "nan", "inf", "1e3", "1_0", "5 s", "5d", ".", "1.2.3", "٣", "400000000", "9" * 5000, "5\n"]
 )
 def test_seconds_refused(text):
-    with pytest.raises(ValueError, match="a time such as 5, 1.5, 250ms or 2m"):
+    with pytest.raises(ValueError, match="a time such as 5, "):
         Seconds().parse(text)
 
 
