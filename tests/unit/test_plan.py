@@ -1,6 +1,7 @@
 """The supervisor's policy, with a clock that is a number."""
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_worker_that_lived_is_replaced_at_once() -> None:
 
 def test_young_deaths_double_the_wait_up_to_five_seconds() -> None:
     times = spawn_times(state(wanted=1), until=40.0, life=0.0)
-    waits = [round(later - sooner, 6) for sooner, later in zip(times, times[1:], strict=False)]
+    waits = [round(later - sooner, 6) for sooner, later in pairwise(times)]
     assert waits[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
@@ -212,7 +213,9 @@ def test_a_due_time_is_never_slept_over() -> None:
     assert wait(made, 99.0) == 0.0
 
 
-EVENTS = st.lists(st.tuples(st.sampled_from(["die", "crash", "stop", "quit", "pass"]), st.floats(0.0, 3.0)), max_size=60)
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["die", "crash", "stop", "quit", "pass"]), st.floats(0.0, 3.0)), max_size=60
+)
 
 
 @given(EVENTS, st.integers(1, 5))
@@ -239,15 +242,17 @@ def test_whatever_happens_the_plan_keeps_its_promises(events: list[tuple[str, fl
         if made.workers:
             made.died(next(iter(made.workers)), code, now)
 
+    def happen(name: str) -> None:
+        if name == "stop":
+            made.stop(now)
+        elif name == "quit":
+            made.stop_at_once(now)
+        elif name != "pass":
+            die(0 if name == "die" else -11)
+
     for name, seconds in events:
         now += seconds
-        {
-            "die": lambda: die(0),
-            "crash": lambda: die(-11),
-            "stop": lambda: made.stop(now),
-            "quit": lambda: made.stop_at_once(now),
-            "pass": lambda: None,
-        }[name]()
+        happen(name)
         if live() is not None:
             break
         waiting = wait(made, now)
