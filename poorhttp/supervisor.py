@@ -17,13 +17,14 @@ import select
 import signal
 import sys
 import time
+from socket import AF_UNIX, SHUT_RD
 
 from poorhttp import worker
 from poorhttp.plan import Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from socket import socket
     from types import FrameType
     from typing import Any, NoReturn
@@ -37,16 +38,9 @@ HEARD = (*worker.HANDLED, signal.SIGCHLD)
 
 
 def supervise(
-    app: Application,
-    listeners: Sequence[socket],
-    config: Config,
-    error_log: ErrorLog,
-    access_log: int,
-    ready: Callable[[], None] | None = None,
+    app: Application, listeners: Sequence[socket], config: Config, error_log: ErrorLog, access_log: int
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
-
-    ready: called once signals are heard, immediately before the first worker is started.
 
     TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere.
     Returns 0 after a clean stop, 1 if a worker had to be killed or failed while it was stopping.
@@ -56,8 +50,6 @@ def supervise(
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
     supervisor = _Supervisor(app, listeners, config, error_log, access_log)
     try:
-        if ready is not None:
-            ready()
         return supervisor.run()
     finally:
         supervisor.close()
@@ -92,7 +84,9 @@ class _Supervisor:
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        self._old: dict[int, Any] = {signum: signal.signal(signum, _heard) for signum in HEARD}
+        self._old: dict[int, Any] = {signum: worker.afterwards(signum) for signum in HEARD}
+        for signum in HEARD:
+            signal.signal(signum, _heard)
 
     def run(self) -> int:
         poll = select.poll()
@@ -110,8 +104,7 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
-        for signum, handler in self._old.items():
-            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+        worker.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         for descriptor in (self._signals, self._wake, *self._lifelines.values()):
             os.close(descriptor)
@@ -125,19 +118,29 @@ class _Supervisor:
         now = time.monotonic()
         for signum in signals:
             if signum in (signal.SIGTERM, signal.SIGINT):
-                self._say_stop(signum)
+                self._begin_stop(signum)
                 self._state.stop(now)
             elif signum == signal.SIGQUIT:
-                self._say_stop(signum)
+                self._begin_stop(signum)
                 self._state.stop_at_once(now)
             elif signum == signal.SIGUSR1:
                 self._reopen()
             elif signum == signal.SIGHUP:
                 self._error_log.write("W", worker.NO_RELOAD)
 
-    def _say_stop(self, signum: int) -> None:
-        if self._state.stopping is None:
-            self._error_log.write("S", f"stopping {len(self._state.workers)} workers: {signal.Signals(signum).name}")
+    def _begin_stop(self, signum: int) -> None:
+        """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
+
+        A unix socket is shut down instead, since whoever made it looks at it once more to remove it.
+        """
+        if self._state.stopping is not None:
+            return
+        self._error_log.write("S", f"stopping {len(self._state.workers)} workers: {signal.Signals(signum).name}")
+        for each in self._listeners:
+            if each.family == AF_UNIX:
+                each.shutdown(SHUT_RD)
+            else:
+                each.close()
 
     def _reopen(self) -> None:
         self._error_log.reopen()

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from socket import AF_UNIX
 
 from poorhttp._engine import Engine
 
@@ -55,6 +56,7 @@ def serve(
 ) -> None:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
+    listeners: the engine has copies; these are closed, so that a connection is refused as soon as it stops accepting.
     access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
     supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
     ready: called once signals are heard and the engine is built, immediately before serving.
@@ -70,6 +72,7 @@ def serve(
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
+        _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
     finally:
         signals.restore()
@@ -104,33 +107,40 @@ def leave_at_once(code: int, error_log: ErrorLog) -> NoReturn:
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
-    Make one before the application is loaded, and give its `over` to `serve` or `supervise` as `ready`: they bring
-    handlers of their own. HUP and USR1, which would end a process that does not expect them, are ignored.
+    HUP and USR1, which would end a process that does not expect them, are ignored. `serve` and `supervise` bring
+    handlers of their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
     """
 
     def __init__(self) -> None:
-        self._asked = self._over = False
+        self._asked = False
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
             signal.signal(signum, self._leave if signum in STOPS else signal.SIG_IGN)
 
-    def over(self) -> None:
-        """Raise SystemExit(0) if the application swallowed the one of an earlier stop; raise no other from now on.
-
-        When the server comes back there is only clean-up left to do, and no signal shall interrupt that.
-        """
+    def check(self) -> None:
+        """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
         if self._asked:
             raise SystemExit(0)
-        self._over = True
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
-        _restore(self._old)
+        restore(self._old)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
         self._asked = True
-        if not self._over:
-            raise SystemExit(0)
+        raise SystemExit(0)
+
+
+def afterwards(signum: int) -> Any:
+    """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
+    present = signal.getsignal(signum)
+    return signal.SIG_IGN if getattr(present, "__func__", None) is Boot._leave else present
+
+
+def restore(handlers: dict[int, Any]) -> None:
+    """Give each signal its handler; None, that of a foreign library, becomes the default."""
+    for signum, handler in handlers.items():
+        signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
 class _Signals:
@@ -170,13 +180,13 @@ class _Signals:
         """Give the signals back to whoever had them before."""
         if signal.SIGALRM in self._old:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        _restore(self._old)
+        restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         os.close(self.control)
         os.close(self._wake)
 
     def _handle(self, signum: int, handler: Any) -> None:
-        self._old.setdefault(signum, signal.getsignal(signum))
+        self._old.setdefault(signum, afterwards(signum))
         signal.signal(signum, handler)
 
     def _expect_end(self, seconds: float) -> None:
@@ -206,6 +216,13 @@ class _Signals:
 
     def _hang_up(self, signum: int, frame: FrameType | None) -> None:
         self._error_log.write("W", NO_RELOAD)
+
+
+def _close(listeners: Sequence[socket], supervised: bool) -> None:
+    """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
+    for each in listeners:
+        if supervised or each.family != AF_UNIX:
+            each.close()
 
 
 def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals: _Signals) -> None:
@@ -247,8 +264,3 @@ def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
     thread = Thread(target=run, name=f"poorhttp-{slot}")
     thread.start()
     return thread
-
-
-def _restore(handlers: dict[Any, Any]) -> None:
-    for signum, handler in handlers.items():
-        signal.signal(signum, signal.SIG_DFL if handler is None else handler)

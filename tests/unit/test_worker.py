@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -150,14 +151,19 @@ def test_signals_are_as_before_afterwards(engine: Any, log: ErrorLog) -> None:
 
 
 def test_the_engine_gets_descriptors_and_logs(engine: Any, log: ErrorLog) -> None:
-    class Listener:
-        def fileno(self) -> int:
-            return 42
-
     config = settings()
-    worker.serve(nothing, [Listener()], config, log, 7, ready=send(signal.SIGTERM))  # type: ignore[list-item]
+    with socket.socket() as listener:
+        number = listener.fileno()
+        worker.serve(nothing, [listener], config, log, 7, ready=send(signal.SIGTERM))
     made = engine.made[0]
-    assert (made.listeners, made.access_log, made.error_log, made.config) == ([42], 7, log, config)
+    assert (made.listeners, made.access_log, made.error_log, made.config) == ([number], 7, log, config)
+
+
+def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog) -> None:
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        worker.serve(nothing, [tcp, unix], settings(), log, -1, ready=send(signal.SIGTERM))
+        assert tcp.fileno() == -1
+        assert unix.getsockname() == ""
 
 
 def test_every_slot_has_its_thread_and_the_main_one_has_the_first(engine: Any, log: ErrorLog) -> None:
@@ -234,16 +240,18 @@ def test_boot_remembers_a_stop_that_was_swallowed() -> None:
         with contextlib.suppress(SystemExit):  # as an application with a bare except does
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(SystemExit):
-            boot.over()
+            boot.check()
     finally:
         boot.restore()
 
 
-def test_after_boot_no_signal_interrupts_the_clean_up() -> None:
+def test_after_serving_no_signal_interrupts_the_clean_up(engine: Any, log: ErrorLog) -> None:
     boot = worker.Boot()
     try:
-        boot.over()
-        os.kill(os.getpid(), signal.SIGTERM)
+        boot.check()
+        worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
+        for signum in worker.STOPS:
+            os.kill(os.getpid(), signum)
     finally:
         boot.restore()
 
