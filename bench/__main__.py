@@ -6,7 +6,10 @@ Exit status: 0 where no target was missed, 1 where one was missed or what it nee
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,39 +21,24 @@ from bench.servers import OURS, SERVERS
 from bench.workloads import COST, MEMORY, START, STARTING, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
+# fmt: off
 COST_COLUMNS = {
-    "req/s": "rate",
-    "± rounds": "~rate",
-    "CPU µs/req": "cpu",
-    "± rounds ": "~cpu",
-    "x bare": "/cpu",
-    "p50 ms": "p50",
-    "p99 ms": "p99",
-    "PSS MiB": "pss",
-    "alone MiB": "alone",
-    "processes": "processes",
-    "threads": "threads",
+    "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
+    "p99 ms": "p99", "PSS MiB": "pss", "alone MiB": "alone", "processes": "processes", "threads": "threads",
 }
-WEIGHT_COLUMNS = {
-    "PSS MiB": "pss",
-    "alone MiB": "alone",
-    "private dirty MiB": "dirty",
-    "processes": "processes",
-    "threads": "threads",
-}
-IDLE_COLUMNS = {
-    "switches": "switches",
-    "switches with connections": "connected",
-    "connections": "count",
-    "bytes of each": "each",
-}
+WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
+                  "threads": "threads"}
+IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
+                "bytes of each": "each"}
+# fmt: on
 HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 
 
 def main() -> int:
     arguments = parse()
-    with launch.work_directory() as work:
-        setting = launch.Setting(python=arguments.python, work=Path(work))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended on the way out
+    with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         try:
             launch.compile_bare()
             measure.pin_to(launch.LOAD_CORE)
@@ -67,6 +55,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     results = measure.take_turns(chosen, arguments.rounds)
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
+    if arguments.quick:
+        verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
     markdown = f"# {arguments.command}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
     print(markdown)
     if not (arguments.quick or arguments.no_record):

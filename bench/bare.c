@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 65536, EVENTS = 256, COPIES = 64, DESCRIPTORS = 65536 };
+enum { READ_BYTES = 65536, EVENTS = 256, COPIES = 64, COPIED_BYTES = 262144, DESCRIPTORS = 65536 };
 
 struct connection {
     int matched;    /* how many bytes of the empty line were seen last */
@@ -30,8 +30,8 @@ struct connection {
 
 static struct connection connections[DESCRIPTORS];
 static char input[READ_BYTES];
-static char *answers; /* COPIES of the same answer, one after another */
-static size_t answer_size;
+static char *answers; /* the same answer, `copies` times: what fits into a cache, so that many go out in one send */
+static size_t answer_size, copies;
 static long request_body;
 static bool closing;
 static int epoll;
@@ -57,8 +57,10 @@ static void build_answers(const char *path)
     int n = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n",
                      body_size, closing ? "Connection: close\r\n" : "");
     answer_size = (size_t)n + body_size;
-    answers = malloc(answer_size * COPIES);
-    for (int i = 0; i < COPIES; i++) {
+    copies = COPIED_BYTES / answer_size;
+    copies = copies > COPIES ? COPIES : copies ? copies : 1;
+    answers = malloc(answer_size * copies);
+    for (size_t i = 0; i < copies; i++) {
         memcpy(answers + i * answer_size, head, (size_t)n);
         memcpy(answers + i * answer_size + n, body, body_size);
     }
@@ -122,7 +124,7 @@ static size_t count_requests(struct connection *c, size_t size)
 static void flush(int fd, struct connection *c)
 {
     while (c->owed) {
-        size_t room = answer_size * COPIES - c->at;
+        size_t room = answer_size * copies - c->at;
         ssize_t sent = send(fd, answers + c->at, c->owed < room ? c->owed : room, MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN) {
             if (!c->full)

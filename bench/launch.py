@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -62,18 +61,25 @@ def expected(workload: Workload, setting: Setting) -> bytes:
 
 @contextlib.contextmanager
 def running(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
-    """Start the server and wait until it gives the right answer; end it afterwards. Raises Failure with its log."""
+    """Start the server and wait until it gives the right answer; end it afterwards."""
     answer = expected(workload, setting)
+    with started(server, workload, setting, extra) as run:
+        run.remark = wait_until_right(run, workload, answer)
+        yield run
+
+
+@contextlib.contextmanager
+def started(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
+    """Start the server, do not wait; end it afterwards. A Failure meanwhile gets the last line of its log."""
     log = setting.work / f"{server.name}-{workload.name}.log"
     with log.open("wb") as output:
-        started = start(server, workload, setting, output.fileno(), extra)
+        run = start(server, workload, setting, output.fileno(), extra)
     try:
-        started.remark = wait_until_right(started, workload, answer)
-        yield started
+        yield run
     except Failure as failure:
         raise Failure(f"{failure}; log: {last_line(log.read_bytes()) or 'empty'}") from failure
     finally:
-        stop(started.process)
+        stop(run.process)
 
 
 def start(server: Server, workload: Workload, setting: Setting, log: int, extra: tuple[str, ...] = ()) -> Running:
@@ -83,14 +89,9 @@ def start(server: Server, workload: Workload, setting: Setting, log: int, extra:
     try:
         with pinned(SERVER_CORE):
             process = subprocess.Popen(
-                command,
-                cwd=APPS,
-                env=environment(server.name in OURS),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+                command, cwd=APPS, env=environment(server.name in OURS), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
     except OSError as error:
         raise Failure(f"cannot start: {error.strerror}") from error
     return Running(process, port)
@@ -165,10 +166,6 @@ def compile_bare() -> None:
         raise Failure("no C compiler: install gcc") from error
     if done.returncode:
         raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
-
-
-def work_directory() -> contextlib.AbstractContextManager[str]:
-    return tempfile.TemporaryDirectory(prefix="bench-")
 
 
 def free_port() -> int:

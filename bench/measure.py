@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -20,12 +21,12 @@ from typing import BinaryIO
 
 from bench import load, proc
 from bench.client import Failure, check, compare, connect, read_answer, request
-from bench.launch import Running, Setting, environment, expected, running, start, stop
+from bench.launch import APPS, Running, Setting, environment, expected, running, started
 from bench.report import Result
-from bench.servers import OURS, SERVERS, Server
+from bench.servers import OURS, SERVERS, THREADED, Server
 from bench.workloads import START, WORKLOADS, Row, Workload
 
-WARM_UP, SETTLE = 1.0, 2.0  # seconds
+WARM_UP, SETTLE = 1.0, 3.0  # seconds
 BATCH = 500  # connections opened and asked together
 Measurement = Callable[[], dict[str, float]]
 
@@ -41,8 +42,8 @@ def take_turns(rows: Iterable[tuple[Row, Measurement]], rounds: int) -> dict[Row
                 numbers = measurement()
                 results[row].remark = str(numbers.pop("remark", ""))
                 results[row].rounds.append(numbers)
-            except Failure as failure:
-                results[row].failures.append(str(failure))
+            except (Failure, OSError, EOFError, ValueError) as failure:
+                results[row].failures.append(str(failure) or type(failure).__name__)
     progress("")
     return results
 
@@ -67,21 +68,16 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
         check(run.port, workload, answer)
         if not workload.probe:
             numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
-    return {
-        **numbers,
-        "processes": processes,
-        "threads": threads,
-        "pss": _positive(weight["pss"], "PSS"),
-        "alone": weight["alone"],
-        "remark": run.remark,
-    }
+    size = {"processes": processes, "threads": threads, "pss": _positive(weight["pss"], "PSS")}
+    return {**numbers, **size, "alone": weight["alone"], "remark": run.remark}
 
 
 def weight(server: Server, setting: Setting) -> dict[str, float]:
     """PSS of the tree after a few answers; `judged` is `alone` where other processes lower the PSS by sharing."""
-    with running(server, WORKLOADS["hello"], setting) as run:
+    workload = threaded(WORKLOADS["hello"], server)
+    with running(server, workload, setting) as run:
         for _ in range(20):
-            check(run.port, WORKLOADS["hello"], expected(WORKLOADS["hello"], setting))
+            check(run.port, workload, expected(workload, setting))
         numbers = proc.memory(run.process.pid)
         shared = proc.strangers(run.process.pid)
         processes, threads = proc.shape(run.process.pid)
@@ -93,7 +89,7 @@ def weight(server: Server, setting: Setting) -> dict[str, float]:
 def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[str, float]:
     """Context switches when idle, without and with `count` idle connections, and the user memory of each of these."""
     extra = ("--keepalive-timeout", "600") if server.name in OURS else ()
-    workload = replace(WORKLOADS["hello"], name="idle")
+    workload = threaded(replace(WORKLOADS["hello"], name="idle"), server)
     allow_descriptors(count + 200)
     with running(server, workload, setting, extra) as run, ExitStack() as stack:
         switches = _switches_over(run, seconds)
@@ -102,6 +98,11 @@ def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[s
         connected = _switches_over(run, seconds)
         each = (proc.memory(run.process.pid)["dirty"] - before) / count
     return {"switches": switches, "connected": connected, "each": each, "count": count}
+
+
+def threaded(workload: Workload, server: Server) -> Workload:
+    """The workload with 32 threads for the servers that are there to have threads."""
+    return replace(workload, threads=32) if server.name in THREADED else workload
 
 
 def open_idle(stack: ExitStack, port: int, workload: Workload, count: int) -> None:
@@ -129,7 +130,8 @@ def allow_descriptors(count: int) -> None:
 def installed(setting: Setting) -> dict[str, float]:
     """Bytes of all files of the package, as the measured interpreter imports it; compiled Python files included."""
     command = [setting.python, "-c", "import poorhttp, poorhttp._engine; print(poorhttp.__path__[0])"]
-    done = subprocess.run(command, env=environment(ours=True), capture_output=True, text=True, timeout=30, check=False)
+    environ = environment(ours=True)
+    done = subprocess.run(command, cwd=APPS, env=environ, capture_output=True, text=True, timeout=30, check=False)
     if done.returncode:
         raise Failure(f"poorhttp with its engine cannot be imported: {done.stderr.strip()[-200:]}")
     return {"size": sum(path.stat().st_size for path in Path(done.stdout.strip()).rglob("*") if path.is_file())}
@@ -137,17 +139,13 @@ def installed(setting: Setting) -> dict[str, float]:
 
 def first_answer(server: Server, setting: Setting) -> dict[str, float]:
     """Milliseconds from just before the fork to the last byte of the first right answer."""
-    answer = expected(START, setting)
-    with (setting.work / f"{server.name}-start.log").open("wb") as log:
-        begin = time.perf_counter()
-        run = start(server, START, setting, log.fileno())
-    try:
-        with _connected(run) as sock, sock.makefile("rb") as stream:
-            sock.sendall(request(START))
-            compare(_answer(stream), answer)
-            return {"first": (time.perf_counter() - begin) * 1e3}
-    finally:
-        stop(run.process)
+    workload = threaded(START, server)
+    answer = expected(workload, setting)
+    begin = time.perf_counter()
+    with started(server, workload, setting) as run, _connected(run) as sock, sock.makefile("rb") as stream:
+        sock.sendall(request(workload))
+        compare(_answer(stream), answer)
+        return {"first": (time.perf_counter() - begin) * 1e3}
 
 
 def _answer(stream: BinaryIO) -> bytes:
@@ -157,7 +155,7 @@ def _answer(stream: BinaryIO) -> bytes:
         raise Failure(f"no first answer: {error}") from error
 
 
-def _connected(run: Running):
+def _connected(run: Running) -> socket.socket:
     deadline = time.perf_counter() + 10
     while time.perf_counter() < deadline and run.process.poll() is None:
         try:

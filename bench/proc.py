@@ -47,7 +47,7 @@ def parse_fields(text: str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, value = line.partition(":")
         words = value.split()
-        if words and words[0].isdigit():
+        if name.isidentifier() and words and words[0].isdigit():
             fields[name] = int(words[0]) * (1024 if words[-1] == "kB" else 1)
     return fields
 

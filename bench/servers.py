@@ -63,10 +63,12 @@ ALL = (
     peer("pyuwsgi", "pyuwsgi", "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", "--http-socket",
          "127.0.0.1:{port}", "--module", "{module}:{name}", "--threads", "{threads}", "--enable-threads",
          "--listen", "2048", "--need-app", "--die-on-term", "--disable-logging", "--single-interpreter",
-         note="HTTP parser in the worker, no router process; closes each connection (its --http11-socket keeps "
-              "them, but then serves one connection until it ends while the others wait); request log off"),
+         "--add-header", "Connection: close",
+         note="HTTP parser in the worker, no router process; closes each connection, here announced (its "
+              "--http11-socket keeps them, but serves one to its end while the others wait); request log off"),
 )
 
 # fmt: on
 SERVERS = {server.name: server for server in ALL}
 OURS = ("single", "threading", "forking")
+THREADED = ("threading", "gthread")

@@ -45,7 +45,7 @@ ALL = (
     Workload("light", "the article's light page through the dispatch table", ONE_THREAD, module="dispatched",
              app="application", directory="examples", path="/light", answer=None),
     Workload("pipelined", "16 requests at a time", FAST, pipeline=16),
-    Workload("close", "a new connection for each request", (*ONE_THREAD, "threading"), close=True),
+    Workload("close", "a new connection for each request", ONE_THREAD, close=True),
     Workload("sleep", "an application that sleeps 10 ms", MANY_THREADS, app="sleep10", threads=32),
     Workload("blocked", "one request every 2 ms while 31 of 32 threads are blocked for a second", MANY_THREADS,
              app="block", threads=32, connections=8, probe=True),
