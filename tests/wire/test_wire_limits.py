@@ -1,0 +1,323 @@
+"""Limits and deadlines: each with its status, and no client that is slow, silent or greedy costs another one anything.
+
+Knows the settings by name. Deadlines are set to fractions of a second; every test waits for what must happen, never for a time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+SHORT = 0.3
+STREAM = """
+from gate import note
+
+class Body:
+    def __iter__(self):
+        for _ in range(1024):
+            yield b"x" * 65536
+
+    def close(self):
+        note("closed")
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/large":
+        return Body()
+    return [environ["wsgi.input"].read() or b"hello"]
+"""
+
+
+def post(length: int) -> bytes:
+    return f"POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+CHUNKED = b"POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def refused(client: Any, status: int) -> None:
+    response = client.response()
+    assert response.status == status, response
+    assert response.closes
+    client.half_close()
+    client.expect_close()
+
+
+# --------------------------------------------------------------------------------------------------------- limits
+
+
+def test_a_body_at_the_limit_passes_and_one_over_it_is_413(serve: Any, any_shape: Any) -> None:
+    server = serve("hello", any_shape, max_body="1000")
+    with server.connect() as client:
+        assert client.request("/p", method="POST", body=b"x" * 1000).status == 200
+        before = len(server.notes())
+        client.send(post(1001))
+        refused(client, 413)
+    assert len(server.notes()) == before
+
+
+def test_a_chunked_body_over_the_limit_is_413(serve: Any, any_shape: Any) -> None:
+    server = serve("hello", any_shape, max_body="1000")
+    with server.connect() as client:
+        client.send(CHUNKED + b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n")
+        assert client.response().status == 200
+        before = len(server.notes())
+        client.send(CHUNKED + b"3e8\r\n" + b"x" * 1000 + b"\r\n1\r\n")
+        refused(client, 413)
+    assert len(server.notes()) == before
+
+
+def test_413_is_decided_before_the_body_is_read(serve: Any) -> None:
+    server = serve("hello", max_body="1000")
+    with server.connect() as client:
+        client.send(post(1 << 50))
+        refused(client, 413)
+
+
+def test_limits_are_settings(serve: Any) -> None:
+    server = serve("hello", max_request_line="200", max_head="1k", max_fields="5")
+    assert server.get("/" + "a" * 100).status == 200
+    assert server.get("/" + "a" * 300).status == 414
+    assert server.get("/", "X-A: " + "a" * 600).status == 200
+    assert server.get("/", "X-A: " + "a" * 1200).status == 431
+    assert server.get("/", *[f"X-{i}: 1" for i in range(3)]).status == 200
+    assert server.get("/", *[f"X-{i}: 1" for i in range(6)]).status == 431
+
+
+def test_a_flood_of_trailers_is_refused(serve: Any) -> None:
+    server = serve("hello")
+    with server.connect() as client:
+        client.send_split(CHUNKED + b"0\r\n", *[b"X-%d: 1\r\n" % i for i in range(20_000)])
+        assert client.response().status in (400, 413, 431)
+        client.half_close()
+        client.expect_close()
+
+
+# ------------------------------------------------------------------------------------------------------ deadlines
+
+
+PARTIAL_HEADS = [b"G", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: b", b"GET / HTTP/1.1\r\nHost: a\r\n"]
+
+
+@pytest.mark.parametrize("part", PARTIAL_HEADS)
+def test_a_head_that_does_not_end_is_408(serve: Any, any_shape: Any, part: bytes) -> None:
+    server = serve("hello", any_shape, head_timeout=SHORT)
+    lines, calls = len(server.error_lines()), len(server.notes())
+    with server.connect() as client:
+        client.send(part)
+        refused(client, 408)
+    assert len(server.error_lines()) - lines <= 1
+    assert len(server.notes()) == calls
+
+
+def test_the_head_deadline_is_absolute(serve: Any) -> None:
+    """A byte now and then does not put it off."""
+    server = serve("hello", head_timeout=SHORT)
+    with server.connect() as client:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
+        began = time.monotonic()
+        while client.is_silent() and time.monotonic() - began < 15:
+            client.send_split(b"a")
+            time.sleep(0.02)
+        assert time.monotonic() - began < 10
+        refused(client, 408)
+
+
+def test_the_head_deadline_starts_with_the_head(serve: Any) -> None:
+    """The second request of a connection has the whole time again."""
+    server = serve("hello", head_timeout=1.0)
+    with server.connect() as client:
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n")
+            time.sleep(0.2)  # well within the deadline of one head, together well beyond it
+            client.send("\r\n")
+            assert client.response().status == 200
+
+
+@pytest.mark.parametrize("head", [post(100), CHUNKED + b"64\r\n"], ids=["length", "chunked"])
+def test_a_body_that_stalls_is_408(serve: Any, any_shape: Any, head: bytes) -> None:
+    server = serve("hello", any_shape, body_timeout=SHORT)
+    calls = len(server.notes())
+    with server.connect() as client:
+        client.send(head + b"12345")
+        refused(client, 408)
+    assert len(server.notes()) == calls
+
+
+def test_a_body_below_the_minimum_rate_is_408(serve: Any) -> None:
+    server = serve("hello", body_timeout=1.0, body_rate="1m")
+    with server.connect() as client:
+        client.send(post(10_000_000))
+        began = time.monotonic()
+        while client.is_silent() and time.monotonic() - began < 15:
+            client.send_split(b"0123456789")
+            time.sleep(0.01)
+        assert time.monotonic() - began < 12, "each byte in time, all of them too slow"
+        refused(client, 408)
+
+
+def test_an_idle_connection_is_closed_silently(serve: Any, any_shape: Any) -> None:
+    server = serve("hello", any_shape, keepalive_timeout=SHORT)
+    lines = len(server.error_lines())
+    with server.connect() as client:
+        assert client.request("/").status == 200
+        client.expect_close()
+    assert len(server.error_lines()) == lines
+
+
+def test_a_connection_that_never_speaks_is_closed_silently(serve: Any, any_shape: Any) -> None:
+    server = serve("hello", any_shape, keepalive_timeout=SHORT, head_timeout=SHORT)
+    lines = len(server.error_lines())
+    with server.connect() as client:
+        client.expect_close()
+    assert len(server.error_lines()) == lines
+
+
+def test_an_active_connection_outlives_the_idle_deadline(serve: Any) -> None:
+    server = serve("hello", keepalive_timeout=1.0)
+    with server.connect() as client:
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            assert client.request("/").status == 200
+            time.sleep(0.1)  # an interval below the deadline; together beyond it
+
+
+def test_a_client_that_does_not_read_is_cut_off(serve: Any, any_shape: Any, until: Any, compose: Any) -> None:
+    """The write deadline ends it: the iterable is closed once, the descriptor is free."""
+    server = serve(STREAM, any_shape, write_timeout=SHORT)
+    closed = server.notes().count("closed")
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/large"))
+        server.await_note("closed", closed + 1)
+        assert server.get("/").body == b"hello"
+        assert len(client.rest_or_reset()) < 64 * 1024 * 1024
+    assert server.notes().count("closed") == closed + 1
+
+
+def test_a_lingering_close_ends(serve: Any, until: Any) -> None:
+    """A client that neither reads nor closes after a refusal is let go."""
+    server = serve("hello", linger_timeout=SHORT)
+    base = server.descriptors()
+    with server.connect() as client:
+        client.send("BAD LINE\r\n")
+        assert client.response().status == 400
+        until(lambda: server.descriptors() <= base, "the descriptor of the lingering connection")
+
+
+def test_lingering_is_bounded_for_a_client_that_sends_for_ever(serve: Any) -> None:
+    server = serve("hello", linger_timeout=SHORT)
+    with server.connect() as client:
+        client.send("BAD LINE\r\n")
+        began = time.monotonic()
+        while client.send_split(b"x" * 1000) and time.monotonic() - began < 15:
+            time.sleep(0.01)
+        assert time.monotonic() - began < 12
+
+
+# -------------------------------------------------------------------------------- slow and silent clients, 1 thread
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"", b"GET / HTTP/1.1\r\nHost: a\r\nX", post(100) + b"abc", CHUNKED + b"5\r\nab", b"\r\n"],
+    ids=["silent", "head", "body", "chunk", "crlf"],
+)
+def test_two_hundred_slow_clients_cost_no_thread(serve: Any, any_shape: Any, part: bytes) -> None:
+    server = serve("hello", any_shape)
+    slow = [server.connect() for _ in range(200)]
+    for client in slow:
+        client.send(part)
+    with server.connect() as quick:
+        for _ in range(20):
+            assert quick.request("/").body == b"hello"
+    assert all(client.is_silent() for client in slow), "they were still there while the other was served"
+    for client in slow:
+        client.close()
+    assert server.get("/").body == b"hello"
+
+
+def test_fifty_slow_readers_cost_no_thread(serve: Any, any_shape: Any, until: Any, compose: Any) -> None:
+    server = serve(STREAM, any_shape)
+    closed = server.notes().count("closed")
+    slow = [server.connect(receive_buffer=4096) for _ in range(50)]
+    for client in slow:
+        client.send(compose("/large"))
+    with server.connect() as quick:
+        for _ in range(20):
+            assert quick.request("/").body == b"hello"
+    assert server.notes().count("closed") == closed, "they were still there while the other was served"
+    for client in slow:
+        client.reset()
+    server.await_note("closed", closed + 50)
+    assert server.notes().count("closed") == closed + 50
+
+
+# ------------------------------------------------------------------------------------------ connections, descriptors
+
+
+def test_max_connections(serve: Any, until: Any) -> None:
+    """At the limit those inside are served and the process serves on; a place that is free again is used."""
+    server = serve("hello", max_connections=10)
+    until(lambda: server.get("/").status == 200)
+    inside = [server.connect() for _ in range(10)]
+    for client in inside:
+        assert client.request("/in").status == 200
+    with server.connect() as outside:
+        outside.send("GET /out HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        for client in inside:
+            assert client.request("/in").status == 200
+        for client in inside:
+            client.close()
+        answer = outside.rest_or_reset()
+        assert answer == b"" or answer.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+
+    def served() -> bool:
+        try:
+            return server.get("/").status == 200
+        except (EOFError, ConnectionError):
+            return False
+
+    until(served, "the places that are free again")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
+def test_descriptors_run_out(start: Any, until: Any, shape: Any) -> None:
+    """No spinning, no end of the process, those inside are served, and it recovers."""
+    server = start("hello", shape, descriptors=64)
+    first = server.connect()
+    assert first.request("/first").status == 200
+    crowd = [server.connect() for _ in range(200)]
+    assert first.request("/first").status == 200
+    spent, began = cpu_seconds(server), time.monotonic()
+    time.sleep(1.0)  # the window of the measurement
+    assert cpu_seconds(server) - spent < 0.5 * (time.monotonic() - began), "it waits, it does not spin"
+    assert first.request("/first").status == 200
+    for client in crowd:
+        client.close()
+    assert server.get("/after").body == b"hello"
+    first.close()
+
+
+def cpu_seconds(server: Any) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in server.pids()]
+    return float(sum(one.user + one.system for one in times))
+
+
+def test_ten_megabytes_of_slow_heads_do_not_grow_memory(serve: Any) -> None:
+    """A head byte by byte costs linear time and bounded memory: 200 clients with 30 KB of head each."""
+    server = serve("hello")
+    clients = [server.connect() for _ in range(200)]
+    before = server.memory()
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nX-A: " + "a" * 30_000)
+    assert server.get("/").status == 200
+    assert server.memory() - before < 48 * 1024 * 1024
+    for client in clients:
+        client.send("\r\n\r\n")
+    for client in clients:
+        assert client.response().status == 200
+        client.close()

@@ -1,0 +1,95 @@
+"""A graceful stop: what was accepted is answered, nothing new is accepted, then every process ends with 0.
+
+Knows signals; knows no inside.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+APP = """
+from gate import note, wait
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    note(path)
+    if path == "/wait":
+        wait("go")
+    if path == "/large":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return (b"x" * 65536 for _ in range(320))
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "4")])
+    return [b"done"]
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_request_in_the_application_is_finished(start: Any, any_shape: Any, compose: Any, number: int) -> None:
+    server = start(APP, any_shape)
+    with server.connect() as client:
+        client.send(compose("/wait"))
+        server.await_note("/wait")
+        server.signal(number)
+        server.open_gate("go")
+        response = client.response()
+        assert response.body == b"done"
+        client.expect_close()
+    assert server.wait() == 0
+
+
+def test_idle_connections_are_closed_at_once(start: Any, any_shape: Any) -> None:
+    server = start(APP, any_shape)
+    clients = [server.connect() for _ in range(10)]
+    for client in clients:
+        assert client.request("/").body == b"done"
+    server.signal(signal.SIGTERM)
+    for client in clients:
+        client.expect_close()
+    assert server.wait() == 0
+
+
+def test_a_response_that_is_being_read_slowly_is_finished(start: Any, any_shape: Any, compose: Any) -> None:
+    server = start(APP, any_shape)
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/large"))
+        server.await_note("/large")
+        server.signal(signal.SIGTERM)
+        assert len(client.response().body) == 320 * 65536
+        client.expect_close()
+    assert server.wait() == 0
+
+
+def test_requests_that_were_sent_before_the_stop_are_answered(start: Any, compose: Any) -> None:
+    """In 1x1 the application is busy; what waits behind it in the kernel was accepted, so it is answered."""
+    server = start(APP, (1, 1))
+    with server.connect() as busy:
+        busy.send(compose("/wait"))
+        server.await_note("/wait")
+        others = [server.connect().send(compose("/other")) for _ in range(20)]
+        server.signal(signal.SIGTERM)
+        server.open_gate("go")
+        assert busy.response().body == b"done"
+        for other in others:
+            assert other.response().body == b"done"
+    assert server.wait() == 0
+
+
+def test_nothing_new_is_accepted_afterwards(start: Any, any_shape: Any) -> None:
+    server = start(APP, any_shape)
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    with pytest.raises(ConnectionRefusedError):
+        server.connect()
+
+
+def test_a_half_sent_head_does_not_hold_up_the_stop(start: Any, any_shape: Any) -> None:
+    server = start(APP, any_shape, head_timeout=1, graceful_timeout=15)
+    with server.connect() as client:
+        client.send("GET / HTTP/1.1\r\nHo")
+        assert server.get("/").body == b"done"
+        server.signal(signal.SIGTERM)
+        client.rest_or_reset()
+    assert server.wait() == 0
