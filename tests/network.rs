@@ -42,7 +42,7 @@ impl Site {
         outbox: &mut Outbox,
     ) -> Outcome<Stream> {
         assert_eq!(stream.thread, std::thread::current().id(), "a stream is resumed by its own thread");
-        let block = [0; 65536];
+        let block = vec![0; 65536];
         while stream.left > 0 && !outbox.is_broken() {
             outbox.push(&block, transport);
             stream.left -= block.len() as u64;
