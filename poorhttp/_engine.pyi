@@ -44,4 +44,4 @@ class Engine:
         """Accept no more, finish what is in flight (at most `graceful_timeout` seconds), then let every run() return."""
 
     def stats(self) -> dict[str, int]:
-        """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`, `stopped_late`."""
+        """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`."""

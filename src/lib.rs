@@ -1,1 +1,22 @@
-//! The engine of poorhttp.
+//! The engine of poorhttp: a WSGI server's bytes, its connections, and one class for Python.
+//!
+//! Imports point one way: `engine -> wsgi -> net -> http`. `http` and `net` build and are tested without Python.
+
+pub mod access_log;
+#[cfg(feature = "python")]
+pub mod engine;
+pub mod http;
+pub mod limits;
+pub mod net;
+#[cfg(feature = "python")]
+pub mod wsgi;
+
+/// `poorhttp._engine`. The lock of the interpreter orders some of its state, so it asks for it.
+#[cfg(feature = "python")]
+#[pyo3::pymodule(gil_used = true)]
+mod _engine {
+    #[pymodule_export]
+    use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::wsgi::application::RequestTimeout;
+}

@@ -1,0 +1,57 @@
+# `make` lists its targets.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PEERS = bench/.venv-peers
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(BIN)/python  ## install into .venv and serve the examples
+	$(BIN)/pip install --quiet .
+	$(BIN)/poorhttp -c poorhttp.ini
+
+.PHONY: test
+test: $(BIN)/python  ## install with what tests need, and run them
+	$(BIN)/pip install --quiet -e '.[test]'
+	$(BIN)/pytest
+
+.PHONY: check
+check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, the engine by itself
+	$(BIN)/pip install --quiet -e '.[dev]'
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cargo fmt --check
+	cargo clippy --quiet --all-targets -- -D warnings
+	cargo test --quiet --no-default-features
+
+.PHONY: format
+format:  ## rewrite Python and Rust in the one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cargo fmt
+
+.PHONY: dist
+dist: $(BIN)/python  ## build the source distribution and a wheel
+	$(BIN)/pip install --quiet build
+	$(BIN)/python -m build
+
+.PHONY: bench-peers
+bench-peers:  ## install the servers that the bench compares with
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet -r bench/peers.txt
+
+.PHONY: bench-cost
+bench-cost: $(BIN)/python  ## measure what a request costs, beside a bare loop and the peers
+	$(BIN)/pip install --quiet -e '.[bench]'
+	$(BIN)/python -m bench cost
+
+.PHONY: clean
+clean:  ## remove what was built
+	rm -rf build dist target *.egg-info poorhttp/_engine*.so bench/build
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,139 @@
+"""The bench's command line: `python -m bench cost|memory|start`. Prints Markdown and keeps it as a record.
+
+Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench import launch, measure, record, report
+from bench.client import Failure
+from bench.measure import Measurement, named
+from bench.servers import OURS, SERVERS
+from bench.workloads import COST, MEMORY, START, STARTING, WORKLOADS, Row
+
+Rows = Iterator[tuple[Row, Measurement]]
+# fmt: off
+COST_COLUMNS = {
+    "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
+    "p99 ms": "p99", "PSS MiB": "pss", "alone MiB": "alone", "processes": "processes", "threads": "threads",
+}
+WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
+                  "threads": "threads"}
+IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
+                "bytes of each": "each"}
+# fmt: on
+HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
+
+
+def main() -> int:
+    arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended on the way out
+    with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+        try:
+            launch.compile_bare()
+            measure.pin_to(launch.LOAD_CORE)
+        except Failure as failure:
+            print(f"error: {failure}", file=sys.stderr)
+            return 1
+        return run(arguments, setting)
+
+
+def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
+    rows, sections, targets = COMMANDS[arguments.command]
+    chosen = list(rows(arguments, setting))
+    facts = record.surroundings(setting, (row[1] for row, _ in chosen if row[1] in SERVERS), sys.argv[1:])
+    results = measure.take_turns(chosen, arguments.rounds)
+    verdicts = report.target_table(targets, results)
+    body = "\n\n".join(sections(results))
+    if arguments.quick:
+        verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
+    markdown = f"# {arguments.command}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
+    print(markdown)
+    if not (arguments.quick or arguments.no_record):
+        path = record.write(arguments.record or arguments.command, facts, results, markdown)
+        print(f"record: bench/records/{path.name}", file=sys.stderr)
+    return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+
+
+def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    for workload in WORKLOADS.values():
+        if not arguments.workload or workload.name in arguments.workload:
+            for server in named(arguments.only, workload.servers):
+                yield (workload.name, server.name), partial(measure.cost, server, workload, setting, arguments.seconds)
+
+
+def cost_sections(results: report.Results) -> Iterator[str]:
+    for name in dict.fromkeys(row[0] for row in results):
+        workload = WORKLOADS[name]
+        table = report.result_table(results, name, COST_COLUMNS)
+        yield f"## {name}: {workload.what}\n\n{workload.terms()}.\n\n{table}"
+
+
+def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    for server in named(arguments.only, dict.fromkeys((*OURS, *SERVERS))):
+        yield ("hello", server.name), partial(measure.weight, server, setting)
+    for server in named(arguments.only, HELD):
+        seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
+        yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
+    if not arguments.only:
+        yield ("installed", "poorhttp"), partial(measure.installed, setting)
+
+
+def memory_sections(results: report.Results) -> Iterator[str]:
+    yield f"## hello: memory after a few answers\n\n{report.result_table(results, 'hello', WEIGHT_COLUMNS)}"
+    what = "context switches in 10 s, and memory of idle connections"
+    yield f"## idle: {what}\n\n{report.result_table(results, 'idle', IDLE_COLUMNS)}"
+    yield f"## installed\n\n{report.result_table(results, 'installed', {'MiB': 'size'})}"
+
+
+def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    for server in named(arguments.only, START.servers):
+        yield ("start", server.name), partial(measure.first_answer, server, setting)
+
+
+def start_sections(results: report.Results) -> Iterator[str]:
+    columns = {"ms, median": "first", "± rounds": "~first"}
+    yield f"## start: {START.what}\n\n{report.result_table(results, 'start', columns)}"
+
+
+COMMANDS = {
+    "cost": (cost_rows, cost_sections, COST),
+    "memory": (memory_rows, memory_sections, MEMORY),
+    "start": (start_rows, start_sections, STARTING),
+}
+ROUNDS = {"cost": 5, "memory": 3, "start": 20}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in COMMANDS:
+        command = commands.add_parser(name)
+        command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
+        command.add_argument("--only", nargs="+", metavar="NAME", choices=list(SERVERS), help="servers")
+        command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
+        command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
+        command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
+        command.add_argument("--no-record", action="store_true")
+    cost = commands.choices["cost"]
+    cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
+    cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
+    arguments = parser.parse_args()
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
+    if arguments.quick:
+        arguments.seconds = 1.0
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

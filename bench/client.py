@@ -1,0 +1,94 @@
+"""A client that checks: asks for an answer and compares it byte for byte with the expected one.
+
+Knows HTTP/1.1 as far as these servers speak it; measures nothing. Every wait has a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from typing import BinaryIO
+
+from bench.workloads import Workload
+
+PATIENCE = 5.0  # seconds for each read
+CLOCK = re.compile(rb"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d")
+
+
+class Failure(Exception):
+    """Something that makes a measurement void; the text goes into the table in its place."""
+
+
+def connect(port: int) -> socket.socket:
+    """A connected socket whose every operation ends within PATIENCE seconds."""
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+
+
+def request(workload: Workload, path: str = "") -> bytes:
+    """The bytes of one request of the workload."""
+    head = f"{'POST' if workload.request_body else 'GET'} {path or workload.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    if workload.close:
+        head += "Connection: close\r\n"
+    if workload.request_body:
+        head += f"Content-Length: {workload.request_body}\r\n"
+    return head.encode() + b"\r\n" + b"x" * workload.request_body
+
+
+def read_answer(stream: BinaryIO) -> bytes:
+    """The body of the next answer; raises Failure unless its status is 200, EOFError where nothing came."""
+    line = stream.readline()
+    if not line:
+        raise EOFError("closed without an answer")
+    fields = {}
+    while (field := stream.readline().strip()) != b"":
+        name, _, value = field.partition(b":")
+        fields[name.lower()] = value.strip().lower()
+    if line.split()[1:2] != [b"200"]:
+        raise Failure(f"answered {line.decode('latin-1').strip()!r}")
+    if fields.get(b"transfer-encoding") == b"chunked":
+        return b"".join(_chunks(stream))
+    length = fields.get(b"content-length")
+    return stream.read() if length is None else stream.read(int(length))
+
+
+def compare(body: bytes, expected: bytes) -> None:
+    """Raise Failure unless the bodies are equal but for the time of day."""
+    if CLOCK.sub(b"-", body) != CLOCK.sub(b"-", expected):
+        raise Failure(f"wrong answer: {body[:60]!r} ({len(body)} bytes) instead of {len(expected)} bytes")
+
+
+def check(port: int, workload: Workload, expected: bytes) -> str:
+    """Check the answers as the workload will ask for them; what is odd, but no fault, is returned as a remark."""
+    try:
+        with connect(port) as sock, sock.makefile("rb") as stream:
+            return _check_on(sock, stream, workload, expected)
+    except (OSError, EOFError) as error:
+        raise Failure(f"no answer: {error or type(error).__name__}") from error
+
+
+def _check_on(sock: socket.socket, stream: BinaryIO, workload: Workload, expected: bytes) -> str:
+    sock.sendall(request(workload) * workload.pipeline)
+    for number in range(workload.pipeline):
+        try:
+            compare(read_answer(stream), expected)
+        except (OSError, EOFError) as error:
+            raise Failure(f"answered {number} of {workload.pipeline} requests: {error}") from error
+    if workload.close:
+        if stream.read(1):
+            raise Failure("bytes after the answer to a request with Connection: close")
+        return ""
+    with contextlib.suppress(EOFError, ConnectionError):
+        sock.sendall(request(workload))
+        compare(read_answer(stream), expected)
+        return ""
+    return "closes each connection"
+
+
+def _chunks(stream: BinaryIO) -> list[bytes]:
+    chunks = []
+    while size := int(stream.readline().split(b";")[0], 16):
+        chunks.append(stream.read(size))
+        stream.readline()
+    stream.readline()
+    return chunks

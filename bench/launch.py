@@ -1,0 +1,179 @@
+"""Starts a server for a measurement and ends it: command line, readiness, process group, log.
+
+Knows how commands of servers.py are filled in and run; measures nothing. A server runs in a session of its own,
+pinned to one core, until the end of the `with` block; then its whole process group is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.client import Failure, check
+from bench.servers import OURS, Server
+from bench.workloads import Workload
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+APPS = HERE / "apps"
+PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
+BARE = HERE / "build" / "bare"
+SERVER_CORE, LOAD_CORE = 0, 1
+READY, STOP = 15.0, 5.0  # seconds
+
+
+@dataclass
+class Setting:
+    """What is the same for all measurements of one run of the bench."""
+
+    python: str = sys.executable  # runs poorhttp
+    work: Path = field(default_factory=Path)  # a temporary directory
+    answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
+
+
+@dataclass
+class Running:
+    process: subprocess.Popen[bytes]
+    port: int
+    remark: str = ""
+
+
+def expected(workload: Workload, setting: Setting) -> bytes:
+    """The answer that the workload must get."""
+    if workload.answer is not None:
+        return workload.answer
+    if workload.name not in setting.answers:
+        command = [setting.python, str(APPS / "reference.py"), f"{workload.module}:{workload.app}", workload.path]
+        done = subprocess.run(command, env=environment(ours=True), capture_output=True, timeout=30, check=False)
+        if done.returncode or not done.stdout:
+            raise Failure(f"the application has no answer: {last_line(done.stderr)}")
+        setting.answers[workload.name] = done.stdout
+    return setting.answers[workload.name]
+
+
+@contextlib.contextmanager
+def running(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
+    """Start the server and wait until it gives the right answer; end it afterwards."""
+    answer = expected(workload, setting)
+    with started(server, workload, setting, extra) as run:
+        run.remark = wait_until_right(run, workload, answer)
+        yield run
+
+
+@contextlib.contextmanager
+def started(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
+    """Start the server, do not wait; end it afterwards. A Failure meanwhile gets the last line of its log."""
+    log = setting.work / f"{server.name}-{workload.name}.log"
+    with log.open("wb") as output:
+        run = start(server, workload, setting, output.fileno(), extra)
+    try:
+        yield run
+    except Failure as failure:
+        raise Failure(f"{failure}; log: {last_line(log.read_bytes()) or 'empty'}") from failure
+    finally:
+        stop(run.process)
+
+
+def start(server: Server, workload: Workload, setting: Setting, log: int, extra: tuple[str, ...] = ()) -> Running:
+    """Start the server on a free port and return at once."""
+    port = free_port()
+    command = [*fill(server, workload, setting, port), *extra]
+    try:
+        with pinned(SERVER_CORE):
+            process = subprocess.Popen(
+                command, cwd=APPS, env=environment(server.name in OURS), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+    except OSError as error:
+        raise Failure(f"cannot start: {error.strerror}") from error
+    return Running(process, port)
+
+
+def fill(server: Server, workload: Workload, setting: Setting, port: int) -> list[str]:
+    """The server's command line for the workload."""
+    spec = str(ROOT / workload.directory) if workload.directory else f"{workload.module}:{workload.app}"
+    body = setting.work / f"{workload.name}.body"
+    if server.name == "bare":
+        body.write_bytes(expected(workload, setting))
+    names = {
+        "python": setting.python if server.name in OURS else PEERS_PYTHON, "port": port, "module": workload.module,
+        "name": workload.app, "spec": spec, "threads": workload.threads, "bare": BARE, "body": body,
+        "request_body": workload.request_body, "mode": "close" if workload.close else "keep",
+    }  # fmt: skip
+    return [part.format_map(names) for part in server.command]
+
+
+def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str:
+    """Ask until the answer is right; returns the remark of `check`, raises its last Failure."""
+    deadline = time.monotonic() + READY
+    while True:
+        if started.process.poll() is not None:
+            raise Failure(f"ended with status {started.process.returncode}")
+        try:
+            return check(started.port, workload, answer)
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the server: TERM to the process we started, then KILL to what is left of its own group."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.terminate()
+        process.wait(STOP)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(STOP)
+
+
+def environment(ours: bool) -> dict[str, str]:
+    """Our own, with the applications on Python's path; also this checkout, for the peers and where it has an engine.
+
+    Without a built engine the checkout would hide a poorhttp that is installed for the measured interpreter.
+    """
+    built = any((ROOT / "poorhttp").glob("_engine*.so"))
+    paths = [APPS, ROOT] if built or not ours else [APPS]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+
+@contextlib.contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """Stand on one core for a while; what is started there stays there."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compile_bare() -> None:
+    """Compile bare.c; raises Failure with the compiler's words."""
+    BARE.parent.mkdir(exist_ok=True)
+    command = ["cc", "-O2", "-Wall", "-o", str(BARE), str(HERE / "bare.c")]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    except FileNotFoundError as error:
+        raise Failure("no C compiler: install gcc") from error
+    if done.returncode:
+        raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else ""

@@ -1,0 +1,100 @@
+"""The two loads: wrk, and a prober that looks at other requests while threads are blocked.
+
+Each takes a port and gives numbers in seconds and requests per second, or raises Failure; it knows no server. The
+bench itself is pinned to the load's core, and so is what it starts here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from contextlib import ExitStack
+
+from bench.client import Failure, compare, connect, read_answer, request
+from bench.launch import HERE
+from bench.report import percentile
+from bench.workloads import Workload
+
+TOLERATED = 0.001  # faults per answer; more make the measurement void
+BLOCKED_SECONDS, PROBE_SECONDS, PROBE_EVERY = 1.0, 0.9, 0.002
+
+
+def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+    """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, `errors`."""
+    return probe(port, workload, answer, seconds) if workload.probe else wrk(port, workload, answer, seconds)
+
+
+def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+    """One run of wrk with one thread; whole seconds only."""
+    whole = max(1, round(seconds))
+    command = ["wrk", "-t1", f"-c{workload.connections}", f"-d{whole}s", "-s", str(HERE / "wrk.lua")]
+    command += ["-H", "Connection: close"] * workload.close
+    command += [f"http://127.0.0.1:{port}{workload.path}", "--", str(workload.pipeline), str(workload.request_body)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=whole + 15, check=False)
+    except FileNotFoundError as error:
+        raise Failure("wrk is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"wrk did not end within {whole + 15} s") from error
+    return parse_wrk(done.stdout + done.stderr, workload, len(answer))
+
+
+def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, float]:
+    """What the last line of wrk.lua says; raises Failure where it shows that requests went unanswered."""
+    line = next((line for line in text.splitlines() if line.startswith("BENCH ")), None)
+    if line is None:
+        raise Failure(f"wrk gave no result: {text.strip()[-200:]}")
+    data = json.loads(line.removeprefix("BENCH "))
+    errors = {name: count for name, count in data["errors"].items() if count}
+    if sum(errors.values()) > data["requests"] * TOLERATED or not data["requests"]:
+        raise Failure(f"{data['requests']} answers and {errors or 'nothing else'}")
+    if data["bytes"] < data["requests"] * answer_bytes:
+        raise Failure(f"{data['bytes']} bytes for {data['requests']} answers of {answer_bytes}")
+    result = {"requests": data["requests"], "rate": data["requests"] / data["seconds"], "errors": sum(errors.values())}
+    if workload.pipeline == 1:  # wrk 4.1 has no right percentiles for pipelined requests
+        result |= {"p50": data["p50"] * 1e3, "p99": data["p99"] * 1e3}
+    return result
+
+
+def probe(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+    """Block all threads but one for a second, ask on a fixed schedule meanwhile; several times over.
+
+    A late answer delays the next question but not its place in the schedule, from which its time counts.
+    """
+    times: list[float] = []
+    for _ in range(max(1, round(seconds / BLOCKED_SECONDS))):
+        times += _probe_once(port, workload, answer)
+    return {"requests": len(times), "p50": percentile(times, 50) * 1e3, "p99": percentile(times, 99) * 1e3}
+
+
+def _probe_once(port: int, workload: Workload, answer: bytes) -> list[float]:
+    with ExitStack() as stack:
+        try:
+            return _block_and_ask(stack, port, workload, answer)
+        except (OSError, EOFError) as error:
+            raise Failure(f"while threads are blocked: {error or type(error).__name__}") from error
+
+
+def _block_and_ask(stack: ExitStack, port: int, workload: Workload, answer: bytes) -> list[float]:
+    def opened(count: int) -> list[tuple]:
+        socks = [stack.enter_context(connect(port)) for _ in range(count)]
+        return [(sock, stack.enter_context(sock.makefile("rb"))) for sock in socks]
+
+    blockers, askers = opened(workload.threads - 1), opened(workload.connections)
+    begin = time.perf_counter()
+    for sock, _ in blockers:
+        sock.sendall(request(workload, "/block"))
+    times = []
+    for number in range(int(PROBE_SECONDS / PROBE_EVERY)):
+        sock, stream = askers[number % len(askers)]
+        due = begin + number * PROBE_EVERY
+        time.sleep(max(0.0, due - time.perf_counter()))
+        sock.sendall(request(workload))
+        compare(read_answer(stream), answer)
+        times.append(time.perf_counter() - due)
+    for _, stream in blockers:
+        compare(read_answer(stream), answer)
+    if (took := time.perf_counter() - begin) > BLOCKED_SECONDS * 1.8:
+        raise Failure(f"{len(blockers)} blocked requests took {took:.1f} s: they did not run at once")
+    return times

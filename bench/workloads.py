@@ -1,0 +1,111 @@
+"""What is asked of the servers, and what the answers must cost. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HELLO = b"Hello, World!"
+ONE_THREAD = ("bare", "single", "bjoern", "fastwsgi", "granian", "waitress", "cheroot", "gunicorn", "pyuwsgi")
+MANY_THREADS = ("threading", "granian", "waitress", "gthread", "cheroot")
+FAST = ("bare", "single", "bjoern", "fastwsgi", "granian", "waitress")
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    what: str
+    servers: tuple[str, ...]
+    module: str = "pages"
+    app: str = "hello"
+    directory: str = ""  # given to poorhttp instead of module:app
+    path: str = "/"
+    answer: bytes | None = HELLO  # None: what the application gives when called without a server
+    connections: int = 64
+    threads: int = 1
+    pipeline: int = 1
+    close: bool = False
+    request_body: int = 0  # bytes
+    probe: bool = False  # not wrk, but single requests while all threads but one are blocked
+
+    def terms(self) -> str:
+        """The conditions, for the heading of a table."""
+        keep = "`Connection: close` on each request" if self.close else "keep-alive"
+        answer = "page of the examples" if self.answer is None else f"{len(self.answer):,} bytes of answer"
+        return (
+            f"{keep}, {self.connections} connections, {self.pipeline} in flight on each, servers with "
+            f"{self.threads} thread{'s' * (self.threads > 1)}, {self.request_body:,} bytes of request body, "
+            f"{answer}"
+        )
+
+
+# fmt: off
+ALL = (
+    Workload("hello", "a fixed answer", ONE_THREAD),
+    Workload("threads", "the same with 32 threads", ("bare", *MANY_THREADS), threads=32),
+    Workload("light", "the article's light page through the dispatch table", ONE_THREAD, module="dispatched",
+             app="application", directory="examples", path="/light", answer=None),
+    Workload("pipelined", "16 requests at a time", FAST, pipeline=16),
+    Workload("close", "a new connection for each request", ONE_THREAD, close=True),
+    Workload("sleep", "an application that sleeps 10 ms", MANY_THREADS, app="sleep10", threads=32),
+    Workload("blocked", "one request every 2 ms while 31 of 32 threads are blocked for a second", MANY_THREADS,
+             app="block", threads=32, connections=8, probe=True),
+    Workload("answer10k", "10 KB of answer", FAST, app="big10k", answer=b"x" * 10_240),
+    Workload("answer1m", "1 MB of answer", FAST, app="big1m", answer=b"x" * 1_048_576),
+    Workload("post10k", "10 KB of request body, read by the application", FAST, app="post", request_body=10_240),
+)
+
+# fmt: on
+WORKLOADS = {workload.name: workload for workload in ALL}
+# fmt: off
+START = Workload("start", "from exec to the first answer of the examples",
+                 ("single", "threading", "forking", "bjoern", "fastwsgi", "granian", "waitress", "cheroot", "gunicorn",
+                  "pyuwsgi"),
+                 module="dispatched", app="application", directory="examples", path="/light", answer=None)
+
+# fmt: on
+Row = tuple[str, str]  # workload, server
+
+
+@dataclass(frozen=True)
+class Target:
+    """`column` of `row`, divided by the smallest of `over` in the same round, is `sense` `limit`."""
+
+    text: str
+    row: Row
+    column: str
+    sense: str  # "<=", "<" or ">="
+    limit: float
+    unit: str = "x"
+    over: tuple[Row, ...] = ()
+
+
+# fmt: off
+COST = (
+    Target("hello, CPU per request: single / bare loop", ("hello", "single"), "cpu", "<=", 1.20,
+           over=(("hello", "bare"),)),
+    Target("hello, CPU per request: single / the better of bjoern and FastWSGI", ("hello", "single"), "cpu", "<", 1.0,
+           over=(("hello", "bjoern"), ("hello", "fastwsgi"))),
+    Target("hello, CPU per request: threading with 32 threads / bare loop", ("threads", "threading"), "cpu", "<=",
+           1.35, over=(("threads", "bare"),)),
+    Target("light, CPU per request: single / bjoern", ("light", "single"), "cpu", "<=", 0.85,
+           over=(("light", "bjoern"),)),
+    Target("16 pipelined, requests per second: single / single unpipelined", ("pipelined", "single"), "rate", ">=",
+           6.0, over=(("hello", "single"),)),
+    Target("Connection: close, CPU per request: single / bjoern", ("close", "single"), "cpu", "<=", 1.0,
+           over=(("close", "bjoern"),)),
+    Target("10 ms of sleep, 32 threads: requests per second", ("sleep", "threading"), "rate", ">=", 2880, "/s"),
+    Target("31 of 32 threads blocked: p99 of the others", ("blocked", "threading"), "p99", "<", 10.0, "ms"),
+)
+MEMORY = (
+    Target("hello: memory of single", ("hello", "single"), "judged", "<=", 10.0, "MiB"),
+    Target("hello: memory of forking x 4 with its supervisor / single", ("hello", "forking"), "judged", "<=", 2.0,
+           over=(("hello", "single"),)),
+    Target("10,000 idle connections: user memory of each", ("idle", "single"), "each", "<=", 1024, "bytes"),
+    *(Target(f"idle for 10 s: context switches of {name}", ("idle", name), "switches", "<=", 0, "")
+      for name in ("single", "threading", "forking")),
+    *(Target(f"idle for 10 s with 10,000 connections: context switches of {name}", ("idle", name), "connected", "<=",
+             0, "") for name in ("single", "threading", "forking")),
+    Target("installed size of the package", ("installed", "poorhttp"), "size", "<=", 3.0, "MiB"),
+)
+STARTING = (Target("exec to the first answer of the examples, single, median", ("start", "single"), "first", "<=",
+                   100, "ms"),)

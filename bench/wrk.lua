@@ -1,0 +1,22 @@
+-- wrk's side of a workload: arguments are the pipelining depth and the bytes of the request body; the result is one
+-- line of JSON. Without pipelining no Lua runs during the measurement: the one request is formatted beforehand.
+function init(args)
+  local depth, body = tonumber(args[1]), tonumber(args[2])
+  if body > 0 then
+    wrk.method, wrk.body = "POST", string.rep("x", body)
+  end
+  if depth > 1 then
+    local batch = string.rep(wrk.format(), depth)
+    request = function() return batch end
+  end
+end
+
+function done(summary, latency)
+  local e = summary.errors
+  io.write(string.format(
+    'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, ' ..
+    '"errors": {"connect": %d, "read": %d, "write": %d, "status": %d, "timeout": %d}}\n',
+    summary.requests, summary.bytes, summary.duration / 1e6,
+    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6,
+    e.connect, e.read, e.write, e.status, e.timeout))
+end

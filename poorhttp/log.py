@@ -1,0 +1,207 @@
+"""The error log and the access log: descriptors opened for appending, and lines that nobody can forge.
+
+Knows the line format of the error log, how text that came from outside is made harmless, the server's own html pages
+and how a log is opened anew after it was rotated. Does not know what is worth a line, nor the format of the access
+log: the engine writes that one by itself.
+Contract: one call is one `os.write` to an O_APPEND descriptor, so lines of several processes never mix; a log that
+cannot be written (disk full, reader gone) never makes a request fail; a descriptor keeps its number when reopened.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TextIO
+
+LEVELS = ("emerg", "alert", "crit", "error", "warning", "notice", "info", "debug")
+LETTERS = "SACEWNID0"
+"""One letter for each level, most urgent first; the last is below debug. S also marks start and stop."""
+
+STDOUT, STDERR = 1, 2
+NO_LOG = -1
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{title}</title></head>
+<body style="font-family: sans-serif; text-align: center">
+<h1>{title}</h1>
+{text}
+<hr>
+<small>{foot}</small>
+</body>
+</html>
+"""
+
+
+class ErrorLog:
+    """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
+
+    path: file to append to (made if it is not there), "-" is standard error.
+    level: least urgent level that is written, a name out of `LEVELS` or its number as text.
+    debug: whether `exception` shows the traceback to the client.
+    webmaster: who is named at the foot of the pages, as text; "" for nobody.
+
+    Raises OSError where the file cannot be opened.
+    """
+
+    __slots__ = ("_debug", "_descriptor", "_files", "_threshold", "_webmaster", "stream")
+
+    stream: TextIO
+    """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
+
+    def __init__(self, path: str, level: str, debug: bool, webmaster: str) -> None:
+        self._descriptor = STDERR if path == "-" else _open(path)
+        self._threshold = int(level) if level.isdigit() else LEVELS.index(level)
+        self._debug = debug
+        self._webmaster = webmaster
+        self._files = {} if path == "-" else {self._descriptor: path}
+        self.stream = io.TextIOWrapper(
+            io.BufferedWriter(_Appender(self._descriptor)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+            line_buffering=True,
+        )
+
+    def write(self, level: str, text: str, remote: str = "-") -> None:
+        """Write one line, if `level` (one of `LETTERS`) is urgent enough. What is not printable is escaped."""
+        if LETTERS.find(level) <= self._threshold:
+            _append(self._descriptor, _line(level, text, remote).encode())
+
+    def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
+        """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page.
+
+        remote: the client's address, "-" if there is none. request: what was being done, such as "GET /light".
+        """
+        trace = _traceback(exc)
+        head = _line("E", f"{request}: {type(exc).__name__}", remote)
+        _append(self._descriptor, (head + "".join(_indented(trace))).encode())
+        if self._debug:
+            return self._html("500 - Internal Server Error", f'<pre style="text-align: left">{_html_text(trace)}</pre>')
+        return self.page(500, "Internal Server Error", "The application failed; the error log says more.")
+
+    def page(self, status: int, reason: str, text: str) -> bytes:
+        """Return the html body (utf-8) of an answer that the server gives by itself."""
+        return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
+
+    def follow(self, descriptor: int, path: str) -> None:
+        """Let `reopen` renew this log too (the access log), unless it is none or a standard stream."""
+        if descriptor != NO_LOG and path != "-":
+            self._files[descriptor] = path
+
+    def reopen(self) -> None:
+        """Open every file anew, after it was renamed; where that fails go on with the old one, and say so."""
+        for descriptor, path in self._files.items():
+            try:
+                reopen_access_log(descriptor, path)
+            except OSError as error:
+                self.write("E", f"cannot reopen the log {path}: {error.strerror}; writing to the old file")
+
+    def flush(self) -> None:
+        """Write what the application left in `stream` without an end of line. Never raises."""
+        try:
+            self.stream.flush()
+        except (OSError, RuntimeError, ValueError):
+            return  # a signal interrupted a write to this very stream, or the application closed it
+
+    def fileno(self) -> int:
+        """Return the descriptor; it stays the same for the life of the process."""
+        return self._descriptor
+
+    def _html(self, title: str, text: str) -> bytes:
+        foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
+        if self._debug:
+            foot = f"{_versions()}{', ' if foot else ''}{foot}"
+        return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
+
+
+def open_access_log(path: str) -> int:
+    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError."""
+    if not path:
+        return NO_LOG
+    return STDOUT if path == "-" else _open(path)
+
+
+def reopen_access_log(descriptor: int, path: str) -> None:
+    """Open `path` anew under the same number; nothing for no log and for a standard stream. Raises OSError."""
+    if descriptor == NO_LOG or path == "-":
+        return
+    new = _open(path)
+    os.dup2(new, descriptor, inheritable=False)
+    os.close(new)
+
+
+def escape(text: str) -> str:
+    """Return `text` in one line: what is not printable becomes its Python escape, such as \\n, \\x1b or \\u2028.
+
+    Not printable are control and format characters, every separator but the space, surrogates, and what Unicode has
+    not assigned: all that could end a line, move a cursor or hide text from whoever reads the log.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+class _Appender(io.RawIOBase):
+    """The raw side of `ErrorLog.stream`: a failing log is no reason for a failing request."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, data: Any, /) -> int:
+        _append(self._descriptor, data)
+        return len(data)
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    try:
+        os.write(descriptor, data)
+    except OSError:
+        return  # there is no better place to complain in
+
+
+def _line(level: str, text: str, remote: str) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{escape(remote)}] [{level}] {escape(text)}\n"
+
+
+def _indented(trace: str) -> Iterator[str]:
+    """Yield the lines of a traceback; none can pass for a line of its own, for those begin with a date."""
+    for line in trace.rstrip("\n").split("\n"):
+        yield f"    {escape(line)}\n"
+
+
+def _traceback(exc: BaseException) -> str:
+    try:
+        from traceback import format_exception
+    except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
+        return f"{type(exc).__name__} (no traceback: the traceback module cannot be imported)\n"
+    return "".join(format_exception(type(exc), exc, exc.__traceback__))
+
+
+def _html_text(text: str) -> str:
+    """Escape by hand: the html module would bring the regular expressions with it."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def _versions() -> str:
+    from poorhttp import __version__
+
+    return f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"

@@ -1,0 +1,226 @@
+"""The supervisor's policy: from what is known of the workers, what is to be done now.
+
+Knows how many workers there should be, how long they may take to stop and how a crash loop is slowed down. Does not
+know processes, signals or clocks: it imports nothing, every time is given to it (seconds of any steady clock), and
+what it decides is performed by `poorhttp.supervisor`.
+Contract: `plan` changes nothing. What happened is told to `State` by its methods, what was performed by `performed`;
+`wait` says when `plan` may have something new to say although nothing happened.
+"""
+
+from __future__ import annotations
+
+YOUNG = 1.0
+"""A worker that dies in this many seconds has failed to start; one that lived longer shows that starting works."""
+
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
+"""Seconds between two spawns after a worker died young: doubled by each that does so again."""
+
+GRACE = 1.0
+"""Seconds that a worker gets beyond its own deadline before it is killed."""
+
+
+class Action:
+    """One thing to do; equal to another of its kind about the same thing."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(str(getattr(self, name)) for name in self.__slots__)})"
+
+
+class Spawn(Action):
+    """Start one worker."""
+
+    __slots__ = ()
+
+
+class Stop(Action):
+    """Ask the worker to finish what is in flight and leave."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+
+class Quit(Action):
+    """Ask the worker to leave at once."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+
+class Kill(Action):
+    """End the worker without asking."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+
+class Exit(Action):
+    """Leave with this code: every worker is gone."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class Worker:
+    """What is known of one worker: when it was born, and since when it was asked to stop, to quit, was killed."""
+
+    __slots__ = ("born", "killed", "pid", "quitting", "stopping")
+
+    def __init__(self, pid: int, born: float) -> None:
+        self.pid = pid
+        self.born = born
+        self.stopping: float | None = None
+        self.quitting: float | None = None
+        self.killed = False
+
+
+class State:
+    """All that the policy looks at.
+
+    wanted: number of workers. graceful_timeout: seconds that a worker may take to finish what is in flight.
+    repeat: a second request to stop within so many seconds is the first one told twice.
+    """
+
+    __slots__ = (
+        "_back_off",
+        "_failed",
+        "_tried",
+        "cut",
+        "graceful_timeout",
+        "quitting",
+        "repeat",
+        "stopping",
+        "wanted",
+        "workers",
+    )
+
+    def __init__(self, wanted: int, graceful_timeout: float, repeat: float) -> None:
+        self.wanted = wanted
+        self.graceful_timeout = graceful_timeout
+        self.repeat = repeat
+        self.workers: dict[int, Worker] = {}
+        self.stopping: float | None = None
+        self.quitting = False
+        self.cut = False  # whether a stop cost anything: a worker did not end as it should
+        self._back_off = 0.0
+        self._failed = self._tried = float("-inf")
+
+    def born(self, pid: int, now: float) -> None:
+        """A worker was started."""
+        self.workers[pid] = Worker(pid, now)
+        self._tried = now
+
+    def not_born(self, now: float) -> None:
+        """A worker could not be started at all: that is slowed down like one that died young."""
+        self._back_off = min(2 * self.back_off(now) or FIRST_BACK_OFF, LONGEST_BACK_OFF)
+        self._failed = self._tried = now
+
+    def died(self, pid: int, code: int, now: float) -> None:
+        """A worker is gone, with this exit code (negative: the signal that killed it)."""
+        worker = self.workers.pop(pid)
+        if self.stopping is not None:
+            self.cut = self.cut or code != 0
+        elif now - worker.born >= YOUNG:
+            self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
+        elif self.is_probe(worker):  # the others that were born together with it tell nothing new
+            self.not_born(now)
+
+    def stop(self, now: float) -> None:
+        """A stop was asked for; asked for again it means: at once."""
+        if self.stopping is None:
+            self.stopping = now
+        elif now - self.stopping >= self.repeat:
+            self.quitting = True
+
+    def stop_at_once(self, now: float) -> None:
+        """A stop without waiting for what is in flight was asked for."""
+        self.stopping = now if self.stopping is None else self.stopping
+        self.quitting = True
+
+    def performed(self, action: Action, now: float) -> None:
+        """An action about a worker was performed."""
+        if isinstance(action, Stop):
+            self.workers[action.pid].stopping = now
+        elif isinstance(action, Quit):
+            self.workers[action.pid].quitting = now
+        elif isinstance(action, Kill):
+            self.workers[action.pid].killed = True
+
+    def back_off(self, now: float) -> float:
+        """Seconds to leave between two spawns: none once a worker, started after the last failure, has lived."""
+        lived = any(self.is_probe(worker) and now - worker.born >= YOUNG for worker in self.workers.values())
+        return 0.0 if lived else self._back_off
+
+    def is_probe(self, worker: Worker) -> bool:
+        """Whether this worker was started after the last failure, so that its life tells something about the next."""
+        return worker.born > self._failed
+
+    def next_spawn(self, now: float) -> float:
+        """The time from which on the next worker may be started; in the past if it may be now."""
+        return self._tried + self.back_off(now)
+
+    def missing(self) -> int:
+        """How many workers are to be started, now or later."""
+        return 0 if self.stopping is not None else max(self.wanted - len(self.workers), 0)
+
+
+def plan(state: State, now: float) -> list[Action]:
+    """Return what is to be done now, in this order; empty if there is nothing to do."""
+    if state.stopping is not None:
+        return _end(state, now)
+    if not state.missing() or now < state.next_spawn(now):
+        return []
+    return [Spawn()] * (1 if state.back_off(now) else state.missing())
+
+
+def wait(state: State, now: float) -> float | None:
+    """Return in how many seconds `plan` is to be asked again if nothing happens before; None if never."""
+    times = [_deadline(state, worker) for worker in state.workers.values() if not worker.killed]
+    if state.missing():
+        times.append(state.next_spawn(now))
+    if state.missing() and state.back_off(now):  # a worker that lives on ends the back-off
+        times += [worker.born + YOUNG for worker in state.workers.values() if state.is_probe(worker)]
+    soonest = min((time for time in times if time is not None), default=None)
+    return None if soonest is None else max(soonest - now, 0.0)
+
+
+def _end(state: State, now: float) -> list[Action]:
+    if not state.workers:
+        return [Exit(1 if state.cut else 0)]
+    actions = (_end_of(state, worker, now) for worker in state.workers.values())
+    return [action for action in actions if action is not None]
+
+
+def _end_of(state: State, worker: Worker, now: float) -> Action | None:
+    if worker.killed:
+        return None
+    if state.quitting and worker.quitting is None:
+        return Quit(worker.pid)
+    if worker.stopping is None and worker.quitting is None:
+        return Stop(worker.pid)
+    deadline = _deadline(state, worker)
+    return Kill(worker.pid) if deadline is not None and now >= deadline else None
+
+
+def _deadline(state: State, worker: Worker) -> float | None:
+    """The time at which this worker is killed; None if it was not asked to leave."""
+    if worker.quitting is not None:
+        return worker.quitting + GRACE
+    if worker.stopping is not None:
+        return worker.stopping + state.graceful_timeout + GRACE
+    return None

@@ -1,0 +1,281 @@
+"""The process above the workers: it waits, reaps, notes, asks the plan, and performs.
+
+Knows how a worker is forked, told to stop and reaped, and what the signals mean. Does not know when any of that is to
+be done (`poorhttp.plan`) nor how a worker serves (`poorhttp.worker`).
+Contract: `supervise` returns the exit code when every worker is gone; in a worker it does not return at all. Every
+worker holds the read end of a pipe of its own, the lifeline, whose one write end is here: closing it asks the worker to
+finish and leave, and the kernel closes it if the supervisor dies. A signal would not do for that: a service manager
+sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from socket import AF_UNIX, SHUT_RD
+
+from poorhttp import worker
+from poorhttp.plan import Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from socket import socket
+    from types import FrameType
+    from typing import Any, NoReturn
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+    from poorhttp.plan import Action
+    from poorhttp.worker import Application
+
+HEARD = (*worker.HANDLED, signal.SIGCHLD)
+
+
+def supervise(
+    app: Application, listeners: Sequence[socket], config: Config, error_log: ErrorLog, access_log: int
+) -> int:
+    """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
+
+    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere.
+    Returns 0 after a clean stop, 1 if a worker had to be killed or failed while it was stopping.
+    """
+    error_log.follow(access_log, config.accesslog)
+    gc.collect()
+    gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
+    supervisor = _Supervisor(app, listeners, config, error_log, access_log)
+    try:
+        return supervisor.run()
+    finally:
+        supervisor.close()
+
+
+def reason(code: int) -> str:
+    """Say why a process ended; code as of `os.waitstatus_to_exitcode`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}{' (perhaps out of memory)' if -code == signal.SIGKILL else ''}"
+
+
+class _Supervisor:
+    """What the loop needs; `run` is the loop."""
+
+    def __init__(
+        self, app: Application, listeners: Sequence[socket], config: Config, error_log: ErrorLog, access_log: int
+    ) -> None:
+        self._app = app
+        self._listeners = listeners
+        self._config = config
+        self._error_log = error_log
+        self._access_log = access_log
+        self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
+        self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
+        self._replacing = False
+        self._signals, self._wake = os.pipe()
+        os.set_blocking(self._signals, False)
+        os.set_blocking(self._wake, False)
+        self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._old: dict[int, Any] = {signum: worker.afterwards(signum) for signum in HEARD}
+        for signum in HEARD:
+            signal.signal(signum, _heard)
+
+    def run(self) -> int:
+        poll = select.poll()
+        poll.register(self._signals, select.POLLIN)
+        while True:
+            self._reap()
+            actions = plan(self._state, time.monotonic())
+            for action in actions:
+                if isinstance(action, Exit):
+                    return action.code
+                self._perform(action)
+            seconds = wait(self._state, time.monotonic())
+            poll.poll(None if seconds is None else 1000 * seconds)
+            self._hear()
+
+    def close(self) -> None:
+        """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
+        worker.restore(self._old)
+        signal.set_wakeup_fd(self._old_wake)
+        for descriptor in (self._signals, self._wake, *self._lifelines.values()):
+            os.close(descriptor)
+
+    def _hear(self) -> None:
+        """Note the signals that came; several of the same kind may be one byte or many."""
+        try:
+            signals = os.read(self._signals, 4096)
+        except BlockingIOError:
+            return
+        now = time.monotonic()
+        for signum in signals:
+            if signum in (signal.SIGTERM, signal.SIGINT):
+                self._begin_stop(signum)
+                self._state.stop(now)
+            elif signum == signal.SIGQUIT:
+                self._begin_stop(signum)
+                self._state.stop_at_once(now)
+            elif signum == signal.SIGUSR1:
+                self._reopen()
+            elif signum == signal.SIGHUP:
+                self._error_log.write("W", worker.NO_RELOAD)
+
+    def _begin_stop(self, signum: int) -> None:
+        """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
+
+        A unix socket is shut down instead, since whoever made it looks at it once more to remove it.
+        """
+        if self._state.stopping is not None:
+            return
+        self._error_log.write("S", f"stopping {len(self._state.workers)} workers: {signal.Signals(signum).name}")
+        for each in self._listeners:
+            if each.family == AF_UNIX:
+                each.shutdown(SHUT_RD)
+            else:
+                each.close()
+
+    def _reopen(self) -> None:
+        self._error_log.reopen()
+        for pid in self._state.workers:
+            _send(pid, signal.SIGUSR1)
+
+    def _reap(self) -> None:
+        """Note the workers that are gone. Each is asked for by its pid: other children are the application's."""
+        for pid in list(self._state.workers):
+            code = _exit_code(pid)
+            if code is None:
+                continue
+            self._cut_lifeline(pid)
+            now = time.monotonic()
+            self._state.died(pid, code, now)
+            self._say_death(pid, code, now)
+
+    def _say_death(self, pid: int, code: int, now: float) -> None:
+        if self._state.stopping is not None:
+            if code:
+                self._error_log.write("E", f"worker {pid} did not stop cleanly: {reason(code)}")
+            return
+        self._replacing = True
+        delay = max(self._state.next_spawn(now) - now, 0.0)
+        then = f"the next one starts in {delay:.1f} s" if delay else "another one starts now"
+        self._error_log.write("E" if code else "N", f"worker {pid} died: {reason(code)}; {then}")
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, Spawn):
+            self._spawn()
+            return
+        if isinstance(action, Stop):
+            self._cut_lifeline(action.pid)
+        elif isinstance(action, Quit):
+            _send(action.pid, signal.SIGQUIT)
+        elif isinstance(action, Kill):
+            self._error_log.write("E", f"worker {action.pid} is late to stop; killed")
+            _send(action.pid, signal.SIGKILL)
+        self._state.performed(action, time.monotonic())
+
+    def _cut_lifeline(self, pid: int) -> None:
+        descriptor = self._lifelines.pop(pid, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _spawn(self) -> None:
+        """Fork one worker. Signals wait meanwhile, in the child until it hears them: none is lost, none kills it."""
+        self._flush()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+        try:
+            pid, lifeline = _fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            self._not_born(error)
+            return
+        if pid == 0:
+            self._work(lifeline, mask)
+        self._lifelines[pid] = lifeline
+        self._state.born(pid, time.monotonic())
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
+
+    def _not_born(self, error: OSError) -> None:
+        self._state.not_born(time.monotonic())
+        what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
+        self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
+
+    def _flush(self) -> None:
+        """Empty the buffers, lest each child writes out what they hold once more."""
+        self._error_log.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                continue
+
+    def _work(self, lifeline: int, mask: Any) -> NoReturn:
+        """Be a worker, in the child, to the end of the process."""
+        code = 1
+        try:
+            self._forget()
+            worker.serve(
+                self._app,
+                self._listeners,
+                self._config,
+                self._error_log,
+                self._access_log,
+                lifeline,
+                ready=lambda: _unblock(mask),
+            )
+            code = 0
+        except BaseException as exc:
+            self._error_log.exception(exc, "-", f"worker {os.getpid()}")
+        finally:
+            worker.leave(code, self._error_log)
+
+    def _forget(self) -> None:
+        """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines."""
+        self.close()
+        for signum in HEARD:
+            signal.signal(signum, signal.SIG_DFL)
+
+
+def _heard(signum: int, frame: FrameType | None) -> None:
+    """Do nothing: the interpreter has written the byte that wakes the loop."""
+
+
+def _fork() -> tuple[int, int]:
+    """Return (pid, write end of its lifeline) in the parent, (0, read end) in the child. Raises OSError."""
+    read_end, write_end = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
+    os.close(read_end if pid else write_end)
+    return (pid, write_end) if pid else (0, read_end)
+
+
+def _unblock(mask: Any) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _send(pid: int, signum: signal.Signals) -> None:
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return  # gone, and reaped by the application, with a wait for any child
+
+
+def _exit_code(pid: int) -> int | None:
+    """Return the exit code of a child that is gone (negative: signal), None while it lives."""
+    try:
+        reaped, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return 1  # reaped by the application; what it was is not known
+    return os.waitstatus_to_exitcode(status) if reaped else None

@@ -1,0 +1,266 @@
+"""One process that serves: T threads in one engine, from the first request to the last.
+
+Knows how signals reach the engine, how its threads are started and how a process is left. Does not know how requests
+are served (the engine), who loaded the application, nor whether there are other workers (the supervisor).
+Contract: `serve` returns when the engine has stopped and every thread is back. A stop reaches the engine as a byte on
+a descriptor, so none is lost while it sleeps; what this module adds is the end of a process whose application does not
+come back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import time
+from socket import AF_UNIX
+
+from poorhttp._engine import Engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from socket import socket
+    from threading import Thread
+    from types import FrameType
+    from typing import Any, NoReturn
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+
+    Application = Callable[..., Iterable[bytes]]
+
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+HANDLED = (*STOPS, signal.SIGHUP, signal.SIGUSR1)
+
+LATE = 0.5
+"""Seconds beyond `graceful_timeout` after which an application that did not return is left: the engine answers what it
+can at the time-out itself, and a supervisor kills a second after it."""
+
+REPEAT = 0.1
+"""Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
+its whole group; nobody's patience ends so soon."""
+
+NO_RELOAD = "SIGHUP ignored: reload arrives with a later version; restart to serve new code or settings"
+
+
+def serve(
+    app: Application,
+    listeners: Sequence[socket],
+    config: Config,
+    error_log: ErrorLog,
+    access_log: int,
+    lifeline: int | None = None,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
+
+    listeners: the engine has copies; these are closed, so that a connection is refused as soon as it stops accepting.
+    access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
+    supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
+    ready: called once signals are heard and the engine is built, immediately before serving.
+
+    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main
+    thread is inside the application then, or a thread does not return from it in time, the process is left without
+    further ado: code 128 + signal number, or 1.
+    Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
+    Raises what `Engine` raises, and OSError where there is no descriptor left.
+    """
+    error_log.follow(access_log, config.accesslog)
+    signals = _Signals(config.graceful_timeout, error_log, supervised=lifeline is not None)
+    try:
+        control = [signals.control] if lifeline is None else [signals.control, lifeline]
+        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
+        _close(listeners, supervised=lifeline is not None)
+        _run(engine, config.threads, ready, signals)
+    finally:
+        signals.restore()
+
+
+def leave(code: int, error_log: ErrorLog) -> NoReturn:
+    """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
+
+    Waits for the threads of the application, calls what it registered with atexit, flushes.
+    """
+    try:
+        threading: Any = sys.modules.get("threading")
+        if threading:
+            threading._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException as exc:
+        error_log.exception(exc, "-", f"the exit of process {os.getpid()}")
+    leave_at_once(code, error_log)
+
+
+def leave_at_once(code: int, error_log: ErrorLog) -> NoReturn:
+    """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
+    error_log.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, RuntimeError, ValueError):
+            continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
+    os._exit(code)
+
+
+class Boot:
+    """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
+
+    HUP and USR1, which would end a process that does not expect them, are ignored. `serve` and `supervise` bring
+    handlers of their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
+        for signum in HANDLED:
+            signal.signal(signum, self._leave if signum in STOPS else signal.SIG_IGN)
+
+    def check(self) -> None:
+        """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
+        if self._asked:
+            raise SystemExit(0)
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them before."""
+        restore(self._old)
+
+    def _leave(self, signum: int, frame: FrameType | None) -> None:
+        self._asked = True
+        raise SystemExit(0)
+
+
+def afterwards(signum: int) -> Any:
+    """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
+    present = signal.getsignal(signum)
+    return signal.SIG_IGN if getattr(present, "__func__", None) is Boot._leave else present
+
+
+def restore(handlers: dict[int, Any]) -> None:
+    """Give each signal its handler; None, that of a foreign library, becomes the default."""
+    for signum, handler in handlers.items():
+        signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+
+
+class _Signals:
+    """The signals of a serving process, from its making until `restore`.
+
+    control: the descriptor on which the engine reads every signal as one byte, written by the interpreter's own
+    handler at once, in whichever thread. The Python handlers below run only when the main thread runs Python code:
+    either inside the application, where the engine cannot stop, or while it waits for other threads.
+    """
+
+    def __init__(self, graceful_timeout: float, error_log: ErrorLog, supervised: bool) -> None:
+        self._graceful_timeout = graceful_timeout
+        self._error_log = error_log
+        self._since: float | None = None
+        # Under a supervisor there is nothing left to do afterwards but to leave: no late signal shall spoil that.
+        spare = [signum for signum in HANDLED if signum != signal.SIGQUIT] if supervised else []
+        self._old: dict[int, Any] = dict.fromkeys(spare, signal.SIG_IGN)
+        self.control, self._wake = os.pipe()
+        os.set_blocking(self.control, False)
+        os.set_blocking(self._wake, False)
+        # Before the handlers: a signal that comes between the two is then heard by the engine in any case.
+        self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._handle(signal.SIGTERM, self._stop)
+        self._handle(signal.SIGQUIT, self._stop)
+        self._handle(signal.SIGUSR1, self._reopen)
+        self._handle(signal.SIGINT, signal.SIG_IGN if supervised else self._stop)
+        self._handle(signal.SIGHUP, signal.SIG_IGN if supervised else self._hang_up)
+
+    def expect_threads(self, cut: bool) -> None:
+        """The main thread is back from the engine: leave unless the others follow, soon if requests were cut."""
+        if cut:
+            self._expect_end(LATE)
+        elif self._since is None:
+            self._expect_end(self._graceful_timeout + LATE)
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them before."""
+        if signal.SIGALRM in self._old:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        restore(self._old)
+        signal.set_wakeup_fd(self._old_wake)
+        os.close(self.control)
+        os.close(self._wake)
+
+    def _handle(self, signum: int, handler: Any) -> None:
+        self._old.setdefault(signum, afterwards(signum))
+        signal.signal(signum, handler)
+
+    def _expect_end(self, seconds: float) -> None:
+        """Leave the process unless it is over in so many seconds."""
+        self._handle(signal.SIGALRM, self._late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        first = self._since is None
+        if self._since is None:
+            self._since = now
+            self._expect_end(self._graceful_timeout + LATE)
+        elif now - self._since < REPEAT:
+            return
+        if frame is None or frame.f_code is _enter.__code__:
+            return  # not inside the application: the engine has read the same byte and does what it says
+        if not first or signum == signal.SIGQUIT:
+            leave_at_once(128 + signum, self._error_log)
+
+    def _late(self, signum: int, frame: FrameType | None) -> None:
+        self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
+        leave_at_once(1, self._error_log)
+
+    def _reopen(self, signum: int, frame: FrameType | None) -> None:
+        self._error_log.reopen()
+
+    def _hang_up(self, signum: int, frame: FrameType | None) -> None:
+        self._error_log.write("W", NO_RELOAD)
+
+
+def _close(listeners: Sequence[socket], supervised: bool) -> None:
+    """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
+    for each in listeners:
+        if supervised or each.family != AF_UNIX:
+            each.close()
+
+
+def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals: _Signals) -> None:
+    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
+    others: list[Thread] = []
+    failures: list[BaseException] = []
+    try:
+        for slot in range(1, threads):
+            others.append(_start(engine, slot, failures))
+        if ready is not None:
+            ready()
+        _enter(engine)
+    except BaseException as failure:
+        failures.append(failure)
+        engine.stop()
+    if others:
+        signals.expect_threads(cut=engine.stats().get("stopped_late", 0) > 0)
+    for thread in others:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _enter(engine: Engine) -> None:
+    """Run slot 0. A function of its own: a signal handler knows by it that no application is running."""
+    engine.run(0)
+
+
+def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
+    from threading import Thread  # only a process with more than one thread pays for the module
+
+    def run() -> None:
+        try:
+            engine.run(slot)
+        except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
+            failures.append(failure)
+            engine.stop()
+
+    thread = Thread(target=run, name=f"poorhttp-{slot}")
+    thread.start()
+    return thread

@@ -1,0 +1,147 @@
+//! The one class that Python sees: settings and descriptors in, a running server out.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::access_log::{AccessLog, Format};
+use crate::limits::Limits;
+use crate::net::listener::{Listener, duplicate};
+use crate::net::server::Server;
+use crate::wsgi::application::Application;
+use crate::wsgi::environ::Environs;
+use crate::wsgi::exchange::OwnFields;
+
+/// One process's server; see `_engine.pyi` for its manual.
+#[pyclass(module = "poorhttp._engine", frozen)]
+pub struct Engine {
+    server: Arc<Server<Application>>,
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new(
+        app: Py<PyAny>,
+        listeners: Vec<RawFd>,
+        control: Vec<RawFd>,
+        access_log: RawFd,
+        error_log: Py<PyAny>,
+        config: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = config.py();
+        let limits = limits(config)?;
+        let listeners =
+            listeners.into_iter().map(Listener::adopt).collect::<std::io::Result<Vec<_>>>().map_err(os_error)?;
+        let controls = control.into_iter().map(duplicate).collect::<std::io::Result<Vec<_>>>().map_err(os_error)?;
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+        let threads: usize = setting(config, "threads")?;
+        let common = common_environ(config, error_log.bind(py))?;
+        let application = Application::new(
+            app,
+            error_log,
+            Environs::new(py, &addresses, &common)?,
+            OwnFields::new(setting::<String>(config, "server_header")?.into_bytes()),
+            Duration::from_millis(limits.write_timeout),
+            threads,
+        );
+        let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
+        let server = Server::new(application, limits, access_log, listeners, controls, threads).map_err(os_error)?;
+        Ok(Self { server: Arc::new(server) })
+    }
+
+    fn run(&self, slot: usize) -> PyResult<()> {
+        self.server.run(slot).map_err(PyRuntimeError::new_err)
+    }
+
+    fn stop(&self) {
+        self.server.stop();
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = self.server.counts();
+        let stats = PyDict::new(py);
+        for (name, count) in [
+            ("connections", &counts.connections),
+            ("accepted", &counts.accepted),
+            ("requests", &counts.requests),
+            ("rejected", &counts.rejected),
+        ] {
+            stats.set_item(name, count.load(Ordering::Relaxed))?;
+        }
+        Ok(stats)
+    }
+}
+
+fn os_error(error: impl std::error::Error) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+/// A setting, by its one name.
+fn setting<T>(config: &Bound<'_, PyAny>, name: &str) -> PyResult<T>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    config.getattr(name)?.extract().map_err(|error: PyErr| PyValueError::new_err(format!("setting {name}: {error}")))
+}
+
+/// A time in seconds, as milliseconds.
+fn milliseconds(config: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
+    let seconds: f64 = setting(config, name)?;
+    let time = Duration::try_from_secs_f64(seconds);
+    let time = time.map_err(|error| PyValueError::new_err(format!("setting {name}: {error}")))?;
+    u64::try_from(time.as_millis()).map_err(|_| PyValueError::new_err(format!("setting {name}: too long")))
+}
+
+fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
+    Ok(Limits {
+        keepalive_timeout: milliseconds(config, "keepalive_timeout")?,
+        head_timeout: milliseconds(config, "head_timeout")?,
+        body_timeout: milliseconds(config, "body_timeout")?,
+        body_rate: setting(config, "body_rate")?,
+        request_timeout: milliseconds(config, "request_timeout")?,
+        write_timeout: milliseconds(config, "write_timeout")?,
+        linger_timeout: milliseconds(config, "linger_timeout")?,
+        graceful_timeout: milliseconds(config, "graceful_timeout")?,
+        max_request_line: setting(config, "max_request_line")?,
+        max_head: setting(config, "max_head")?,
+        max_fields: setting(config, "max_fields")?,
+        max_body: setting(config, "max_body")?,
+        body_memory: setting(config, "body_memory")?,
+        max_connections: setting(config, "max_connections")?,
+    })
+}
+
+fn format(config: &Bound<'_, PyAny>) -> PyResult<Format> {
+    match setting::<String>(config, "accesslog_format")?.as_str() {
+        "poor" => Ok(Format::Poor),
+        "combined" => Ok(Format::Combined),
+        "json" => Ok(Format::Json),
+        other => {
+            Err(PyValueError::new_err(format!("setting accesslog_format: {other:?} is not poor, combined or json")))
+        }
+    }
+}
+
+/// What the configuration puts into each environ.
+fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let py = config.py();
+    let environ = PyDict::new(py);
+    environ.update(config.getattr("environ")?.cast::<PyDict>()?.as_mapping())?;
+    let processes: usize = setting(config, "processes")?;
+    let is_forking = setting::<String>(config, "type")? == "forking";
+    environ.set_item("SERVER_ADMIN", config.getattr("webmaster")?)?;
+    environ.set_item("SERVER_SOFTWARE", concat!("poorhttp/", env!("CARGO_PKG_VERSION")))?;
+    environ.set_item("poorhttp.debug", config.getattr("debug")?)?;
+    environ.set_item("poorhttp.options", config.getattr("options")?)?;
+    environ.set_item("poorhttp.log_level", config.getattr("log_level")?)?;
+    environ.set_item("wsgi.errors", error_log.getattr("stream")?)?;
+    environ.set_item("wsgi.multithread", setting::<usize>(config, "threads")? > 1)?;
+    environ.set_item("wsgi.multiprocess", processes > 1 || is_forking)?;
+    Ok(environ)
+}

@@ -1,0 +1,395 @@
+//! Bytes to [`RequestHead`]: the request line and the fields, RFC 9112 sections 3 and 5.
+//!
+//! The parser goes line by line and can stop anywhere: called again with more bytes it goes on where it was, so that
+//! a head that comes byte by byte costs as much as one that comes whole. A line that is not complete yet is checked
+//! as far as it goes ([`At`]): nothing waits for more bytes where what is there is already wrong. However the bytes
+//! are cut, the verdict is the same. Nothing is copied: a head is spans into the caller's bytes.
+
+use memchr::memchr;
+
+use super::framing::{BodyFraming, FramingFields};
+use super::grammar::{is_host, is_target, is_target_byte, is_tchar, is_token, is_value, is_value_byte, members, trim};
+use super::reject::Reject;
+use crate::limits::Limits;
+
+/// A piece of the bytes that a head was parsed from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(start: usize, length: usize) -> Self {
+        // A head is never longer than max_head, far below 4 GiB.
+        let start = u32::try_from(start).unwrap_or(u32::MAX);
+        Self { start, end: start.saturating_add(u32::try_from(length).unwrap_or(0)) }
+    }
+
+    /// The piece itself; `bytes` must begin where those of the parser began.
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+/// The versions that are served. Another 1.x is served as 1.1 (RFC 9110 2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Version {
+    Http10,
+    #[default]
+    Http11,
+}
+
+/// A field line: RFC 9112 section 5.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Field {
+    pub name: Span,
+    pub value: Span,
+}
+
+/// A request head that was found in order.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// The method, a token.
+    pub method: Span,
+    /// The request target as sent.
+    pub target: Span,
+    /// The path of the target; empty where an absolute target has none.
+    pub path: Span,
+    /// What follows the first `?` of the target.
+    pub query: Span,
+    /// The HTTP version.
+    pub version: Version,
+    /// All fields in order, but for two kinds that `HTTP_` variables would turn into something else: a name with an
+    /// underscore (`X_User` is no `X-User`), and Proxy (`HTTP_PROXY` tells many programs which proxy to use, "httpoxy").
+    pub fields: Vec<Field>,
+    /// Host, or the authority of an absolute target, which replaces it (RFC 9112 3.2.2).
+    pub host: Option<Span>,
+    /// How the body ends.
+    pub framing: BodyFraming,
+    /// The connection may serve another request after this one (RFC 9112 9.3).
+    pub persistent: bool,
+    /// The client waits for 100 before it sends the body (RFC 9110 10.1.1).
+    pub expects_continue: bool,
+    /// The target is `*` (RFC 9112 3.2.4), which only OPTIONS may ask.
+    pub asterisk: bool,
+}
+
+/// Reads one head.
+#[derive(Debug, Default)]
+pub struct HeadParser {
+    /// The head as far as it is known; complete once [`HeadParser::parse`] said so.
+    pub head: RequestHead,
+    /// Where the line being read begins.
+    line: usize,
+    /// How far bytes were looked at: there is no LF from `line` to here.
+    checked: usize,
+    at: At,
+    stage: Stage,
+    count: usize,
+    framing: FramingFields,
+    hosts: Hosts,
+    close: bool,
+    keep_alive: bool,
+    unknown_expectation: bool,
+    connect: bool,
+    authority: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Before the request line, where one empty line is ignored (RFC 9112 2.2).
+    #[default]
+    Start,
+    RequestLine,
+    Fields,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hosts {
+    #[default]
+    None,
+    One,
+    Invalid,
+}
+
+impl HeadParser {
+    /// Make ready for the next head, keeping what was allocated.
+    pub fn reset(&mut self) {
+        let mut fields = std::mem::take(&mut self.head.fields);
+        fields.clear();
+        *self = Self { head: RequestHead { fields, ..RequestHead::default() }, ..Self::default() };
+    }
+
+    /// Length of the head in bytes, once it is complete.
+    pub fn length(&self) -> usize {
+        self.line
+    }
+
+    /// Whether anything of a head has come, other than the one empty line that may precede it.
+    pub fn has_begun(&self) -> bool {
+        self.stage == Stage::Fields || self.at != At::default()
+    }
+
+    /// Read on in `bytes`, of which earlier calls saw a beginning. Returns whether the head is complete.
+    pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, Reject> {
+        loop {
+            let rest = bytes.get(self.checked..).unwrap_or_default();
+            let Some(offset) = memchr(b'\n', rest) else {
+                self.bound(bytes, bytes.len(), limits)?;
+                self.check(bytes, bytes.len())?;
+                return Ok(false);
+            };
+            let end = self.checked + offset;
+            self.bound(bytes, end + 1, limits)?;
+            let Some((b'\r', line)) = bytes.get(self.line..end).and_then(<[u8]>::split_last) else {
+                // The bytes before the LF may be wrong in another way; the verdict is 400 all the same.
+                return Err(Reject::bad("a line ends with a bare LF"));
+            };
+            let complete = self.take(line)?;
+            self.line = end + 1;
+            self.checked = self.line;
+            self.at = if self.stage == Stage::Fields { At::FieldStart } else { At::Start };
+            if complete {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Hold the line that is being read, which ends at `end` or goes on there, to its limits. What comes before a
+    /// limit is judged first, so that the same bytes meet the same fault in whichever pieces they come.
+    fn bound(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
+        if self.stage == Stage::Fields && self.count >= limits.max_fields {
+            let begins = bytes.get(self.line..end).and_then(<[u8]>::first);
+            if begins.is_some_and(|&byte| byte != b'\r' && byte != b'\n') {
+                return Err(Reject::TOO_MANY_FIELDS);
+            }
+        }
+        let line = bytes.get(self.line..end).unwrap_or_default();
+        let content = line.strip_suffix(b"\n").unwrap_or(line);
+        let content = content.strip_suffix(b"\r").unwrap_or(content);
+        if self.stage != Stage::Fields && content.len() > limits.max_request_line {
+            self.check(bytes, self.line + limits.max_request_line)?;
+            return Err(Reject::LINE_TOO_LONG);
+        }
+        if end > limits.max_head {
+            self.check(bytes, limits.max_head)?;
+            return Err(Reject::HEAD_TOO_LARGE);
+        }
+        Ok(())
+    }
+
+    /// Check the bytes up to `end` of a line that has no LF yet.
+    fn check(&mut self, bytes: &[u8], end: usize) -> Result<(), Reject> {
+        for &byte in bytes.get(self.checked..end).unwrap_or_default() {
+            self.at = self.at.step(byte)?;
+        }
+        self.checked = self.checked.max(end);
+        Ok(())
+    }
+
+    /// Take in one line, given without its CRLF. Returns whether it was the blank line that ends the head.
+    fn take(&mut self, line: &[u8]) -> Result<bool, Reject> {
+        match self.stage {
+            Stage::Start if line.is_empty() => self.stage = Stage::RequestLine,
+            Stage::Start | Stage::RequestLine => {
+                self.request_line(line)?;
+                self.stage = Stage::Fields;
+            }
+            Stage::Fields if line.is_empty() => {
+                self.finish()?;
+                return Ok(true);
+            }
+            Stage::Fields => self.field(line)?,
+        }
+        Ok(false)
+    }
+
+    /// `method SP request-target SP HTTP-version`, RFC 9112 3.
+    fn request_line(&mut self, line: &[u8]) -> Result<(), Reject> {
+        const MALFORMED: Reject = Reject::bad("the request line is not METHOD SP TARGET SP HTTP/1.1");
+        let mut parts = line.split(|&byte| byte == b' ');
+        let (Some(method), Some(target), Some(version), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(MALFORMED);
+        };
+        if !is_token(method) {
+            return Err(MALFORMED);
+        }
+        if !is_target(target) {
+            return Err(Reject::bad("the request target holds a byte that belongs in no target"));
+        }
+        self.head.version = match version {
+            b"HTTP/1.1" => Version::Http11,
+            b"HTTP/1.0" => Version::Http10,
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
+            [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9'] => return Err(Reject::VERSION),
+            _ => return Err(MALFORMED),
+        };
+        self.head.method = Span::new(self.line, method.len());
+        self.head.target = Span::new(self.line + method.len() + 1, target.len());
+        self.connect = method == b"CONNECT";
+        self.target(method, target, self.line + method.len() + 1)
+    }
+
+    /// The four forms of a target, RFC 9112 3.2; `start` is where it stands.
+    fn target(&mut self, method: &[u8], target: &[u8], start: usize) -> Result<(), Reject> {
+        if self.connect {
+            // authority-form: whatever it holds, the answer is 501 at the end of the head.
+            return Ok(());
+        }
+        match target {
+            [b'/', ..] => self.path_and_query(target, start),
+            b"*" if method == b"OPTIONS" => self.head.asterisk = true,
+            _ => {
+                let scheme = [b"http://".as_slice(), b"https://"]
+                    .into_iter()
+                    .find(|scheme| target.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)))
+                    .ok_or(Reject::bad("the request target has none of the four forms"))?;
+                let rest = target.get(scheme.len()..).unwrap_or_default();
+                let end = rest.iter().position(|&byte| byte == b'/' || byte == b'?').unwrap_or(rest.len());
+                let (authority, path) = rest.split_at(end);
+                if !is_host(authority) {
+                    return Err(Reject::bad("the authority of the request target is not HOST or HOST:PORT"));
+                }
+                self.authority = true;
+                self.head.host = Some(Span::new(start + scheme.len(), end));
+                self.path_and_query(path, start + scheme.len() + end);
+            }
+        }
+        Ok(())
+    }
+
+    fn path_and_query(&mut self, target: &[u8], start: usize) {
+        let path = memchr(b'?', target).unwrap_or(target.len());
+        self.head.path = Span::new(start, path);
+        self.head.query = Span::new(start + path + 1, target.len().saturating_sub(path + 1));
+    }
+
+    /// `field-name ":" OWS field-value OWS`, RFC 9112 5. No obs-fold (5.2), no space before the colon (5.1).
+    fn field(&mut self, line: &[u8]) -> Result<(), Reject> {
+        let colon = memchr(b':', line).ok_or(Reject::bad("a field line has no colon"))?;
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default();
+        if !is_token(name) {
+            return Err(Reject::bad("a field name is not a token"));
+        }
+        if !is_value(value) {
+            return Err(Reject::bad("a field value holds a control character"));
+        }
+        let leading = value.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+        let start = self.line + colon + 1 + leading;
+        let value = trim(value);
+        let span = Span::new(start, value.len());
+        self.count += 1;
+        self.note(name, value, span)?;
+        if memchr(b'_', name).is_none() && !name.eq_ignore_ascii_case(b"proxy") {
+            self.head.fields.push(Field { name: Span::new(self.line, colon), value: span });
+        }
+        Ok(())
+    }
+
+    /// Note the fields that steer the exchange.
+    fn note(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), Reject> {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                self.hosts = if self.hosts == Hosts::None && is_host(value) { Hosts::One } else { Hosts::Invalid };
+                if !self.authority {
+                    self.head.host = Some(span);
+                }
+            }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                let known = value.eq_ignore_ascii_case(b"100-continue");
+                self.head.expects_continue |= known;
+                self.unknown_expectation |= !known;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for option in members(value) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.framing.content_length(value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.framing.transfer_encoding(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What can be said only when all fields are known.
+    fn finish(&mut self) -> Result<(), Reject> {
+        let is_http_10 = self.head.version == Version::Http10;
+        // RFC 9112 3.2: exactly one valid Host in HTTP/1.1, at most one before.
+        if !(self.hosts == Hosts::One || (is_http_10 && self.hosts == Hosts::None)) {
+            return Err(Reject::bad("there is not exactly one valid Host"));
+        }
+        self.head.framing = self.framing.decide(is_http_10)?;
+        if self.connect {
+            return Err(Reject::CONNECT);
+        }
+        if self.unknown_expectation && !is_http_10 {
+            return Err(Reject::UNKNOWN_EXPECTATION);
+        }
+        // RFC 9110 10.1.1: the expectation of an HTTP/1.0 client is ignored.
+        self.head.expects_continue &= !is_http_10;
+        // RFC 9112 9.3.
+        self.head.persistent = !self.close && (!is_http_10 || self.keep_alive);
+        Ok(())
+    }
+}
+
+/// Where in a line that has no LF yet: enough of the grammar to refuse the first wrong byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum At {
+    /// Before the request line.
+    #[default]
+    Start,
+    /// In the method.
+    Method,
+    /// Before the target.
+    TargetStart,
+    /// In the target.
+    Target,
+    /// This far in `HTTP/1.1`.
+    Version(u8),
+    /// Before a field line, or before the blank line.
+    FieldStart,
+    /// In a field name.
+    Name,
+    /// In a field value.
+    Value,
+    /// After the CR.
+    Cr,
+}
+
+impl At {
+    /// Go on with `byte`, which is not LF.
+    pub fn step(self, byte: u8) -> Result<Self, Reject> {
+        let next = match (self, byte) {
+            (Self::Start | Self::FieldStart | Self::Value | Self::Version(8), b'\r') => Some(Self::Cr),
+            (Self::Start | Self::Method, _) if is_tchar(byte) => Some(Self::Method),
+            (Self::Method, b' ') => Some(Self::TargetStart),
+            (Self::TargetStart | Self::Target, _) if is_target_byte(byte) => Some(Self::Target),
+            (Self::Target, b' ') => Some(Self::Version(0)),
+            (Self::Version(5 | 7), b'0'..=b'9') => self.next_of_version(),
+            (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => {
+                self.next_of_version()
+            }
+            (Self::FieldStart | Self::Name, _) if is_tchar(byte) => Some(Self::Name),
+            (Self::Name, b':') => Some(Self::Value),
+            (Self::Value, _) if is_value_byte(byte) => Some(Self::Value),
+            _ => None,
+        };
+        next.ok_or(Reject::bad("a byte stands where it cannot stand"))
+    }
+
+    fn next_of_version(self) -> Option<Self> {
+        match self {
+            Self::Version(at) => Some(Self::Version(at + 1)),
+            _ => None,
+        }
+    }
+}

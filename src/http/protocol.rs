@@ -1,0 +1,163 @@
+//! The state machine of the receiving side of one connection: bytes in, whole requests out.
+//!
+//! [`Inbound`] holds the bytes that came, tells when a request is whole (head and body), and keeps what came after it
+//! for the next one. It reads no socket and knows no time; the same bytes give the same steps, however they are cut.
+
+use super::body::Decoder;
+use super::head::{HeadParser, RequestHead};
+use super::reject::Reject;
+use crate::limits::Limits;
+
+/// Where the data of a request body goes.
+pub trait BodySink: Default {
+    /// Keep `data`, which follows all that was kept before.
+    fn write(&mut self, data: &[u8], limits: &Limits) -> Result<(), Reject>;
+}
+
+/// Plain memory.
+impl BodySink for Vec<u8> {
+    fn write(&mut self, data: &[u8], _: &Limits) -> Result<(), Reject> {
+        self.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+/// What [`Inbound::advance`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More bytes are needed.
+    More,
+    /// The client waits for 100 before it sends the body; then advance again.
+    Continue,
+    /// A request is whole: serve it, then call [`Inbound::next_request`].
+    Whole,
+}
+
+/// What was received.
+#[derive(Debug, Default)]
+pub struct Inbound<B> {
+    bytes: Vec<u8>,
+    /// Where the request being read begins.
+    start: usize,
+    parser: HeadParser,
+    decoder: Option<Decoder>,
+    state: State,
+    /// The body of the request as far as it came.
+    pub body: B,
+    /// Bytes of the body that came so far, as they were on the wire.
+    pub body_received: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Head,
+    Body,
+    Whole,
+}
+
+impl<B: BodySink> Inbound<B> {
+    /// Where received bytes are to be appended.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        &mut self.bytes
+    }
+
+    /// The head of the request, complete once its body is being read.
+    pub fn head(&self) -> &RequestHead {
+        &self.parser.head
+    }
+
+    /// The bytes that the spans of [`Inbound::head`] point into.
+    pub fn head_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// The head, its bytes, and the body, which the caller may take.
+    pub fn request(&mut self) -> (&RequestHead, &[u8], &mut B) {
+        (&self.parser.head, self.bytes.get(self.start..).unwrap_or_default(), &mut self.body)
+    }
+
+    /// Whether a head has begun, or a body is being read.
+    pub fn has_begun(&self) -> bool {
+        self.state != State::Head || self.parser.has_begun()
+    }
+
+    /// Whether a body is being read.
+    pub fn in_body(&self) -> bool {
+        self.state == State::Body
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == self.start
+    }
+
+    /// Read as far as the bytes go, but not past the end of a request.
+    pub fn advance(&mut self, limits: &Limits) -> Result<Step, Reject> {
+        if self.state == State::Head {
+            let bytes = self.bytes.get(self.start..).unwrap_or_default();
+            if !self.parser.parse(bytes, limits)? {
+                return Ok(Step::More);
+            }
+            self.decoder = Decoder::new(self.parser.head.framing, limits)?;
+            self.state = if self.decoder.is_some() { State::Body } else { State::Whole };
+            let body_is_awaited = bytes.len() == self.parser.length();
+            if self.state == State::Body && self.parser.head.expects_continue && body_is_awaited {
+                return Ok(Step::Continue);
+            }
+        }
+        self.read_body(limits)?;
+        Ok(if self.state == State::Whole { Step::Whole } else { Step::More })
+    }
+
+    fn read_body(&mut self, limits: &Limits) -> Result<(), Reject> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        let body_start = self.start + self.parser.length();
+        let mut at = body_start;
+        while at < self.bytes.len() {
+            let step = decoder.decode(self.bytes.get(at..).unwrap_or_default(), limits)?;
+            self.body.write(step.data, limits)?;
+            at += step.consumed;
+            self.body_received += step.consumed as u64;
+            if step.done {
+                self.state = State::Whole;
+                self.decoder = None;
+                break;
+            }
+        }
+        // The body is in its sink: keep the head and what follows the body.
+        self.bytes.drain(body_start..at);
+        Ok(())
+    }
+
+    /// Drop the request that was served; what came after it becomes the next.
+    pub fn next_request(&mut self) {
+        self.start += self.parser.length();
+        if self.start >= self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        self.parser.reset();
+        self.decoder = None;
+        self.state = State::Head;
+        self.body = B::default();
+        self.body_received = 0;
+    }
+
+    /// Forget everything, keeping what was allocated.
+    pub fn clear(&mut self) {
+        self.next_request();
+        self.bytes.clear();
+        self.start = 0;
+    }
+
+    /// The same in a buffer of just the right size, for a connection that will wait.
+    pub fn shrunk(mut self: Box<Self>) -> Box<Self> {
+        self.buffer().shrink_to_fit();
+        self
+    }
+}

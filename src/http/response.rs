@@ -1,0 +1,283 @@
+//! Encoding responses: the head as the application gave it, checked; then how the body is framed (RFC 9112 section 6).
+//!
+//! Nothing that is not a valid status or field gets onto the wire, so an application cannot split a response.
+
+use super::grammar::{decimal, is_token, is_value, members};
+use super::head::Version;
+
+/// What the application did wrong; text for its developer.
+pub type Fault = &'static str;
+
+/// What of the request decides how its answer is framed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// HEAD: the answer has no body (RFC 9110 9.3.2).
+    pub is_head: bool,
+    /// The version of the request.
+    pub version: Version,
+    /// The connection may go on.
+    pub persistent: bool,
+}
+
+/// How the body of a response ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none: HEAD, 204, 304.
+    #[default]
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// Chunked.
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+/// A response head that is being written into a buffer, from `mark` on.
+#[derive(Debug, Default)]
+pub struct ResponseHead {
+    /// Where it begins in the buffer.
+    pub mark: usize,
+    /// The status code.
+    pub status: u16,
+    /// Content-Length as the application gave it.
+    pub length: Option<u64>,
+    has_date: bool,
+    has_server: bool,
+    close: bool,
+}
+
+impl ResponseHead {
+    /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable").
+    pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {
+        let (code, reason) =
+            status.split_at_checked(3).ok_or("the status is not three digits, a space and a reason")?;
+        let code = decimal(code).filter(|&code| (200..=999).contains(&code));
+        let code = code.and_then(|code| u16::try_from(code).ok()).ok_or("the status code is not from 200 to 999")?;
+        if !(reason.is_empty() || reason.starts_with(b" ")) || !is_value(reason) {
+            return Err("the status is not three digits, a space and a reason");
+        }
+        let mark = out.len();
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(status);
+        out.extend_from_slice(if reason.is_empty() { b" \r\n" } else { b"\r\n" });
+        Ok(Self { mark, status: code, ..Self::default() })
+    }
+
+    /// Add a field. Returns whether it was taken: a hop-by-hop field is the server's business (RFC 9110 7.6.1), so it
+    /// is left out, but for the wish to close.
+    pub fn field(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<bool, Fault> {
+        if !is_token(name) {
+            return Err("a header name is not a token");
+        }
+        if !is_value(value) {
+            return Err("a header value holds a control character");
+        }
+        match name.len() {
+            4 => self.has_date |= name.eq_ignore_ascii_case(b"date"),
+            6 => self.has_server |= name.eq_ignore_ascii_case(b"server"),
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let length = decimal(value).ok_or("Content-Length is not a number")?;
+                if self.length.is_some_and(|before| before != length) {
+                    return Err("there are two different Content-Length headers");
+                }
+                // Written at the end, or not at all, as the framing wants it.
+                self.length = Some(length);
+                return Ok(true);
+            }
+            _ if is_hop_by_hop(name) => {
+                self.close |= name.eq_ignore_ascii_case(b"connection")
+                    && members(value).any(|option| option.eq_ignore_ascii_case(b"close"));
+                return Ok(false);
+            }
+            _ => {}
+        }
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+        Ok(true)
+    }
+
+    /// Whether this status never has a body (RFC 9110 6.4.1).
+    pub const fn is_bodiless(&self) -> bool {
+        self.status == 204 || self.status == 304
+    }
+
+    /// End the head. `body` is the length of the body where it is known. Returns how the body is framed and whether
+    /// the connection goes on after it.
+    pub fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        asked: Asked,
+        body: Option<u64>,
+        date: &[u8],
+        server: &[u8],
+    ) -> (Framing, bool) {
+        let framing = self.framing(asked, body);
+        let persistent = asked.persistent && !self.close && framing != Framing::Close;
+        if !self.has_date {
+            line(out, b"Date: ", date);
+        }
+        if !self.has_server && !server.is_empty() {
+            line(out, b"Server: ", server);
+        }
+        match framing {
+            Framing::Length(length) => content_length(out, length),
+            // RFC 9110 8.6: HEAD and 304 may tell the length of what they leave out, 204 must not.
+            Framing::None if self.status != 204 => {
+                let left_out =
+                    if self.status == 304 { self.length } else { self.length.or(body.filter(|&length| length > 0)) };
+                if let Some(length) = left_out {
+                    content_length(out, length);
+                }
+            }
+            Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            Framing::None | Framing::Close => {}
+        }
+        if !persistent {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if asked.version == Version::Http10 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        (framing, persistent)
+    }
+
+    fn framing(&self, asked: Asked, body: Option<u64>) -> Framing {
+        if asked.is_head || self.is_bodiless() {
+            return Framing::None;
+        }
+        match (self.length.or(body), asked.version) {
+            (Some(length), _) => Framing::Length(length),
+            (None, Version::Http11) => Framing::Chunked,
+            (None, Version::Http10) => Framing::Close,
+        }
+    }
+}
+
+/// RFC 9110 7.6.1, and the obsolete ones that PEP 3333 means through `wsgiref.util.is_hop_by_hop`.
+fn is_hop_by_hop(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 10] = [
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"trailers",
+        b"transfer-encoding",
+        b"upgrade",
+    ];
+    NAMES.iter().any(|hop| hop.eq_ignore_ascii_case(name))
+}
+
+fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn content_length(out: &mut Vec<u8>, length: u64) {
+    line(out, b"Content-Length: ", itoa::Buffer::new().format(length).as_bytes());
+}
+
+/// One chunk, RFC 9112 7.1. `data` must not be empty: that would be the last chunk.
+pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
+    chunk_size(out, data.len() as u64);
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The line before the data of a chunk.
+pub fn chunk_size(out: &mut Vec<u8>, size: u64) {
+    // Writing into memory cannot fail.
+    let _ = std::io::Write::write_fmt(out, format_args!("{size:x}\r\n"));
+}
+
+/// The last chunk, without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The answer before a body that the client holds back (RFC 9110 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked = Asked { is_head: false, version: Version::Http11, persistent: true };
+
+    fn encode(status: &str, fields: &[(&str, &str)], asked: Asked, body: Option<u64>) -> (String, Framing, bool) {
+        let mut out = Vec::new();
+        let mut head = ResponseHead::begin(&mut out, status.as_bytes()).unwrap();
+        for (name, value) in fields {
+            head.field(&mut out, name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        let (framing, persistent) = head.finish(&mut out, asked, body, b"DATE", b"poor");
+        (String::from_utf8(out).unwrap(), framing, persistent)
+    }
+
+    #[test]
+    fn a_known_length_is_told() {
+        let (text, framing, persistent) = encode("200 OK", &[("X", "1")], ASKED, Some(5));
+        assert_eq!(text, "HTTP/1.1 200 OK\r\nX: 1\r\nDate: DATE\r\nServer: poor\r\nContent-Length: 5\r\n\r\n");
+        assert_eq!((framing, persistent), (Framing::Length(5), true));
+    }
+
+    #[test]
+    fn an_unknown_length_is_chunked_or_closes() {
+        assert_eq!(encode("200 OK", &[], ASKED, None).1, Framing::Chunked);
+        let old = Asked { version: Version::Http10, ..ASKED };
+        let (text, framing, persistent) = encode("200 OK", &[], old, None);
+        assert_eq!((framing, persistent), (Framing::Close, false));
+        assert!(text.contains("Connection: close"));
+        assert!(encode("200 OK", &[], old, Some(1)).0.contains("Connection: keep-alive"));
+    }
+
+    #[test]
+    fn no_body_and_no_framing_where_none_may_be() {
+        let (text, framing, _) = encode("204 No Content", &[("Content-Length", "3")], ASKED, Some(3));
+        assert_eq!(framing, Framing::None);
+        assert!(!text.contains("Content-Length"));
+        let head = Asked { is_head: true, ..ASKED };
+        assert!(encode("200 OK", &[("Content-Length", "3")], head, None).0.contains("Content-Length: 3"));
+        assert!(!encode("200 OK", &[], head, Some(0)).0.contains("Content-Length"));
+        assert!(encode("304 Not Modified", &[("Content-Length", "3")], ASKED, None).0.contains("Content-Length: 3"));
+    }
+
+    #[test]
+    fn the_applications_own_date_and_server_stand_alone() {
+        let (text, ..) = encode("200 OK", &[("date", "D"), ("SERVER", "S")], ASKED, Some(0));
+        assert_eq!(text.to_lowercase().matches("date:").count(), 1);
+        assert_eq!(text.to_lowercase().matches("server:").count(), 1);
+    }
+
+    #[test]
+    fn hop_by_hop_fields_are_left_out_and_close_is_heard() {
+        let (text, _, persistent) =
+            encode("200 OK", &[("Connection", "x, close"), ("Transfer-Encoding", "chunked")], ASKED, Some(0));
+        assert!(!persistent && text.contains("Connection: close\r\n") && !text.contains("Transfer"));
+    }
+
+    #[test]
+    fn nothing_can_be_injected() {
+        for status in ["", "20", "200\r\nX: y", "099 X", "100 Continue", "1000 X", "2OO OK", "200OK"] {
+            assert!(ResponseHead::begin(&mut Vec::new(), status.as_bytes()).is_err(), "{status}");
+        }
+        let mut out = Vec::new();
+        let mut head = ResponseHead::begin(&mut out, b"200 OK").unwrap();
+        for (name, value) in [
+            ("a b", ""),
+            ("", "x"),
+            ("a", "b\r\nc: d"),
+            ("a", "b\nc"),
+            ("a", "\0"),
+            ("content-length", "-1"),
+            ("content-length", "1x"),
+        ] {
+            assert!(head.field(&mut out, name.as_bytes(), value.as_bytes()).is_err(), "{name}: {value}");
+        }
+        assert_eq!(out, b"HTTP/1.1 200 OK\r\n");
+    }
+}

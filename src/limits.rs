@@ -1,0 +1,36 @@
+//! The settings that the engine obeys, each named as in the configuration.
+//!
+//! Knows no default: policy (Python) declares every setting once, the engine only reads it.
+
+/// Times in milliseconds, sizes in bytes; 0 means "none" where a comment says so.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Longest wait of a connection between two requests.
+    pub keepalive_timeout: u64,
+    /// From the first byte of a head to its blank line.
+    pub head_timeout: u64,
+    /// Longest silence inside a request body.
+    pub body_timeout: u64,
+    /// Slowest average of a request body, bytes per second; 0: any.
+    pub body_rate: u64,
+    /// Longest time that the application may work without giving a byte; 0: any.
+    pub request_timeout: u64,
+    /// Longest wait for a client to take a byte of its answer.
+    pub write_timeout: u64,
+    /// How long a refused client may still send before the connection is cut.
+    pub linger_timeout: u64,
+    /// How long a stop waits for what is in flight.
+    pub graceful_timeout: u64,
+    /// Longest request line, without its CRLF.
+    pub max_request_line: usize,
+    /// Longest head: request line, fields and blank line.
+    pub max_head: usize,
+    /// Most fields in a head, and in the trailers of a chunked body.
+    pub max_fields: usize,
+    /// Largest request body, decoded.
+    pub max_body: u64,
+    /// Above this a request body is kept in a temporary file.
+    pub body_memory: usize,
+    /// Most connections of one process.
+    pub max_connections: usize,
+}

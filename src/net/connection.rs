@@ -1,0 +1,462 @@
+//! One connection: its transport, its protocol, and what it waits for.
+//!
+//! [`Connection::advance`] is one request's life, read downward: receive and parse, give to the application
+//! ([`Connection::serve`]), flush, linger. It never blocks. The thread that holds the event loop advances connections;
+//! serving needs no more than the connection itself, so it happens with the loop handed on.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use super::clock;
+use super::handler::{Done, Handler, Outcome, Request, Resumed};
+use super::outbox::{Flushed, Outbox};
+use super::poller::Interest;
+use super::server::Shared;
+use super::spool::Body;
+use super::transport::{Received, Transport};
+use crate::access_log::Entry;
+use crate::http::head::Version;
+use crate::http::protocol::{Inbound, Step};
+use crate::http::reject::Reject;
+use crate::http::response::{Asked, CONTINUE};
+
+/// Bytes read at once.
+const READ: usize = 64 * 1024;
+/// Bytes of a refused request that are read and thrown away before the connection is cut.
+const LINGER_BYTES: usize = 1024 * 1024;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The next request.
+    Idle,
+    /// The rest of a head.
+    Head,
+    /// The rest of a body.
+    Body,
+    /// The application.
+    App,
+    /// Room to write.
+    Flush,
+    /// A refused client to stop sending.
+    Linger,
+}
+
+/// What the event loop has to do with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Keep it until it is ready, or late.
+    Park,
+    /// A thread must serve it: [`Connection::serve`].
+    Serve,
+    /// It is over.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterFlush {
+    Next,
+    Close,
+    Linger,
+}
+
+/// Memory that a thread lends to the connection it works on, so that one which waits holds almost none.
+#[derive(Debug, Default)]
+pub struct Desk {
+    inbound: Option<Box<Inbound<Body>>>,
+    outbound: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// A connection.
+pub struct Connection<H: Handler> {
+    transport: Transport,
+    peer: Option<SocketAddr>,
+    listener: usize,
+    phase: Phase,
+    after_flush: AfterFlush,
+    /// When the phase began, in ms of [`clock::now`].
+    since: u64,
+    inbound: Option<Box<Inbound<Body>>>,
+    outbox: Outbox,
+    stream: Option<Stream<H>>,
+    lingered: usize,
+    /// What the poller watches its descriptor for.
+    pub watched: Option<Interest>,
+}
+
+/// An answer that waits for its client, and whose it is.
+struct Stream<H: Handler> {
+    answer: H::Stream,
+    owner: usize,
+}
+
+impl<H: Handler> Connection<H> {
+    /// A connection that was just accepted.
+    pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize) -> Self {
+        Self {
+            transport,
+            peer,
+            listener,
+            phase: Phase::Idle,
+            after_flush: AfterFlush::Next,
+            since: clock::now(),
+            inbound: None,
+            outbox: Outbox::default(),
+            stream: None,
+            lingered: 0,
+            watched: None,
+        }
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.transport.as_fd().as_raw_fd()
+    }
+
+    /// Its transport.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Whether it waits for a new request only.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// The thread that must serve it, if only one may.
+    pub fn owner(&self) -> Option<usize> {
+        self.stream.as_ref().map(|stream| stream.owner)
+    }
+
+    /// What to watch its descriptor for.
+    pub fn interest(&self) -> Interest {
+        if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
+    }
+
+    /// When it will have waited too long.
+    pub fn deadline(&self, shared: &Shared<H>) -> u64 {
+        let limits = &shared.limits;
+        match self.phase {
+            Phase::Idle => clock::now() + limits.keepalive_timeout,
+            Phase::Head => self.since + limits.head_timeout,
+            Phase::Body => clock::now() + limits.body_timeout,
+            Phase::App => u64::MAX,
+            Phase::Flush => clock::now() + limits.write_timeout,
+            Phase::Linger => self.since + limits.linger_timeout,
+        }
+    }
+
+    /// Its descriptor is ready: do what can be done without the application and without waiting.
+    pub fn advance(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        match self.phase {
+            Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
+            Phase::App => Verdict::Serve,
+            Phase::Flush => self.flush(shared, desk),
+            Phase::Linger => self.linger(desk),
+        }
+    }
+
+    /// Its deadline came.
+    pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        match self.phase {
+            Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
+            Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
+            Phase::Flush if self.stream.is_some() => {
+                self.outbox.break_off();
+                Verdict::Serve
+            }
+            Phase::Idle | Phase::App | Phase::Flush | Phase::Linger => Verdict::Close,
+        }
+    }
+
+    fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        let received = if let Some(inbound) = &mut self.inbound {
+            desk.scratch.clear();
+            desk.scratch.reserve(READ);
+            let received = self.transport.receive(&mut desk.scratch);
+            inbound.buffer().extend_from_slice(&desk.scratch);
+            received
+        } else {
+            let mut inbound = desk.inbound.take().unwrap_or_default();
+            inbound.buffer().reserve(READ);
+            let received = self.transport.receive(inbound.buffer());
+            self.inbound = Some(inbound);
+            received
+        };
+        match received {
+            Received::Bytes(_) => self.parse(shared, desk),
+            Received::Nothing => self.park(desk),
+            Received::End => {
+                self.return_inbound(desk);
+                Verdict::Close
+            }
+        }
+    }
+
+    /// Read on in the bytes that are here.
+    fn parse(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        loop {
+            let Some(inbound) = &mut self.inbound else { return self.park(desk) };
+            match inbound.advance(&shared.limits) {
+                Ok(Step::Whole) => {
+                    self.enter(Phase::App);
+                    return Verdict::Serve;
+                }
+                Ok(Step::Continue) => {
+                    self.outbox.bytes.extend_from_slice(CONTINUE);
+                    if self.outbox.flush(&self.transport) != Flushed::Drained {
+                        self.after_flush = AfterFlush::Next;
+                        return self.wait_for_room();
+                    }
+                }
+                Ok(Step::More) => return self.wait_for_more(shared, desk),
+                Err(reject) => return self.refuse(reject, shared, desk),
+            }
+        }
+    }
+
+    fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        let Some(inbound) = &self.inbound else { return self.park(desk) };
+        let phase = match (inbound.in_body(), inbound.has_begun()) {
+            (true, _) => Phase::Body,
+            (false, true) => Phase::Head,
+            (false, false) => Phase::Idle,
+        };
+        if phase == Phase::Body && self.phase == Phase::Body && self.is_too_slow(shared) {
+            return self.refuse(Reject::late("the body comes more slowly than body_rate"), shared, desk);
+        }
+        if phase != self.phase {
+            self.enter(phase);
+        }
+        self.park(desk)
+    }
+
+    /// Judged once a body has had body_timeout to get going.
+    fn is_too_slow(&self, shared: &Shared<H>) -> bool {
+        let elapsed = clock::now() - self.since;
+        let received = self.inbound.as_ref().map_or(0, |inbound| inbound.body_received);
+        elapsed > shared.limits.body_timeout && received * 1000 < shared.limits.body_rate * elapsed
+    }
+
+    /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
+    /// thread of `slot`. Never returns [`Verdict::Serve`].
+    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk) -> Verdict {
+        self.borrow_outbound(desk);
+        pulse.beat();
+        let mut verdict = self.answer(slot, shared, pulse);
+        while verdict.is_none() {
+            verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
+                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse),
+                Some(Ok(Step::Continue)) => {
+                    self.outbox.bytes.extend_from_slice(CONTINUE);
+                    None
+                }
+                Some(Ok(Step::More)) | None => {
+                    self.after_flush = AfterFlush::Next;
+                    Some(self.wait_for_room())
+                }
+                Some(Err(reject)) => Some(self.refuse(reject, shared, desk)),
+            };
+        }
+        pulse.rest();
+        if self.phase == Phase::Flush && self.stream.is_none() {
+            verdict = Some(self.flush(shared, desk));
+        } else if self.outbox.is_empty() {
+            self.return_outbound(desk);
+        }
+        // A request that came meanwhile begins a new turn, so that no client can keep a thread for itself.
+        verdict.unwrap_or(Verdict::Close)
+    }
+
+    /// One request, or the next part of a stream. None: go on with the next request.
+    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Verdict> {
+        let outcome = match self.stream.take() {
+            Some(stream) => {
+                let resumed = Resumed { transport: &self.transport, pulse, slot };
+                shared.handler.resume(stream.answer, resumed, &mut self.outbox)
+            }
+            None => self.call(slot, shared, pulse)?,
+        };
+        match outcome {
+            Outcome::Suspended(answer) => {
+                self.stream = Some(Stream { answer, owner: slot });
+                Some(self.wait_for_room())
+            }
+            Outcome::Done(done) => self.conclude(done, shared),
+        }
+    }
+
+    fn call(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Outcome<H::Stream>> {
+        let inbound = self.inbound.as_mut()?;
+        let (head, bytes, body) = inbound.request();
+        let asked = Asked {
+            is_head: head.method.of(bytes) == b"HEAD",
+            version: head.version,
+            persistent: head.persistent && !shared.is_stopping(),
+        };
+        if head.asterisk {
+            return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
+        }
+        let request = Request {
+            head,
+            bytes,
+            body,
+            peer: self.peer,
+            listener: self.listener,
+            transport: &self.transport,
+            asked,
+            pulse,
+            slot,
+        };
+        Some(shared.handler.call(request, &mut self.outbox))
+    }
+
+    /// The answer is complete: log it, and say what comes after it.
+    fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
+        shared.count_request();
+        if let Some(inbound) = &mut self.inbound {
+            if shared.access_log.is_on() {
+                let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
+                shared.access_log.record(&entry, |second| shared.handler.utc_offset(second));
+            }
+            inbound.next_request();
+        }
+        if !done.persistent {
+            // What the client sent behind the last request must be read, or closing would reset the connection
+            // under the answer.
+            let more_came = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
+            self.after_flush = if more_came { AfterFlush::Linger } else { AfterFlush::Close };
+            return Some(self.wait_for_room());
+        }
+        if self.outbox.is_full() || self.outbox.is_broken() {
+            self.after_flush = AfterFlush::Next;
+            return Some(self.wait_for_room());
+        }
+        None
+    }
+
+    fn wait_for_room(&mut self) -> Verdict {
+        self.enter(Phase::Flush);
+        Verdict::Park
+    }
+
+    /// Send what is to be sent; once all is, go on with what comes after.
+    fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        match self.outbox.flush(&self.transport) {
+            Flushed::Pending => Verdict::Park,
+            Flushed::Broken | Flushed::Drained if self.stream.is_some() => Verdict::Serve,
+            Flushed::Broken => Verdict::Close,
+            Flushed::Drained => {
+                self.return_outbound(desk);
+                match self.after_flush {
+                    AfterFlush::Next => self.go_on(shared, desk),
+                    AfterFlush::Close => {
+                        self.return_inbound(desk);
+                        Verdict::Close
+                    }
+                    AfterFlush::Linger => {
+                        self.return_inbound(desk);
+                        self.transport.finish();
+                        self.enter(Phase::Linger);
+                        Verdict::Park
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answer is sent. What came behind its request is parsed in a turn of its own where it is whole.
+    fn go_on(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        self.enter(Phase::Idle);
+        match &self.inbound {
+            Some(inbound) if !inbound.is_empty() || inbound.has_begun() => self.parse(shared, desk),
+            _ => self.park(desk),
+        }
+    }
+
+    fn linger(&mut self, desk: &mut Desk) -> Verdict {
+        loop {
+            desk.scratch.clear();
+            desk.scratch.reserve(READ);
+            match self.transport.receive(&mut desk.scratch) {
+                Received::Bytes(count) => self.lingered += count,
+                Received::Nothing => return Verdict::Park,
+                Received::End => return Verdict::Close,
+            }
+            if self.lingered > LINGER_BYTES {
+                return Verdict::Close;
+            }
+        }
+    }
+
+    /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
+    fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
+        shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
+        self.return_inbound(desk);
+        self.after_flush = AfterFlush::Linger;
+        self.enter(Phase::Flush);
+        self.flush(shared, desk)
+    }
+
+    /// An own answer of status 500, where the handler itself failed.
+    pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+        self.stream = None;
+        if self.outbox.is_empty() && self.phase == Phase::App {
+            shared.answer_failure(&mut self.outbox);
+            self.return_inbound(desk);
+            self.after_flush = AfterFlush::Linger;
+            self.enter(Phase::Flush);
+            return self.flush(shared, desk);
+        }
+        Verdict::Close
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = clock::now();
+    }
+
+    /// Wait with as little memory as possible.
+    fn park(&mut self, desk: &mut Desk) -> Verdict {
+        match self.inbound.take() {
+            Some(inbound) if self.phase == Phase::Idle && inbound.is_empty() && !inbound.has_begun() => {
+                desk.inbound = Some(inbound);
+            }
+            Some(inbound) => self.inbound = Some(inbound.shrunk()),
+            None => {}
+        }
+        Verdict::Park
+    }
+
+    fn return_inbound(&mut self, desk: &mut Desk) {
+        if let Some(mut inbound) = self.inbound.take() {
+            inbound.clear();
+            desk.inbound = Some(inbound);
+        }
+    }
+
+    fn borrow_outbound(&mut self, desk: &mut Desk) {
+        if self.outbox.is_empty() && !self.outbox.is_broken() {
+            self.outbox = Outbox::with_buffer(std::mem::take(&mut desk.outbound));
+        }
+    }
+
+    fn return_outbound(&mut self, desk: &mut Desk) {
+        if self.outbox.bytes.capacity() > desk.outbound.capacity() && self.outbox.bytes.capacity() <= READ {
+            desk.outbound = std::mem::take(&mut self.outbox.bytes);
+        }
+        self.outbox = Outbox::default();
+    }
+}
+
+impl Entry<'_> {
+    /// Whether the request said which version it speaks; for the log.
+    pub fn version(&self) -> &'static str {
+        match self.head.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}

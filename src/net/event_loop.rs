@@ -1,0 +1,321 @@
+//! What the holder of the baton holds: the poller, the listeners, the table, and the deadlines.
+//!
+//! One turn of the loop is: take the next event, do what it asks ([`super::server::Server`] decides who does it), and
+//! when there is none left, wait for a new batch. Waiting first asks without blocking: while there is work the thread
+//! stays attached to the interpreter; only when nothing is ready does it detach and sleep.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io;
+
+use super::clock;
+use super::connection::{Connection, Verdict};
+use super::handler::Handler;
+use super::listener::Listener;
+use super::poller::{Interest, Poller};
+use super::server::Shared;
+use super::table::{Key, Table};
+
+/// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
+const TICK: u64 = 100;
+
+/// Tokens below this are the loop's own; those of connections have a generation in their upper half.
+const LISTENERS: u64 = 0x1_0000;
+const CONTROLS: u64 = 0x2_0000;
+const WAKER: u64 = 0x3_0000;
+
+/// What is ready.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A connection waits at this listener.
+    Accept(usize),
+    /// This connection can be advanced.
+    Ready(Key),
+    /// This connection has waited too long.
+    Late(Key),
+    /// There is something to read on this control descriptor.
+    Control(usize),
+    /// A thread has returned a connection, or stop was called.
+    Wake,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepting {
+    Yes,
+    /// `max_connections` are open.
+    Full,
+    /// Descriptors ran out; try again at this time.
+    PausedUntil(u64),
+    /// Stopping.
+    Never,
+}
+
+/// The loop.
+pub struct EventLoop<H: Handler> {
+    poller: Poller,
+    /// Closed one by one after a stop.
+    listeners: Vec<Option<Listener>>,
+    controls: Vec<Option<OwnedFd>>,
+    table: Table<Box<Connection<H>>>,
+    /// Events that no descriptor gave; they come before those of the poller.
+    queued: Vec<Event>,
+    accepting: Accepting,
+    next_sweep: u64,
+    stop_at: Option<u64>,
+    /// How many connections are still taken from the queues of the listeners after a stop.
+    last_accepts: usize,
+}
+
+impl<H: Handler> EventLoop<H> {
+    /// Watch `listeners`, `controls` and `waker`.
+    pub fn new(listeners: Vec<Listener>, controls: Vec<OwnedFd>, waker: BorrowedFd<'_>) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        for (token, control) in (CONTROLS..).zip(&controls) {
+            poller.add(control, token, Interest::Read)?;
+        }
+        poller.add(waker, WAKER, Interest::Read)?;
+        let mut new = Self {
+            poller,
+            listeners: listeners.into_iter().map(Some).collect(),
+            controls: controls.into_iter().map(Some).collect(),
+            table: Table::default(),
+            queued: Vec::new(),
+            accepting: Accepting::PausedUntil(0),
+            next_sweep: 0,
+            stop_at: None,
+            last_accepts: 4096,
+        };
+        new.resume_accepting();
+        Ok(new)
+    }
+
+    /// The next event of this batch.
+    pub fn next_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.queued.pop() {
+            return Some(event);
+        }
+        let token = self.poller.next_token()?;
+        let index = usize::try_from(token & 0xffff).unwrap_or(0);
+        Some(match token & !0xffff {
+            LISTENERS => Event::Accept(index),
+            CONTROLS => Event::Control(index),
+            WAKER => Event::Wake,
+            _ => Event::Ready(Key::from_token(token)),
+        })
+    }
+
+    /// Get a new batch of events, asleep if there is none yet.
+    pub fn wait(&mut self, shared: &Shared<H>) -> io::Result<()> {
+        self.sweep(shared);
+        self.queue_last_accepts();
+        if !self.queued.is_empty() || self.poller.wait(Some(Duration::ZERO))? > 0 {
+            return Ok(());
+        }
+        shared.access_log.flush();
+        let timeout = self.timeout();
+        if shared.may_sleep() {
+            let Self { poller, .. } = self;
+            let waited = shared.handler.detached(|| poller.wait(timeout));
+            shared.slept();
+            waited?;
+        }
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let retry = if let Accepting::PausedUntil(time) = self.accepting { Some(time) } else { None };
+        let next = [self.table.earliest_deadline(), retry, self.stop_at].into_iter().flatten().min()?;
+        let now = clock::now();
+        // A tick more: the coarse clock must have passed the deadline when the poller returns.
+        Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
+    }
+
+    /// Queue the connections that are late. At most once a tick, however many there are.
+    fn sweep(&mut self, shared: &Shared<H>) {
+        let now = clock::now();
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + TICK;
+        if matches!(self.accepting, Accepting::PausedUntil(time) if time <= now) {
+            self.resume_accepting();
+        }
+        if self.table.earliest_deadline().is_some_and(|deadline| deadline <= now) {
+            self.queued.extend(self.table.late(now).into_iter().map(Event::Late));
+        }
+        if self.stop_at.is_some_and(|time| time <= now) {
+            shared.stop_is_late(self.table.len());
+            shared.finish();
+        }
+    }
+
+    /// Accept one connection at `listener`.
+    pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
+        use super::listener::Accepted;
+        if self.table.len() >= shared.limits.max_connections && self.accepting == Accepting::Yes {
+            self.pause_accepting(Accepting::Full);
+        }
+        if matches!(self.accepting, Accepting::Full | Accepting::PausedUntil(_)) {
+            return None;
+        }
+        if self.accepting == Accepting::Never {
+            self.last_accepts = self.last_accepts.saturating_sub(1);
+        }
+        let accepted = match self.listeners.get(listener)? {
+            Some(listener) if self.last_accepts > 0 => listener.accept(),
+            _ => Accepted::Nothing,
+        };
+        match accepted {
+            Accepted::Connection(transport, peer) => {
+                shared.count_accepted();
+                let connection = Box::new(Connection::new(transport, peer, listener));
+                let key = self.table.reserve(connection.descriptor());
+                Some((key, connection))
+            }
+            Accepted::Nothing => {
+                if self.accepting == Accepting::Never
+                    && let Some(listener) = self.listeners.get_mut(listener)
+                {
+                    // From now on the kernel refuses: nobody waits in vain.
+                    *listener = None;
+                }
+                None
+            }
+            Accepted::Exhausted => {
+                if self.accepting == Accepting::Yes {
+                    self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
+                    shared.handler.report('W', None, "no descriptor is left for a new connection; accepting pauses (raise `ulimit -n`, or lower max_connections)");
+                }
+                None
+            }
+        }
+    }
+
+    /// Take a connection that is ready; it is away then. One that is away already is watched no more until it returns.
+    pub fn take(&mut self, key: Key) -> Option<Box<Connection<H>>> {
+        let taken = self.table.take(key);
+        if taken.is_none()
+            && let Some(descriptor) = self.table.unwatch(key)
+        {
+            // SAFETY: the descriptor belongs to the connection of `key`, which is away but alive: its thread puts it
+            // back through this table before it is closed. A read-ready event of a request that came too early is
+            // the only way here.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            // Adding it again is how it returns, see `park`.
+            let _ = self.poller.remove(descriptor);
+        }
+        taken
+    }
+
+    /// Let a connection wait for what it needs next.
+    pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
+        if connection.is_idle() && shared.is_stopping() {
+            return self.close(key, connection);
+        }
+        let interest = connection.interest();
+        let watched = match connection.watched {
+            Some(before) if before == interest => Ok(()),
+            Some(_) => self.poller.modify(connection.transport(), key.token(), interest),
+            None => self.poller.add(connection.transport(), key.token(), interest),
+        };
+        connection.watched = Some(interest);
+        if watched.is_err() {
+            return self.close(key, connection);
+        }
+        let deadline = connection.deadline(shared);
+        self.table.put(key, connection, deadline);
+    }
+
+    /// A connection comes back from the application.
+    pub fn settle(&mut self, key: Key, mut connection: Box<Connection<H>>, verdict: Verdict, shared: &Shared<H>) {
+        if verdict == Verdict::Close {
+            return self.close(key, connection);
+        }
+        if self.table.was_unwatched(key) {
+            connection.watched = None;
+        }
+        if verdict == Verdict::Serve {
+            // Another request is whole already: its turn comes after those that wait.
+            self.table.put(key, connection, u64::MAX);
+            self.queued.push(Event::Ready(key));
+            return;
+        }
+        self.park(key, connection, shared);
+    }
+
+    /// End a connection.
+    pub fn close(&mut self, key: Key, connection: Box<Connection<H>>) {
+        drop(connection);
+        self.table.release(key);
+        if self.accepting == Accepting::Full {
+            self.resume_accepting();
+        }
+    }
+
+    /// What was read on a control descriptor: the signals, and whether its other end is gone.
+    pub fn heed(&mut self, index: usize) -> (Vec<u8>, bool) {
+        let mut signals = Vec::with_capacity(64);
+        let Some(control) = self.controls.get_mut(index) else { return (signals, false) };
+        let Some(descriptor) = control else { return (signals, false) };
+        match rustix::io::read(&*descriptor, rustix::buffer::spare_capacity(&mut signals)) {
+            Ok(0) => {
+                let _ = self.poller.remove(&*descriptor);
+                *control = None;
+                (signals, true)
+            }
+            _ => (signals, false),
+        }
+    }
+
+    /// Accept no more, close what is idle, and end at `deadline` at the latest.
+    pub fn stop(&mut self, deadline: u64) {
+        if self.stop_at.is_some() {
+            return;
+        }
+        self.stop_at = Some(deadline);
+        // Whoever got into the queue of a listener was accepted by the kernel: serve him.
+        self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
+        self.pause_accepting(Accepting::Never);
+        self.queue_last_accepts();
+    }
+
+    fn queue_last_accepts(&mut self) {
+        if self.accepting == Accepting::Never {
+            let open = self.listeners.iter().enumerate().filter(|(_, listener)| listener.is_some());
+            self.queued.extend(open.map(|(index, _)| Event::Accept(index)));
+        }
+    }
+
+    /// Whether all connections are gone after a stop.
+    pub fn is_done(&self) -> bool {
+        let refuses = self.listeners.iter().all(Option::is_none);
+        self.stop_at.is_some() && refuses && self.table.is_empty() && self.queued.is_empty()
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    fn pause_accepting(&mut self, state: Accepting) {
+        if self.accepting == Accepting::Yes {
+            for listener in self.listeners.iter().flatten() {
+                let _ = self.poller.remove(listener);
+            }
+        }
+        self.accepting = state;
+    }
+
+    fn resume_accepting(&mut self) {
+        if matches!(self.accepting, Accepting::Never | Accepting::Yes) {
+            return;
+        }
+        self.accepting = Accepting::Yes;
+        for (token, listener) in (LISTENERS..).zip(&self.listeners) {
+            if let Some(listener) = listener {
+                let _ = self.poller.add(listener, token, Interest::Accept);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the network asks of an application. `wsgi` implements it with Python; tests implement it without.
+
+use std::net::SocketAddr;
+
+use super::clock::Pulse;
+use super::outbox::Outbox;
+use super::spool::Body;
+use super::transport::Transport;
+use crate::http::head::RequestHead;
+use crate::http::response::Asked;
+
+/// A whole request.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// What the spans of the head point into.
+    pub bytes: &'a [u8],
+    /// Its body, decoded; may be taken.
+    pub body: &'a mut Body,
+    /// The client; none on a unix socket.
+    pub peer: Option<SocketAddr>,
+    /// Which of the listeners it came through.
+    pub listener: usize,
+    /// Where the answer goes; for one that must be on its way before the handler returns.
+    pub transport: &'a Transport,
+    /// What decides the framing of the answer.
+    pub asked: Asked,
+    /// Beat it whenever the application gives something.
+    pub pulse: &'a Pulse,
+    /// The thread.
+    pub slot: usize,
+}
+
+/// What an answer that goes on needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumed<'a> {
+    /// Where the answer goes.
+    pub transport: &'a Transport,
+    /// Beat it whenever the application gives something.
+    pub pulse: &'a Pulse,
+    /// The thread.
+    pub slot: usize,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub enum Outcome<S> {
+    /// The answer is complete in the outbox.
+    Done(Done),
+    /// The outbox is full: resume the stream once it is empty.
+    Suspended(S),
+}
+
+/// An answer that was given.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Its status.
+    pub status: u16,
+    /// Bytes of its body, without framing.
+    pub length: u64,
+    /// The connection may go on.
+    pub persistent: bool,
+}
+
+/// The application.
+pub trait Handler: Send + Sync + 'static {
+    /// An answer whose body is not finished.
+    type Stream: Send;
+
+    /// Answer `request` into `outbox`.
+    fn call(&self, request: Request<'_>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+
+    /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.
+    fn resume(&self, stream: Self::Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+
+    /// Run `wait`, which may block, while others may use the interpreter.
+    fn detached<R: Send>(&self, wait: impl FnOnce() -> R + Send) -> R;
+
+    /// Tell the log about something between this server and `peer`. `level` is a letter of the error log.
+    fn report(&self, level: char, peer: Option<SocketAddr>, text: &str);
+
+    /// The body of an answer that the server gives itself.
+    fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8>;
+
+    /// Value of the Server field; none if empty.
+    fn server_header(&self) -> &[u8];
+
+    /// Seconds that local time was ahead of UTC at `unix_second`.
+    fn utc_offset(&self, unix_second: u64) -> i64;
+
+    /// The application has worked for too long on the thread of `slot`: interrupt it, if `is_still_late` says so once
+    /// that thread cannot move.
+    fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool);
+
+    /// Called on the thread of `slot` before it serves for the first time.
+    fn enter(&self, slot: usize);
+}

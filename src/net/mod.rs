@@ -1,0 +1,17 @@
+//! Sockets and time: connections that are accepted, read, served and closed by one event loop.
+//!
+//! Knows HTTP through `http` and the application only as a [`handler::Handler`]; knows no Python.
+
+pub mod clock;
+pub mod connection;
+pub mod event_loop;
+pub mod handler;
+pub mod listener;
+pub mod outbox;
+pub mod poller;
+pub mod server;
+pub mod spool;
+pub mod table;
+pub mod team;
+pub mod transport;
+pub mod watchdog;

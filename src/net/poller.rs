@@ -1,0 +1,94 @@
+//! epoll, level-triggered: readiness that was not used up is told again, so nothing can be forgotten.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io;
+
+/// Events in one batch.
+const BATCH: usize = 128;
+
+/// What a descriptor is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes to read, or the end of them.
+    Read,
+    /// Room to write.
+    Write,
+    /// A connection to accept; of the processes that watch the same listener, one is woken.
+    Accept,
+}
+
+impl Interest {
+    const fn flags(self) -> EventFlags {
+        match self {
+            Self::Read => EventFlags::IN,
+            Self::Write => EventFlags::OUT,
+            Self::Accept => EventFlags::IN.union(EventFlags::EXCLUSIVE),
+        }
+    }
+}
+
+/// An epoll instance and the events of its last batch that are not handled yet.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+    /// The tokens of the batch; the kernel's own event type may not pass between threads.
+    tokens: Vec<u64>,
+    next: usize,
+}
+
+impl Poller {
+    /// A new instance.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, tokens: Vec::with_capacity(BATCH), next: 0 })
+    }
+
+    /// Watch `source`; its events carry `token`.
+    pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        epoll::add(&self.epoll, source, EventData::new_u64(token), interest.flags())
+    }
+
+    /// Watch `source` for something else.
+    pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        epoll::modify(&self.epoll, source, EventData::new_u64(token), interest.flags())
+    }
+
+    /// Watch `source` no more.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        epoll::delete(&self.epoll, source)
+    }
+
+    /// The token of the next event of the batch.
+    pub fn next_token(&mut self) -> Option<u64> {
+        let token = self.tokens.get(self.next)?;
+        self.next += 1;
+        Some(*token)
+    }
+
+    /// Get a new batch: wait until there is one, at most `timeout`, or for ever. An interrupted wait is an empty batch.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.tokens.clear();
+        self.next = 0;
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; BATCH];
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => {
+                let token = |event: &mut Event| {
+                    let data = event.data;
+                    data.u64()
+                };
+                self.tokens.extend(events.iter_mut().map(token));
+                Ok(self.tokens.len())
+            }
+            Err(io::Errno::INTR) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The threads of one process: who sleeps, who is in the application since when, and what is kept for whom.
+//!
+//! One thread holds the event loop (the baton); the others are in the application or sleep here as followers. The one
+//! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use super::clock::Pulse;
+
+/// The threads; `M` is what one thread can leave for another.
+#[derive(Debug)]
+pub struct Team<M> {
+    seats: Vec<Seat<M>>,
+    asleep: Mutex<Vec<usize>>,
+}
+
+#[derive(Debug)]
+struct Seat<M> {
+    thread: OnceLock<Thread>,
+    woken: AtomicBool,
+    mail: Mutex<Vec<M>>,
+    pulse: Pulse,
+}
+
+impl<M> Team<M> {
+    /// A team of `size` threads.
+    pub fn new(size: usize) -> Self {
+        let seat = || Seat {
+            thread: OnceLock::new(),
+            woken: AtomicBool::new(false),
+            mail: Mutex::new(Vec::new()),
+            pulse: Pulse::default(),
+        };
+        Self { seats: (0..size).map(|_| seat()).collect(), asleep: Mutex::new(Vec::with_capacity(size)) }
+    }
+
+    /// The calling thread is that of `slot`. Fails where there is no such slot, or it is taken.
+    pub fn join(&self, slot: usize) -> Result<(), &'static str> {
+        let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
+        seat.thread.set(std::thread::current()).map_err(|_| "another thread has this slot")
+    }
+
+    /// When the thread of `slot` went into the application.
+    pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
+        self.seats.get(slot).map(|seat| &seat.pulse)
+    }
+
+    /// All pulses, by slot.
+    pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
+        self.seats.iter().map(|seat| &seat.pulse)
+    }
+
+    /// Sleep until woken, or until there is mail.
+    pub fn sleep(&self, slot: usize) {
+        let Some(seat) = self.seats.get(slot) else { return };
+        lock(&self.asleep).push(slot);
+        // Mail that came before the slot was on the list woke nobody.
+        if !lock(&seat.mail).is_empty() {
+            self.wake(slot);
+        }
+        while !seat.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
+        }
+    }
+
+    /// Wake the thread that fell asleep last. Returns whether there was one.
+    pub fn wake_one(&self) -> bool {
+        let slot = lock(&self.asleep).pop();
+        if let Some(seat) = slot.and_then(|slot| self.seats.get(slot)) {
+            seat.rouse();
+        }
+        slot.is_some()
+    }
+
+    /// Wake everybody.
+    pub fn wake_all(&self) {
+        while self.wake_one() {}
+    }
+
+    /// Leave `mail` for `slot`, which sees it when it leaves the application, or now if it sleeps.
+    pub fn send(&self, slot: usize, mail: M) {
+        if let Some(seat) = self.seats.get(slot) {
+            lock(&seat.mail).push(mail);
+            self.wake(slot);
+        }
+    }
+
+    /// Take what was left for `slot`.
+    pub fn mail(&self, slot: usize) -> Option<M> {
+        self.seats.get(slot).and_then(|seat| lock(&seat.mail).pop())
+    }
+
+    fn wake(&self, slot: usize) {
+        let mut asleep = lock(&self.asleep);
+        if let Some(position) = asleep.iter().position(|&other| other == slot) {
+            asleep.remove(position);
+            drop(asleep);
+            if let Some(seat) = self.seats.get(slot) {
+                seat.rouse();
+            }
+        }
+    }
+}
+
+impl<M> Seat<M> {
+    fn rouse(&self) {
+        self.woken.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// Lock, whatever became of the thread that held it before: what is kept under these locks is never half-changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

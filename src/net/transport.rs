@@ -1,0 +1,99 @@
+//! One stream socket, never blocking: read, write, send a file, shut down.
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+
+/// A connected socket. Clones are the same socket.
+#[derive(Clone, Debug)]
+pub struct Transport(Arc<OwnedFd>);
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing yet.
+    Nothing,
+    /// The peer sends no more, or is gone.
+    End,
+}
+
+/// What a write took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing now: the socket is full.
+    Nothing,
+    /// The peer is gone.
+    Broken,
+}
+
+impl Transport {
+    /// Take over a non-blocking socket.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self(Arc::new(socket))
+    }
+
+    /// Read into the spare capacity of `buffer`, which must have some.
+    pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
+        loop {
+            return match rustix::net::recv(&self.0, spare_capacity(buffer), RecvFlags::empty()) {
+                Ok((0, _)) => Received::End,
+                Ok((count, _)) => Received::Bytes(count),
+                Err(Errno::AGAIN) => Received::Nothing,
+                Err(Errno::INTR) => continue,
+                Err(_) => Received::End,
+            };
+        }
+    }
+
+    /// Write what goes now.
+    pub fn send(&self, bytes: &[u8]) -> Sent {
+        sent(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// The same, when more follows at once.
+    pub fn send_more(&self, bytes: &[u8]) -> Sent {
+        sent(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
+    }
+
+    /// Write two pieces as one.
+    pub fn send_both(&self, first: &[u8], second: &[u8]) -> Sent {
+        sent(|| rustix::io::writev(&self.0, &[IoSlice::new(first), IoSlice::new(second)]))
+    }
+
+    /// Send at most `count` bytes of `file` from `offset` on, which is moved.
+    pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
+        sent(|| rustix::fs::sendfile(&self.0, file, Some(offset), count))
+    }
+
+    /// Say that nothing more will be sent.
+    pub fn finish(&self) {
+        // A peer that is gone needs not be told.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+fn sent(mut write: impl FnMut() -> Result<usize, Errno>) -> Sent {
+    loop {
+        return match write() {
+            Ok(count) => Sent::Bytes(count),
+            Err(Errno::AGAIN) => Sent::Nothing,
+            Err(Errno::INTR) => continue,
+            Err(_) => Sent::Broken,
+        };
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

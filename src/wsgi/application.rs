@@ -1,0 +1,320 @@
+//! Calling the application: environ in, an iterable out, `close()` always, and what becomes of its exceptions.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyConnectionAbortedError, PyException};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+
+use super::environ::Environs;
+use super::exchange::{Exchange, OwnFields};
+use super::iteration::{Progress, close, iterate, take_body};
+use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
+use crate::net::outbox::Outbox;
+
+pyo3::create_exception!(
+    poorhttp,
+    RequestTimeout,
+    PyException,
+    "Raised inside an application that gave nothing for request_timeout seconds."
+);
+
+/// A WSGI application and what it needs of the server.
+pub struct Application {
+    app: Py<PyAny>,
+    error_log: Py<PyAny>,
+    environs: Environs,
+    own: Arc<OwnFields>,
+    write_timeout: Duration,
+    seats: Vec<Seat>,
+}
+
+/// One serving thread.
+#[derive(Default)]
+struct Seat {
+    /// Its identifier in Python.
+    thread: AtomicI64,
+    /// A RequestTimeout was sent to it.
+    interrupted: AtomicBool,
+}
+
+/// An answer that waits for its client.
+pub struct Suspended {
+    exchange: Py<Exchange>,
+    iterable: Py<PyAny>,
+    /// None once it is used up: only `close()` is left to do.
+    iterator: Option<Py<PyIterator>>,
+    about: About,
+}
+
+/// Which request; for the log.
+#[derive(Clone, Debug)]
+struct About {
+    peer: Option<SocketAddr>,
+    line: String,
+}
+
+impl Application {
+    /// For `threads` serving threads.
+    pub fn new(
+        app: Py<PyAny>,
+        error_log: Py<PyAny>,
+        environs: Environs,
+        own: OwnFields,
+        write_timeout: Duration,
+        threads: usize,
+    ) -> Self {
+        let seats = (0..threads).map(|_| Seat::default()).collect();
+        Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats }
+    }
+
+    /// What is left to do once nothing more is asked of the application, and what came out.
+    fn conclude(
+        &self,
+        exchange: &Bound<'_, Exchange>,
+        iterable: Option<&Bound<'_, PyAny>>,
+        about: &dyn Fn() -> About,
+    ) -> Done {
+        let py = exchange.py();
+        if let Some(iterable) = iterable
+            && let Err(error) = close(iterable)
+        {
+            self.tell_exception(py, &error, &about());
+        }
+        let mut exchange = exchange.borrow_mut();
+        let missing = if exchange.persistent || exchange.is_committed() { exchange.end() } else { 0 };
+        if missing > 0 && !exchange.outbox.is_broken() {
+            self.warn(py, &about(), &format!("the body is {missing} bytes shorter than its Content-Length"));
+        }
+        if exchange.overrun {
+            self.warn(py, &about(), "the body is longer than its Content-Length; the rest is left out");
+        }
+        if !exchange.dropped.is_empty() {
+            let names = exchange.dropped.join(", ");
+            self.warn(py, &about(), &format!("hop-by-hop headers are the server's business; left out: {names}"));
+        }
+        Done { status: exchange.status(), length: exchange.length, persistent: exchange.persistent }
+    }
+
+    /// The application raised: 500 (504 after a timeout) if nothing is on its way, else the connection breaks off.
+    fn fail(
+        &self,
+        exchange: &Bound<'_, Exchange>,
+        error: &PyErr,
+        iterable: Option<&Bound<'_, PyAny>>,
+        about: &About,
+    ) -> Done {
+        let py = exchange.py();
+        if let Some(iterable) = iterable
+            && let Err(error) = close(iterable)
+        {
+            self.tell_exception(py, &error, about);
+        }
+        let is_gone = exchange.borrow().outbox.is_broken() && error.is_instance_of::<PyConnectionAbortedError>(py);
+        let page = if is_gone { Vec::new() } else { self.tell_exception(py, error, about) };
+        let mut exchange = exchange.borrow_mut();
+        if exchange.is_committed() {
+            // Without its end the body is seen to be incomplete.
+            exchange.persistent = false;
+        } else {
+            exchange.roll_back();
+            let is_late = error.is_instance_of::<RequestTimeout>(py);
+            let status: &[u8] = if is_late { b"504 Gateway Timeout" } else { b"500 Internal Server Error" };
+            let page = if is_late { self.page(504, "Gateway Timeout", "the application took too long") } else { page };
+            exchange.answer(status, &page);
+        }
+        Done { status: exchange.status(), length: exchange.length, persistent: exchange.persistent }
+    }
+
+    /// Log a traceback. Returns the body of a 500 page.
+    fn tell_exception(&self, py: Python<'_>, error: &PyErr, about: &About) -> Vec<u8> {
+        let arguments = (error.value(py), remote(about.peer), about.line.as_str());
+        let page = self.error_log.bind(py).call_method1(intern!(py, "exception"), arguments);
+        page.and_then(|page| page.extract()).unwrap_or_default()
+    }
+
+    fn warn(&self, py: Python<'_>, about: &About, text: &str) {
+        self.write_log(py, 'W', about.peer, &format!("{text} ({})", about.line));
+    }
+
+    fn write_log(&self, py: Python<'_>, level: char, peer: Option<SocketAddr>, text: &str) {
+        let arguments = (level.to_string(), text, remote(peer));
+        // A log that cannot be written has nobody to tell it to.
+        let _ = self.error_log.bind(py).call_method1(intern!(py, "write"), arguments);
+    }
+
+    /// A RequestTimeout that came too late to be raised in its call must not be raised in the next one.
+    fn forget_interrupt(&self, slot: usize) {
+        if let Some(seat) = self.seats.get(slot)
+            && seat.interrupted.swap(false, Ordering::Relaxed)
+        {
+            set_async_exception(seat.thread.load(Ordering::Relaxed), None);
+        }
+    }
+
+    /// Finish a turn: hand the outbox back, and keep what goes on.
+    fn hand_over(
+        &self,
+        exchange: &Bound<'_, Exchange>,
+        result: PyResult<(Progress, Option<Bound<'_, PyIterator>>)>,
+        iterable: Option<&Bound<'_, PyAny>>,
+        outbox: &mut Outbox,
+        about: &dyn Fn() -> About,
+    ) -> Outcome<Suspended> {
+        let done = match (result, iterable) {
+            (Ok((Progress::Full, iterator)), Some(iterable)) => {
+                *outbox = exchange.borrow_mut().release();
+                return Outcome::Suspended(Suspended {
+                    exchange: exchange.clone().unbind(),
+                    iterable: iterable.clone().unbind(),
+                    iterator: iterator.map(Bound::unbind),
+                    about: about(),
+                });
+            }
+            (Ok((Progress::Gone, _)), _) => {
+                let mut done = self.conclude(exchange, iterable, about);
+                done.persistent = false;
+                done
+            }
+            (Ok(_), _) => self.conclude(exchange, iterable, about),
+            (Err(error), _) => self.fail(exchange, &error, iterable, &about()),
+        };
+        *outbox = exchange.borrow_mut().release();
+        Outcome::Done(done)
+    }
+}
+
+impl Handler for Application {
+    type Stream = Suspended;
+
+    fn call(&self, mut request: Request<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
+        Python::attach(|py| {
+            let exchange = Exchange::new(
+                std::mem::take(outbox),
+                request.transport.clone(),
+                request.asked,
+                self.own.clone(),
+                self.write_timeout,
+            );
+            let Ok(exchange) = Bound::new(py, exchange) else {
+                return Outcome::Done(Done { status: 500, length: 0, persistent: false });
+            };
+            let about = {
+                let (head, bytes, peer) = (request.head, request.bytes, request.peer);
+                move || About { peer, line: text_line(head, bytes) }
+            };
+            let returned = self.environs.build(py, &mut request).and_then(|environ| {
+                let start_response = exchange.getattr(intern!(py, "start_response"))?;
+                self.app.bind(py).call1((environ, start_response))
+            });
+            let result = returned
+                .as_ref()
+                .map_err(|error| error.clone_ref(py))
+                .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
+            self.forget_interrupt(request.slot);
+            self.hand_over(&exchange, result, returned.as_ref().ok(), outbox, &about)
+        })
+    }
+
+    fn resume(&self, stream: Suspended, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
+        Python::attach(|py| {
+            let exchange = stream.exchange.bind(py);
+            {
+                let mut exchange = exchange.borrow_mut();
+                exchange.outbox = std::mem::take(outbox);
+                exchange.transport = Some(resumed.transport.clone());
+            }
+            let iterator = stream.iterator.map(|iterator| iterator.into_bound(py));
+            let is_broken = exchange.borrow().outbox.is_broken();
+            let result = match iterator {
+                _ if is_broken => Ok((Progress::Gone, None)),
+                None => Ok((Progress::Finished, None)),
+                Some(iterator) => iterate(exchange, &iterator, None, resumed.transport, resumed.pulse)
+                    .map(|progress| (progress, Some(iterator))),
+            };
+            self.forget_interrupt(resumed.slot);
+            self.hand_over(exchange, result, Some(stream.iterable.bind(py)), outbox, &|| stream.about.clone())
+        })
+    }
+
+    fn detached<R: Send>(&self, wait: impl FnOnce() -> R + Send) -> R {
+        Python::attach(|py| py.detach(wait))
+    }
+
+    fn report(&self, level: char, peer: Option<SocketAddr>, text: &str) {
+        Python::attach(|py| self.write_log(py, level, peer, text));
+    }
+
+    fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8> {
+        Python::attach(|py| {
+            let page = self.error_log.bind(py).call_method1(intern!(py, "page"), (status, reason, text));
+            page.and_then(|page| page.extract()).unwrap_or_else(|_| format!("{status} {reason}\n").into_bytes())
+        })
+    }
+
+    fn server_header(&self) -> &[u8] {
+        &self.own.server
+    }
+
+    fn utc_offset(&self, unix_second: u64) -> i64 {
+        Python::attach(|py| {
+            let offset = |py: Python<'_>| -> PyResult<i64> {
+                py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()
+            };
+            offset(py).unwrap_or(0)
+        })
+    }
+
+    fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool) {
+        Python::attach(|py| {
+            let Some(seat) = self.seats.get(slot) else { return };
+            let thread = seat.thread.load(Ordering::Relaxed);
+            let place = place_of(py, thread).unwrap_or_else(|_| "an unknown place".to_owned());
+            // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
+            if is_still_late() {
+                seat.interrupted.store(true, Ordering::Relaxed);
+                set_async_exception(thread, Some(py.get_type::<RequestTimeout>().as_any()));
+                let text = format!(
+                    "a request works for longer than request_timeout, now at {place}; RequestTimeout is raised there"
+                );
+                self.write_log(py, 'W', None, &text);
+            }
+        });
+    }
+
+    fn enter(&self, slot: usize) {
+        if let Some(seat) = self.seats.get(slot) {
+            // SAFETY: it only reads the identifier of the calling thread.
+            let thread = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
+            seat.thread.store(i64::try_from(thread).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+}
+
+fn remote(peer: Option<SocketAddr>) -> String {
+    peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string())
+}
+
+fn text_line(head: &crate::http::head::RequestHead, bytes: &[u8]) -> String {
+    let (method, target) = (head.method.of(bytes), head.target.of(bytes));
+    format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target))
+}
+
+/// File, line and function where a thread is.
+fn place_of(py: Python<'_>, thread: i64) -> PyResult<String> {
+    let frame = py.import("sys")?.call_method0("_current_frames")?.get_item(thread)?;
+    let code = frame.getattr("f_code")?;
+    let (file, name) = (code.getattr("co_filename")?, code.getattr("co_name")?);
+    Ok(format!("{file}:{} in {name}", frame.getattr("f_lineno")?))
+}
+
+fn set_async_exception(thread: i64, exception: Option<&Bound<'_, PyAny>>) {
+    let exception = exception.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    // SAFETY: the caller is attached to the interpreter; the function takes its own reference, and a thread that is
+    // gone makes it do nothing.
+    unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread, exception) };
+}

@@ -1,0 +1,306 @@
+//! One answer on its way from the application: `start_response`, `write`, and the framing of the body.
+//!
+//! The head is written into the outbox as soon as it is checked, and taken back if the application changes its mind
+//! (`exc_info`) or fails; it is committed with the first byte of the body (PEP 3333, "The start_response() Callable").
+//! The outbox is lent by the connection for the time of one call.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::text;
+use crate::http::date::DateCache;
+use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
+use crate::net::clock;
+use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
+use crate::net::team::lock;
+use crate::net::transport::Transport;
+
+/// What `write()` may leave unsent before it waits for the client.
+const WRITE_AHEAD: usize = 16 * HIGH_WATER;
+
+/// What an application gets as `start_response`, and the state of its answer.
+#[pyclass(module = "poorhttp._engine", freelist = 64)]
+#[derive(Default)]
+pub struct Exchange {
+    /// The connection's, for the time of a call.
+    pub outbox: Outbox,
+    /// None outside a call.
+    pub transport: Option<Transport>,
+    asked: Asked,
+    head: Option<ResponseHead>,
+    framing: Framing,
+    /// The head is on its way.
+    committed: bool,
+    /// Bytes that Content-Length still promises.
+    left: u64,
+    /// Bytes of the body so far.
+    pub length: u64,
+    /// The connection can go on after this answer.
+    pub persistent: bool,
+    /// The body came longer than announced.
+    pub overrun: bool,
+    /// Header names that were left out because they are the server's business.
+    pub dropped: Vec<String>,
+    own: Arc<OwnFields>,
+    write_timeout: Duration,
+}
+
+/// The fields that the server adds.
+#[derive(Default)]
+pub struct OwnFields {
+    /// Value of `Server`; none if empty.
+    pub server: Vec<u8>,
+    date: Mutex<DateCache>,
+}
+
+impl OwnFields {
+    /// With this `Server`.
+    pub fn new(server: Vec<u8>) -> Self {
+        Self { server, date: Mutex::default() }
+    }
+}
+
+#[pymethods]
+impl Exchange {
+    /// `start_response(status, headers, exc_info=None)`.
+    #[pyo3(signature = (status, headers, exc_info = None, /))]
+    fn start_response<'py>(
+        slf: &Bound<'py, Self>,
+        status: &Bound<'py, PyAny>,
+        headers: &Bound<'py, PyAny>,
+        exc_info: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut exchange = slf.try_borrow_mut()?;
+        if exchange.transport.is_none() {
+            return Err(PyRuntimeError::new_err("start_response() was called after the end of its request"));
+        }
+        exchange.check_turn(exc_info)?;
+        exchange.begin(status, headers)?;
+        drop(exchange);
+        slf.getattr(intern!(slf.py(), "write"))
+    }
+
+    /// `write(data)`: the imperative way to give a body, kept for old applications.
+    #[pyo3(signature = (data, /))]
+    fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
+        let mut exchange = slf.try_borrow_mut()?;
+        let Some(transport) = exchange.transport.clone() else {
+            return Err(PyRuntimeError::new_err("write() was called after the end of its request"));
+        };
+        if data.as_bytes().is_empty() {
+            return Ok(());
+        }
+        if !exchange.committed {
+            exchange.commit(None)?;
+        }
+        exchange.block(data.as_bytes(), &transport);
+        exchange.outbox.flush(&transport);
+        let timeout = exchange.write_timeout;
+        while exchange.outbox.unsent() > WRITE_AHEAD && !exchange.outbox.is_broken() {
+            let may_go_on = slf.py().detach(|| wait_for_room(&transport, timeout));
+            if !may_go_on || exchange.outbox.flush(&transport) == Flushed::Broken {
+                exchange.outbox.break_off();
+            }
+        }
+        if exchange.outbox.is_broken() {
+            return Err(PyConnectionAbortedError::new_err("the client is gone"));
+        }
+        Ok(())
+    }
+}
+
+fn wait_for_room(transport: &Transport, timeout: Duration) -> bool {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&timeout)).is_ok_and(|ready| ready > 0)
+}
+
+impl Exchange {
+    /// For a request that is answered into `outbox`.
+    pub fn new(
+        outbox: Outbox,
+        transport: Transport,
+        asked: Asked,
+        own: Arc<OwnFields>,
+        write_timeout: Duration,
+    ) -> Self {
+        let persistent = asked.persistent;
+        Self { outbox, transport: Some(transport), asked, persistent, own, write_timeout, ..Self::default() }
+    }
+
+    /// PEP 3333: a second call needs exc_info, and after the first byte it raises that again.
+    fn check_turn(&mut self, exc_info: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        match exc_info.filter(|exc_info| !exc_info.is_none()) {
+            Some(exc_info) if self.committed => Err(PyErr::from_value(exc_info.get_item(1)?)),
+            Some(_) => {
+                self.roll_back();
+                Ok(())
+            }
+            None if self.head.is_some() => {
+                Err(PyAssertionError::new_err("start_response() was called again without exc_info"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mark = self.outbox.bytes.len();
+        let written = self.write_head(status, headers);
+        if written.is_err() {
+            self.outbox.bytes.truncate(mark);
+        }
+        self.head = Some(written?);
+        Ok(())
+    }
+
+    fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
+        let out = &mut self.outbox.bytes;
+        let status = native("the status", status)?;
+        let mut head = ResponseHead::begin(out, &latin1(status)?)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
+        let headers = headers.cast::<PyList>().map_err(|_| {
+            PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
+        })?;
+        for header in headers.iter() {
+            let pair = header.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
+                PyTypeError::new_err(format!("a header is a tuple (name, value), not {}", type_name(&header)))
+            })?;
+            let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+            let (name, value) = (native("a header name", &name)?, native("a header value", &value)?);
+            let (name, value) = (name.to_str()?, value.to_str()?);
+            let taken = head
+                .field(out, &latin1_str(name)?, &latin1_str(value)?)
+                .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
+            if !taken {
+                self.dropped.push(name.to_owned());
+            }
+        }
+        Ok(head)
+    }
+
+    /// Whether the head is on its way.
+    pub fn is_committed(&self) -> bool {
+        self.committed
+    }
+
+    /// Whether no body may be sent, so that nothing more needs to be asked of the application.
+    pub fn is_bodiless(&self) -> bool {
+        self.committed && self.framing == Framing::None
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> u16 {
+        self.head.as_ref().map_or(500, |head| head.status)
+    }
+
+    /// Take back a head that is not on its way yet.
+    pub fn roll_back(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.outbox.bytes.truncate(head.mark);
+        }
+    }
+
+    /// End the head: from now on it stands. `body` is the length of the whole body where it is known.
+    pub fn commit(&mut self, body: Option<u64>) -> PyResult<()> {
+        let Some(head) = &self.head else {
+            return Err(PyTypeError::new_err("the application gave a body before it called start_response()"));
+        };
+        if self.committed {
+            return Ok(());
+        }
+        let mut date = lock(&self.own.date);
+        let date = date.at(clock::unix_second());
+        let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, date, &self.own.server);
+        self.framing = framing;
+        self.persistent = persistent;
+        self.committed = true;
+        if let Framing::Length(length) = framing {
+            self.left = length;
+        }
+        Ok(())
+    }
+
+    /// Write a head and a whole body that the server made itself.
+    pub fn answer(&mut self, status: &[u8], body: &[u8]) {
+        let out = &mut self.outbox.bytes;
+        let Ok(mut head) = ResponseHead::begin(out, status) else { return };
+        // A constant field cannot be refused.
+        let _ = head.field(out, b"Content-Type", b"text/html; charset=utf-8");
+        self.head = Some(head);
+        // It has a head.
+        let _ = self.commit(Some(body.len() as u64));
+        if let Some(transport) = self.transport.clone() {
+            self.block(body, &transport);
+        }
+    }
+
+    /// Add a block of the body, framed; never more than Content-Length promised.
+    pub fn block(&mut self, data: &[u8], transport: &Transport) {
+        let mut data = data;
+        match self.framing {
+            Framing::None => return,
+            Framing::Length(_) => {
+                let allowed = usize::try_from(self.left).unwrap_or(usize::MAX).min(data.len());
+                self.overrun |= allowed < data.len();
+                data = data.get(..allowed).unwrap_or_default();
+                self.left -= data.len() as u64;
+                self.outbox.push(data, transport);
+            }
+            Framing::Chunked => chunk(&mut self.outbox.bytes, data),
+            Framing::Close => self.outbox.push(data, transport),
+        }
+        self.length += data.len() as u64;
+    }
+
+    /// Send `range` as the body.
+    pub fn file(&mut self, mut range: crate::net::outbox::FileRange) {
+        if let Framing::Length(_) = self.framing {
+            range.left = range.left.min(self.left);
+            self.left -= range.left;
+            self.length += range.left;
+            self.outbox.file = Some(range).filter(|range| range.left > 0);
+        }
+    }
+
+    /// The body is complete. Returns how many bytes it lacks.
+    pub fn end(&mut self) -> u64 {
+        if self.framing == Framing::Chunked {
+            self.outbox.bytes.extend_from_slice(LAST_CHUNK);
+        }
+        if self.left > 0 {
+            self.persistent = false;
+        }
+        self.left
+    }
+
+    /// Give the outbox back; from now on the application cannot write.
+    pub fn release(&mut self) -> Outbox {
+        self.transport = None;
+        std::mem::take(&mut self.outbox)
+    }
+}
+
+fn native<'a, 'py>(what: &str, object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
+    object.cast::<PyString>().map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
+}
+
+fn latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
+    latin1_str(text.to_str()?)
+}
+
+fn latin1_str(text: &str) -> PyResult<Cow<'_, [u8]>> {
+    text::bytes(text).ok_or_else(|| PyValueError::new_err(format!("a character is not latin-1: {text:?}")))
+}

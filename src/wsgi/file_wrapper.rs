@@ -1,0 +1,53 @@
+//! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): iterated, or sent by the kernel.
+
+use std::fs::File;
+
+use pyo3::exceptions::PyAttributeError;
+use pyo3::prelude::*;
+
+use crate::net::listener::duplicate;
+use crate::net::outbox::FileRange;
+
+/// Wraps a file-like object: anything with `read(size)`, perhaps with `close()`.
+#[pyclass(module = "poorhttp._engine")]
+pub struct FileWrapper {
+    filelike: Py<PyAny>,
+    block_size: usize,
+}
+
+#[pymethods]
+impl FileWrapper {
+    #[new]
+    #[pyo3(signature = (filelike, block_size = 65536))]
+    fn new(filelike: Py<PyAny>, block_size: usize) -> Self {
+        Self { filelike, block_size }
+    }
+
+    fn __iter__(wrapper: Bound<'_, Self>) -> Bound<'_, Self> {
+        wrapper
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let block = self.filelike.bind(py).call_method1("read", (self.block_size,))?;
+        Ok(if block.len()? == 0 { None } else { Some(block) })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.filelike.bind(py).call_method0("close") {
+            Err(error) if error.is_instance_of::<PyAttributeError>(py) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+}
+
+impl FileWrapper {
+    /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
+    pub fn range(&self, py: Python<'_>) -> Option<FileRange> {
+        let filelike = self.filelike.bind(py);
+        let number: i32 = filelike.call_method0("fileno").ok()?.extract().ok()?;
+        let offset: u64 = filelike.call_method0("tell").ok()?.extract().ok()?;
+        let file = File::from(duplicate(number).ok()?);
+        let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
+    }
+}

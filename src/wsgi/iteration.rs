@@ -1,0 +1,153 @@
+//! Taking a body from what the application returned: one block, a file, or an iterable (PEP 3333, "Buffering and
+//! Streaming"). Never waits for the client: where the outbox is full the rest is left for later.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
+
+use super::exchange::Exchange;
+use super::file_wrapper::FileWrapper;
+use crate::net::clock;
+use crate::net::outbox::Flushed;
+use crate::net::transport::Transport;
+
+/// Where an iteration stands.
+pub enum Progress {
+    /// All blocks were given.
+    Finished,
+    /// The client has to take some first.
+    Full,
+    /// The client is gone.
+    Gone,
+}
+
+/// Take what the application returned, as far as it goes without waiting for the client.
+pub fn take_body<'py>(
+    exchange: &Bound<'py, Exchange>,
+    returned: &Bound<'py, PyAny>,
+    transport: &Transport,
+    pulse: &clock::Pulse,
+) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
+    if let Some(block) = only_block(returned) {
+        whole(exchange, block.as_bytes(), transport)?;
+        return Ok((Progress::Finished, None));
+    }
+    if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
+        && let Some(progress) = file(exchange, wrapper, transport)?
+    {
+        return Ok((progress, None));
+    }
+    let iterator = returned.try_iter().map_err(|_| {
+        PyTypeError::new_err(format!("the application returned {returned:?}, which is no iterable of bytes"))
+    })?;
+    let progress = iterate(exchange, &iterator, total(returned), transport, pulse)?;
+    Ok((progress, Some(iterator)))
+}
+
+/// The usual case: one block that is the whole body.
+fn whole(exchange: &Bound<'_, Exchange>, block: &[u8], transport: &Transport) -> PyResult<()> {
+    let mut exchange = exchange.try_borrow_mut()?;
+    exchange.commit(Some(block.len() as u64))?;
+    exchange.block(block, transport);
+    Ok(())
+}
+
+/// A file that the kernel can send. None: it must be read.
+fn file(
+    exchange: &Bound<'_, Exchange>,
+    wrapper: &Bound<'_, FileWrapper>,
+    transport: &Transport,
+) -> PyResult<Option<Progress>> {
+    if exchange.try_borrow()?.is_committed() {
+        return Ok(None);
+    }
+    let Some(range) = wrapper.try_borrow()?.range(wrapper.py()) else { return Ok(None) };
+    let mut exchange = exchange.try_borrow_mut()?;
+    exchange.commit(Some(range.left))?;
+    exchange.file(range);
+    Ok(Some(match exchange.outbox.flush(transport) {
+        Flushed::Drained => Progress::Finished,
+        Flushed::Pending => Progress::Full,
+        Flushed::Broken => Progress::Gone,
+    }))
+}
+
+/// Take blocks. Each is on its way before the next is asked for (PEP 3333, "Buffering and Streaming").
+pub fn iterate<'py>(
+    exchange: &Bound<'py, Exchange>,
+    iterator: &Bound<'py, PyIterator>,
+    total: Option<u64>,
+    transport: &Transport,
+    pulse: &clock::Pulse,
+) -> PyResult<Progress> {
+    for block in iterator {
+        let block = block?;
+        pulse.beat();
+        let block = block.cast::<PyBytes>().map_err(|_| {
+            PyTypeError::new_err(format!("the application gave {block:?} as a block of the body, not bytes"))
+        })?;
+        if block.as_bytes().is_empty() {
+            continue;
+        }
+        let mut exchange = exchange.try_borrow_mut()?;
+        if !exchange.is_committed() {
+            exchange.commit(total)?;
+        }
+        exchange.block(block.as_bytes(), transport);
+        if exchange.is_bodiless() || exchange.overrun {
+            return Ok(Progress::Finished);
+        }
+        if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
+            return Ok(Progress::Gone);
+        }
+        if exchange.outbox.is_full() {
+            return Ok(Progress::Full);
+        }
+    }
+    let mut exchange = exchange.try_borrow_mut()?;
+    if !exchange.is_committed() {
+        exchange.commit(Some(0))?;
+    }
+    Ok(Progress::Finished)
+}
+
+/// The block of a list or tuple of one.
+fn only_block<'a, 'py>(returned: &'a Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>>
+where
+    'py: 'a,
+{
+    let item = if let Ok(list) = returned.cast_exact::<PyList>() {
+        (list.len() == 1).then(|| list.get_item(0).ok()).flatten()
+    } else if let Ok(tuple) = returned.cast_exact::<PyTuple>() {
+        (tuple.len() == 1).then(|| tuple.get_item(0).ok()).flatten()
+    } else {
+        None
+    }?;
+    item.cast_into_exact::<PyBytes>().ok().filter(|block| !block.as_bytes().is_empty())
+}
+
+/// The length of a body that is here as a whole.
+fn total(returned: &Bound<'_, PyAny>) -> Option<u64> {
+    let length =
+        |block: Bound<'_, PyAny>| block.cast_exact::<PyBytes>().ok().map(|block| block.as_bytes().len() as u64);
+    if let Ok(list) = returned.cast_exact::<PyList>() {
+        list.iter().map(length).sum()
+    } else if let Ok(tuple) = returned.cast_exact::<PyTuple>() {
+        tuple.iter().map(length).sum()
+    } else {
+        None
+    }
+}
+
+/// PEP 3333: `close()` is called once, however the request ended.
+pub fn close(iterable: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = iterable.py();
+    if iterable.is_exact_instance_of::<PyList>() || iterable.is_exact_instance_of::<PyTuple>() {
+        return Ok(());
+    }
+    match iterable.getattr_opt(intern!(py, "close"))? {
+        Some(close) => close.call0().map(|_| ()),
+        None => Ok(()),
+    }
+}

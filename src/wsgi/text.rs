@@ -1,0 +1,20 @@
+//! "Native strings" (PEP 3333, "A Note On String Types"): text whose characters are bytes, as in latin-1.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+/// `bytes` as a Python string, one character a byte.
+pub fn native<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.is_ascii() => PyString::new(py, text),
+        _ => PyString::new(py, &bytes.iter().map(|&byte| char::from(byte)).collect::<String>()),
+    }
+}
+
+/// The bytes of a native string; none if a character is no byte.
+pub fn bytes(text: &str) -> Option<std::borrow::Cow<'_, [u8]>> {
+    if text.is_ascii() {
+        return Some(text.as_bytes().into());
+    }
+    text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect::<Option<Vec<u8>>>().map(Into::into)
+}

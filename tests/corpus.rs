@@ -1,0 +1,152 @@
+//! Feeds every case of `tests/corpus` to the protocol: whole, one byte at a time, cut in two at every place, and with
+//! bytes behind it. However the bytes are cut, the requests and the verdict are the same.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use _engine::http::head::Version;
+use _engine::http::protocol::{Inbound, Step};
+use _engine::limits::Limits;
+use serde_json::{Value, json};
+
+const TRAILING: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
+/// Longer cases are not cut in two at every place: that would take minutes and show nothing new.
+const CUT_ALL: usize = 1500;
+
+fn limits() -> Limits {
+    Limits {
+        keepalive_timeout: 0,
+        head_timeout: 0,
+        body_timeout: 0,
+        body_rate: 0,
+        request_timeout: 0,
+        write_timeout: 0,
+        linger_timeout: 0,
+        graceful_timeout: 0,
+        max_request_line: 8 * 1024,
+        max_head: 64 * 1024,
+        max_fields: 100,
+        max_body: 64 * 1024 * 1024,
+        body_memory: 256 * 1024,
+        max_connections: 100,
+    }
+}
+
+/// What a server would see: the requests until one ends the connection, and the status of a refusal.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    requests: Vec<Value>,
+    refused: Option<u16>,
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+fn facts(inbound: &mut Inbound<Vec<u8>>) -> Value {
+    let (head, bytes, body) = inbound.request();
+    let fields: Vec<_> =
+        head.fields.iter().map(|field| json!([latin1(field.name.of(bytes)), latin1(field.value.of(bytes))])).collect();
+    json!({
+        "method": latin1(head.method.of(bytes)),
+        "target": latin1(head.target.of(bytes)),
+        "query": latin1(head.query.of(bytes)),
+        "version": if head.version == Version::Http11 { "1.1" } else { "1.0" },
+        "fields": fields,
+        "body": latin1(body),
+        "persistent": head.persistent,
+        "host": head.host.map(|host| latin1(host.of(bytes))),
+        "answered_by_server": head.asterisk,
+    })
+}
+
+fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+    let limits = limits();
+    let mut inbound = Inbound::<Vec<u8>>::default();
+    let mut seen = Seen { requests: Vec::new(), refused: None };
+    for piece in pieces {
+        inbound.buffer().extend_from_slice(piece);
+        loop {
+            match inbound.advance(&limits) {
+                Ok(Step::More) => break,
+                Ok(Step::Continue) => {}
+                Ok(Step::Whole) => {
+                    let persistent = inbound.head().persistent;
+                    seen.requests.push(facts(&mut inbound));
+                    if !persistent {
+                        return seen;
+                    }
+                    inbound.next_request();
+                }
+                Err(reject) => {
+                    seen.refused = Some(reject.status);
+                    return seen;
+                }
+            }
+        }
+    }
+    seen
+}
+
+fn cases(kind: &str) -> Vec<(PathBuf, Vec<u8>, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(kind);
+    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "http"));
+    names.sort();
+    assert!(names.len() > 50, "the corpus is not there");
+    let read = |path: PathBuf| {
+        let facts = serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
+        (path.clone(), fs::read(path).unwrap(), facts)
+    };
+    names.into_iter().map(read).collect()
+}
+
+/// All ways of cutting give what the whole gives.
+fn assert_same_in_pieces(path: &Path, bytes: &[u8], whole: &Seen) {
+    assert_eq!(&feed(bytes.chunks(1)), whole, "{}: byte by byte", path.display());
+    if bytes.len() <= CUT_ALL {
+        for cut in 1..bytes.len() {
+            assert_eq!(&feed([&bytes[..cut], &bytes[cut..]]), whole, "{}: cut at {cut}", path.display());
+        }
+    }
+}
+
+#[test]
+fn valid_cases_give_their_requests() {
+    for (path, bytes, case) in cases("valid") {
+        let seen = feed([bytes.as_slice()]);
+        assert_eq!(seen.refused, None, "{}", path.display());
+        let expected = case["requests"].as_array().unwrap();
+        assert_eq!(seen.requests.len(), expected.len(), "{}", path.display());
+        for (request, expected) in seen.requests.iter().zip(expected) {
+            for name in ["method", "target", "query", "version", "fields", "body", "persistent"] {
+                assert_eq!(request[name], expected[name], "{}: {name}", path.display());
+            }
+            if let Some(host) = expected.get("host") {
+                assert_eq!(&request["host"], host, "{}", path.display());
+            }
+            assert_eq!(request["answered_by_server"] == true, expected.get("answered_by_server") == Some(&json!(true)));
+        }
+        assert_same_in_pieces(&path, &bytes, &seen);
+    }
+}
+
+#[test]
+fn invalid_cases_are_refused_with_their_status() {
+    for (path, bytes, case) in cases("invalid") {
+        let seen = feed([bytes.as_slice()]);
+        assert_eq!(seen.refused.map(u64::from), case["status"].as_u64(), "{}: {seen:?}", path.display());
+        let after = case.get("after").and_then(Value::as_u64).unwrap_or(0);
+        assert_eq!(seen.requests.len() as u64, after, "{}", path.display());
+        assert_same_in_pieces(&path, &bytes, &seen);
+        assert_eq!(feed([bytes.as_slice(), TRAILING]), seen, "{}: with bytes behind it", path.display());
+        assert_eq!(
+            feed([[&bytes, TRAILING].concat().as_slice()]),
+            seen,
+            "{}: with bytes behind it, at once",
+            path.display()
+        );
+    }
+}

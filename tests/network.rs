@@ -1,0 +1,264 @@
+//! The network with an application that is not Python: the baton, streams that wait, panics, and stopping.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use _engine::access_log::{AccessLog, Format};
+use _engine::http::response::ResponseHead;
+use _engine::limits::Limits;
+use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
+use _engine::net::listener::Listener;
+use _engine::net::outbox::{Flushed, Outbox};
+use _engine::net::server::Server;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const STREAM: u64 = 64 * 1024 * 1024;
+
+/// Answers by path: `/` a greeting, `/panic` a panic, `/block` once the test says so, `/stream` 64 MiB of zeros.
+struct Site {
+    gate: Mutex<Receiver<()>>,
+    blocked: Sender<()>,
+    blocks: AtomicUsize,
+}
+
+/// How much of a stream is left, and whose it is.
+struct Stream {
+    left: u64,
+    thread: std::thread::ThreadId,
+}
+
+impl Site {
+    fn go_on(
+        mut stream: Stream,
+        transport: &_engine::net::transport::Transport,
+        outbox: &mut Outbox,
+    ) -> Outcome<Stream> {
+        assert_eq!(stream.thread, std::thread::current().id(), "a stream is resumed by its own thread");
+        let block = vec![0; 65536];
+        while stream.left > 0 && !outbox.is_broken() {
+            outbox.push(&block, transport);
+            stream.left -= block.len() as u64;
+            if outbox.flush(transport) == Flushed::Pending && outbox.is_full() {
+                return Outcome::Suspended(stream);
+            }
+        }
+        Outcome::Done(Done { status: 200, length: STREAM, persistent: true })
+    }
+}
+
+impl Handler for Site {
+    type Stream = Stream;
+
+    fn call(&self, request: Request<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+        let path = request.head.path.of(request.bytes);
+        let head = ResponseHead::begin(&mut outbox.bytes, b"200 OK").unwrap();
+        let length = if path == b"/stream" { STREAM } else { 5 };
+        let (_, persistent) = head.finish(&mut outbox.bytes, request.asked, Some(length), b"now", b"");
+        match path {
+            b"/panic" => {
+                outbox.bytes.clear();
+                panic!("as asked")
+            }
+            b"/stream" => {
+                return Self::go_on(
+                    Stream { left: STREAM, thread: std::thread::current().id() },
+                    request.transport,
+                    outbox,
+                );
+            }
+            b"/block" => {
+                self.blocked.send(()).unwrap();
+                self.gate.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+                self.blocks.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        outbox.bytes.extend_from_slice(b"hello");
+        Outcome::Done(Done { status: 200, length, persistent })
+    }
+
+    fn resume(&self, stream: Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+        Self::go_on(stream, resumed.transport, outbox)
+    }
+
+    fn detached<R: Send>(&self, wait: impl FnOnce() -> R + Send) -> R {
+        wait()
+    }
+
+    fn report(&self, _: char, _: Option<SocketAddr>, _: &str) {}
+
+    fn page(&self, status: u16, _: &str, _: &str) -> Vec<u8> {
+        status.to_string().into_bytes()
+    }
+
+    fn server_header(&self) -> &[u8] {
+        b""
+    }
+
+    fn utc_offset(&self, _: u64) -> i64 {
+        0
+    }
+
+    fn interrupt(&self, _: usize, _: &dyn Fn() -> bool) {}
+
+    fn enter(&self, _: usize) {}
+}
+
+struct Running {
+    server: Arc<Server<Site>>,
+    address: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+    open_gate: Sender<()>,
+    blocked: Receiver<()>,
+}
+
+fn limits() -> Limits {
+    Limits {
+        keepalive_timeout: 20_000,
+        head_timeout: 20_000,
+        body_timeout: 20_000,
+        body_rate: 0,
+        request_timeout: 0,
+        write_timeout: 20_000,
+        linger_timeout: 1000,
+        graceful_timeout: 20_000,
+        max_request_line: 8192,
+        max_head: 65536,
+        max_fields: 100,
+        max_body: 1 << 20,
+        body_memory: 1 << 16,
+        max_connections: 1000,
+    }
+}
+
+fn start(threads: usize) -> Running {
+    let (open_gate, gate) = channel();
+    let (send_blocked, blocked) = channel();
+    let site = Site { gate: Mutex::new(gate), blocked: send_blocked, blocks: AtomicUsize::new(0) };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
+    let log = AccessLog::new(None, Format::Poor);
+    let server = Arc::new(Server::new(site, limits(), log, adopted, vec![], threads).unwrap());
+    let run = |slot| {
+        let server = Arc::clone(&server);
+        std::thread::spawn(move || server.run(slot).unwrap())
+    };
+    Running { threads: (0..threads).map(run).collect(), server, address, open_gate, blocked }
+}
+
+impl Running {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn ask(&self, path: &str) -> TcpStream {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        stream
+    }
+
+    fn stop(self) {
+        self.server.stop();
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// The status line and what follows the head, of `length` bytes.
+fn read_answer(stream: &mut TcpStream, length: usize) -> (String, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while !bytes.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        bytes.push(byte[0]);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (String::from_utf8(bytes).unwrap().lines().next().unwrap().to_owned(), body)
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_and_a_stop_ends_all_threads() {
+    for threads in [1, 4] {
+        let running = start(threads);
+        let mut stream = running.connect();
+        stream.write_all(&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000)).unwrap();
+        for _ in 0..1000 {
+            assert_eq!(read_answer(&mut stream, 5), ("HTTP/1.1 200 OK".to_owned(), b"hello".to_vec()));
+        }
+        running.stop();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "an idle connection is closed by a stop");
+    }
+}
+
+#[test]
+fn blocked_calls_hold_up_nobody_while_a_thread_is_left() {
+    let running = start(4);
+    let mut blocked: Vec<_> = (0..3).map(|_| running.ask("/block")).collect();
+    for _ in 0..3 {
+        running.blocked.recv_timeout(PATIENCE).unwrap();
+    }
+    for _ in 0..100 {
+        assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    }
+    for _ in 0..3 {
+        running.open_gate.send(()).unwrap();
+    }
+    for stream in &mut blocked {
+        assert_eq!(read_answer(stream, 5).1, b"hello");
+    }
+    running.stop();
+}
+
+#[test]
+fn a_stop_finishes_what_is_in_flight() {
+    let running = start(2);
+    let mut stream = running.ask("/block");
+    running.blocked.recv_timeout(PATIENCE).unwrap();
+    running.server.stop();
+    running.open_gate.send(()).unwrap();
+    assert_eq!(read_answer(&mut stream, 5).1, b"hello");
+    running.stop();
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_nobody_and_gets_everything() {
+    for threads in [1, 3] {
+        let running = start(threads);
+        let mut slow: Vec<_> = (0..4).map(|_| running.ask("/stream")).collect();
+        for _ in 0..20 {
+            assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+        }
+        for stream in &mut slow {
+            let (status, body) = read_answer(stream, usize::try_from(STREAM).unwrap());
+            assert_eq!((status.as_str(), body.iter().all(|&byte| byte == 0)), ("HTTP/1.1 200 OK", true));
+            write!(stream, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            assert_eq!(read_answer(stream, 5).1, b"hello");
+        }
+        running.stop();
+    }
+}
+
+#[test]
+fn a_panic_costs_one_connection_a_500() {
+    let running = start(1);
+    let mut stream = running.ask("/panic");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
+    assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    running.stop();
+}

@@ -1,0 +1,48 @@
+"""Fixtures that start a real `python -m poorhttp` and end it, whatever the test did."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starter import APPLICATION, SHAPES, SUPERVISED, Server, Start, wait_for
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Start]:
+    """Start `python -m poorhttp ARGUMENTS` in an empty directory and return at once."""
+    started: list[Server] = []
+
+    def begin(*arguments: str, **environ: str) -> Server:
+        started.append(Server(tmp_path, arguments, environ))
+        return started[-1]
+
+    yield begin
+    for server in started:
+        server.clean_up()
+
+
+@pytest.fixture
+def start(launch: Start, tmp_path: Path) -> Start:
+    """Start the application above (`source` replaces it) in a shape, with more arguments, and wait until it serves."""
+
+    def begin(shape: str, *arguments: str, source: str = APPLICATION) -> Server:
+        (tmp_path / "app.py").write_text(source)
+        server = launch("app.py", "--bind", "127.0.0.1:0", *SHAPES[shape], *arguments)
+        server.await_address()
+        if shape in SUPERVISED and source is APPLICATION:
+            wait_for(lambda: len(server.workers()) == 2, "two workers")
+        return server
+
+    return begin
+
+
+@pytest.fixture(params=SHAPES)
+def shape(request: pytest.FixtureRequest) -> str:
+    """Every shape in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(params=SUPERVISED)
+def supervised(request: pytest.FixtureRequest) -> str:
+    """Every shape with a supervisor in turn."""
+    return str(request.param)

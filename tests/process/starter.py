@@ -1,0 +1,245 @@
+"""A real `python -m poorhttp`, its processes, and the certainty that none of them outlives its test."""
+
+import contextlib
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SHAPES = {
+    "1x1": ("--type=single",),
+    "1x4": ("--type=threading", "--threads=4"),
+    "2x1": ("--type=forking", "--processes=2"),
+    "2x2": ("--type=forking", "--processes=2", "--threads=2"),
+}
+SUPERVISED = ("2x1", "2x2")
+
+PATIENCE = 15.0
+"""Seconds after which a condition that does not come true is a failure."""
+
+APPLICATION = '''
+"""Does what its path says; tells the test what it is doing by files in the directory MARKS."""
+
+import atexit
+import ctypes
+import os
+import sys
+import time
+
+MARKS = os.environ["MARKS"]
+
+
+def mark(name):
+    open(os.path.join(MARKS, name), "w").close()
+
+
+def marked(name):
+    return os.path.exists(os.path.join(MARKS, name))
+
+
+atexit.register(lambda: mark(f"atexit-{os.getpid()}"))
+
+
+def pid(environ):
+    return str(os.getpid())
+
+
+def seen(environ):
+    """Append the number of the request to a file: the test knows then which requests reached the application."""
+    descriptor = os.open(os.path.join(MARKS, "seen"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, environ["QUERY_STRING"].encode() + b"\\n")
+    os.close(descriptor)
+    return environ["QUERY_STRING"]
+
+
+def slow(environ):
+    mark("slow")
+    time.sleep(0.3)
+    return "slow"
+
+
+def held(environ):
+    """Do not answer before the test says so."""
+    mark("held")
+    while not marked("release"):
+        time.sleep(0.01)
+    return "released"
+
+
+def hang(environ):
+    mark(f"hang-{os.getpid()}")
+    while True:
+        time.sleep(60)
+
+
+def leave(environ):
+    os._exit(9)
+
+
+def segfault(environ):
+    ctypes.string_at(0)
+
+
+def fail(environ):
+    raise ValueError("failed as asked")
+
+
+def complain(environ):
+    environ["wsgi.errors"].write("complaint\\n")
+    return "complained"
+
+
+def application(environ, start_response):
+    body = globals()[environ["PATH_INFO"].strip("/") or "pid"](environ).encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+'''
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Return as soon as `condition()` is true; fail, saying `what` was awaited, if it is not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {seconds} s in vain for: {what}")
+        time.sleep(0.01)
+
+
+class Server:
+    """One started poorhttp and what it says."""
+
+    def __init__(self, directory: Path, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
+        self.directory = directory
+        self.marks = directory / "marks"
+        self.marks.mkdir(exist_ok=True)
+        self.port = 0
+        self._said: list[str] = []
+        self._children: set[psutil.Process] = set()
+        search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "poorhttp", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": search, "MARKS": str(self.marks), **environ},
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    @property
+    def said(self) -> str:
+        """What was written to standard error so far."""
+        return "".join(self._said)
+
+    def await_address(self) -> None:
+        """Wait until the address is printed and a worker of every process is there."""
+        pattern = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+        wait_for(lambda: pattern.search(self.said) or self.process.poll() is not None, "an address or an end")
+        found = pattern.search(self.said)
+        assert found, f"ended with code {self.process.poll()} before serving:\n{self.said}"
+        self.port = int(found[1])
+
+    def await_text(self, text: str) -> None:
+        wait_for(lambda: text in self.said, f"{text!r} on standard error")
+
+    def await_mark(self, name: str) -> None:
+        wait_for((self.marks / name).exists, f"the application to be in {name!r}")
+
+    def workers(self) -> set[int]:
+        """The pids of the children that live now."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.process.pid).children()
+            self._children.update(children)
+            return {child.pid for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE}
+        return set()
+
+    def get(self, path: str = "/", timeout: float = PATIENCE) -> tuple[int, str]:
+        """Make one request on a connection of its own: status and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def refuses(self) -> bool:
+        """Whether a new connection is refused."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+        except ConnectionRefusedError:
+            return True
+        except ConnectionResetError:
+            return False  # the listener was closed in this very moment; the next one knows
+        return False
+
+    def send(self, signum: int) -> None:
+        self.workers()  # to know them when the supervisor is gone
+        self.process.send_signal(signum)
+
+    def end(self, seconds: float = PATIENCE) -> int:
+        """Wait for the end: the exit code. No process may be left then."""
+        code = self.process.wait(seconds)
+        wait_for(lambda: not self._left(), "the workers to be gone")
+        self._reader.join(PATIENCE)
+        return code
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end: the exit code."""
+        self.send(signum)
+        return self.end()
+
+    def insist(self, signum: int) -> int:
+        """Send the signal again and again until it is over, as somebody without patience does: the exit code."""
+        for _ in range(30):
+            self.send(signum)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.3)
+                break
+        return self.end()
+
+    def clean_up(self) -> None:
+        """End whatever is left."""
+        self.workers()
+        for each in [psutil.Process(self.process.pid)] if self.process.poll() is None else []:
+            self._children.update(each.children(recursive=True))
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        for child in self._left():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        wait_for(lambda: not self._left(), "the killed workers to be gone")
+        self._reader.join(PATIENCE)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def _left(self) -> list[psutil.Process]:
+        return [child for child in self._children if _lives(child)]
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._said.append(line.decode(errors="replace"))
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+Start = Callable[..., Server]

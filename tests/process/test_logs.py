@@ -1,0 +1,71 @@
+"""The two logs as files: written by every process, and opened anew on SIGUSR1."""
+
+import re
+import signal
+from pathlib import Path
+
+from starter import Server, Start, wait_for
+
+ACCESS_LINE = re.compile(
+    r'127\.0\.0\.1(:\d+)? 127\.0\.0\.1 - \[\d\d/\w{3}/\d{4} \d\d:\d\d:\d\d\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+'
+)
+ERROR_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[[^\]]+\] \[[SACEWNID0]\] .*")
+
+
+def start_with_logs(start: Start, shape: str) -> Server:
+    return start(shape, "--errorlog=error.log", "--accesslog=access.log")
+
+
+def text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_every_request_has_its_access_line(start: Start, shape: str) -> None:
+    server = start_with_logs(start, shape)
+    for _ in range(5):
+        server.get("/pid")
+    assert server.get("/fail")[0] == 500
+    assert server.stop() == 0
+    lines = text(server.directory / "access.log").splitlines()
+    found = [ACCESS_LINE.fullmatch(line) for line in lines]
+    assert all(found), lines
+    assert sorted((each[2], each[3]) for each in found if each) == [("/fail", "500")] + 5 * [("/pid", "200")]
+
+
+def test_the_error_log_has_tracebacks_and_complaints(start: Start, shape: str) -> None:
+    server = start_with_logs(start, shape)
+    assert server.get("/fail")[0] == 500
+    assert server.get("/complain")[0] == 200
+    assert server.stop() == 0
+    lines = text(server.directory / "error.log").splitlines()
+    assert "    ValueError: failed as asked" in lines
+    assert "complaint" in lines
+    assert all(ERROR_LINE.fullmatch(line) or line.startswith("    ") or line == "complaint" for line in lines), lines
+
+
+def test_usr1_opens_both_logs_anew(start: Start, shape: str) -> None:
+    """In every process, also in those that have nothing to do: an old file must not stay open."""
+    server = start_with_logs(start, shape)
+    error, access = server.directory / "error.log", server.directory / "access.log"
+    server.get("/fail")
+    wait_for(lambda: "/fail" in text(access) and "failed as asked" in text(error), "the first lines")
+    for path in (error, access):
+        path.rename(path.with_suffix(".old"))
+    server.send(signal.SIGUSR1)
+    wait_for(lambda: error.exists() and access.exists(), "new files")
+    wait_for(lambda: not old_files_open(server), "every process to have let go of the old files")
+    server.get("/fail")
+    wait_for(lambda: "/fail" in text(access) and "failed as asked" in text(error), "lines in the new files")
+    assert server.stop() == 0
+
+
+def old_files_open(server: Server) -> bool:
+    """Whether any process of the server has a renamed log open."""
+    for pid in {server.process.pid, *server.workers()}:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                if descriptor.readlink().suffix == ".old":
+                    return True
+            except FileNotFoundError:
+                continue
+    return False

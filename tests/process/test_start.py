@@ -1,0 +1,84 @@
+"""Starts that fail say why, with an exit code of their own; starts that are interrupted end cleanly."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from starter import SHAPES, Start
+
+LOADING = """
+import os, time
+open(os.path.join(os.environ["MARKS"], "loading"), "w").close()
+time.sleep(1000)
+"""
+
+STUBBORN = """
+import os, time
+open(os.path.join(os.environ["MARKS"], "loading"), "w").close()
+try:
+    time.sleep(1000)
+except:
+    pass
+def application(environ, start_response):
+    raise AssertionError("never called")
+"""
+
+
+def test_every_shape_answers(start: Start, shape: str) -> None:
+    server = start(shape)
+    status, body = server.get()
+    assert status == 200
+    assert int(body) in (server.workers() or {server.process.pid})
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("source", [LOADING, STUBBORN], ids=["plain", "swallows"])
+def test_a_stop_while_the_application_is_loaded_is_clean(
+    launch: Start, tmp_path: Path, shape: str, signum: int, source: str
+) -> None:
+    (tmp_path / "app.py").write_text(source)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--pidfile=server.pid", *SHAPES[shape])
+    server.await_mark("loading")
+    assert server.stop(signum) == 0
+    assert "Traceback" not in server.said
+    assert not (tmp_path / "server.pid").exists()
+
+
+def test_an_application_that_cannot_be_loaded(launch: Start, tmp_path: Path, shape: str) -> None:
+    (tmp_path / "app.py").write_text("raise ValueError('broken on purpose')\n")
+    server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape])
+    assert server.end() == 3
+    assert "Traceback (most recent call last)" in server.said
+    assert "ValueError: broken on purpose" in server.said
+    assert "error: " in server.said
+    assert "hint: " in server.said
+
+
+def test_a_port_in_use_names_its_owner(start: Start, launch: Start, shape: str) -> None:
+    first = start(shape)
+    second = launch("app.py", f"--bind=127.0.0.1:{first.port}", *SHAPES[shape])
+    assert second.end() == 4
+    assert str(first.process.pid) in second.said or any(str(pid) in second.said for pid in first.workers())
+    assert "hint: " in second.said
+    assert first.get()[0] == 200
+
+
+def test_a_port_in_use_by_the_test_itself(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def application(environ, start_response): ...\n")
+    with socket.create_server(("127.0.0.1", 0)) as owner:
+        server = launch("app.py", f"--bind=127.0.0.1:{owner.getsockname()[1]}")
+        assert server.end() == 4
+    assert str(os.getpid()) in server.said
+
+
+@pytest.mark.parametrize("line", ["prot = 8080", "port = eighty", "no sense at all"])
+def test_a_bad_ini_file(launch: Start, tmp_path: Path, line: str) -> None:
+    (tmp_path / "poorhttp.ini").write_text(f"[http]\n{line}\n")
+    server = launch("-c", "poorhttp.ini")
+    assert server.end() == 2
+    assert "poorhttp.ini" in server.said
+    assert "error: " in server.said
+    assert "Traceback" not in server.said

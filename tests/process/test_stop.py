@@ -1,0 +1,170 @@
+"""How a server stops: cleanly, without losing what it accepted, and at once if somebody insists."""
+
+import contextlib
+import http.client
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from starter import PATIENCE, Server, Start, wait_for
+
+CLIENTS = 4
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2 * CLIENTS) as made:
+        yield made
+
+
+def lost(future: "Future[object]") -> bool:
+    """Whether the request of `future` came to nothing."""
+    return isinstance(future.exception(PATIENCE), OSError | http.client.HTTPException)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_stops_cleanly(start: Start, shape: str, signum: int) -> None:
+    server = start(shape)
+    assert server.get()[0] == 200
+    assert server.stop(signum) == 0
+    assert server.refuses()
+
+
+def test_a_stop_right_after_the_start_is_clean(start: Start, shape: str) -> None:
+    assert start(shape).stop() == 0
+
+
+def test_an_idle_connection_does_not_delay_the_stop(start: Start, shape: str) -> None:
+    server = start(shape)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("GET", "/")
+        connection.getresponse().read()
+        assert server.stop() == 0
+
+
+def test_a_request_in_flight_is_answered(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape)
+    answer = pool.submit(server.get, "/slow")
+    server.await_mark("slow")
+    assert server.stop() == 0
+    assert answer.result(PATIENCE) == (200, "slow")
+
+
+def test_while_a_request_is_finished_new_connections_are_refused(
+    start: Start, shape: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start(shape)
+    answer = pool.submit(server.get, "/held")
+    server.await_mark("held")
+    server.send(signal.SIGTERM)
+    try:
+        # A worker of one thread is inside the application and cannot close its listener before it is back.
+        if shape in ("1x4", "2x2"):
+            wait_for(server.refuses, "new connections to be refused")
+    finally:
+        (server.marks / "release").touch()
+    assert answer.result(PATIENCE) == (200, "released")
+    assert server.end() == 0
+    assert server.refuses()
+
+
+def test_a_signal_to_the_whole_group_is_one_stop(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    """Service managers signal every process of the service, supervisor and workers alike."""
+    server = start(shape)
+    answer = pool.submit(server.get, "/slow")
+    server.await_mark("slow")
+    server.workers()
+    os.killpg(server.process.pid, signal.SIGTERM)
+    assert server.end() == 0
+    assert answer.result(PATIENCE) == (200, "slow")
+
+
+class Client:
+    """Asks for /seen?NUMBER without a pause, on one connection or on a new one each time, until nobody answers."""
+
+    def __init__(self, server: Server, name: int, keep_alive: bool) -> None:
+        self.answered: set[str] = set()
+        self.torn: list[str] = []
+        self._server = server
+        self._name = name
+        self._keep_alive = keep_alive
+
+    def run(self) -> None:
+        connection = self._connect()
+        for number in range(1_000_000):
+            text = f"{self._name}-{number}"
+            try:
+                if not self._ask(connection, text):
+                    connection.close()
+                    connection = self._connect()
+            except http.client.IncompleteRead:
+                self.torn.append(text)
+                break
+            except (OSError, http.client.HTTPException):
+                break
+        connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=PATIENCE)
+
+    def _ask(self, connection: http.client.HTTPConnection, text: str) -> bool:
+        """Make one request; whether the connection may be used for another one."""
+        connection.request("GET", f"/seen?{text}")
+        answer = connection.getresponse()
+        assert answer.read().decode() == text
+        self.answered.add(text)
+        return self._keep_alive and not answer.will_close
+
+
+@pytest.mark.parametrize("keep_alive", [True, False], ids=["keep-alive", "close"])
+def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, keep_alive: bool) -> None:
+    """Whatever reached the application is answered whole."""
+    server = start(shape)
+    clients = [Client(server, number, keep_alive) for number in range(CLIENTS)]
+    threads = [threading.Thread(target=client.run) for client in clients]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: all(len(client.answered) > 20 for client in clients), "every client to be at work")
+    assert server.stop() == 0
+    for thread in threads:
+        thread.join(PATIENCE)
+    seen = set((server.marks / "seen").read_text().split())
+    assert seen - set.union(*(client.answered for client in clients)) == set()
+    assert [client.torn for client in clients] == [[]] * CLIENTS
+    assert server.refuses()
+
+
+def test_a_second_signal_ends_at_once_though_the_application_hangs(
+    start: Start, shape: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start(shape)
+    answer = pool.submit(server.get, "/hang")
+    wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
+    assert server.insist(signal.SIGTERM) != 0
+    assert lost(answer)
+
+
+def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, "--graceful-timeout=0.5")
+    answer = pool.submit(server.get, "/hang")
+    wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
+    assert server.stop() != 0
+    assert lost(answer)
+
+
+def test_hup_is_no_stop(start: Start, shape: str) -> None:
+    server = start(shape)
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get() and "reload arrives with a later version" in server.said, "an answer to SIGHUP")
+    assert server.stop() == 0
+
+
+def test_what_the_application_registered_with_atexit_is_called(start: Start, shape: str) -> None:
+    server = start(shape)
+    workers = server.workers() or {server.process.pid}
+    assert server.stop() == 0
+    assert workers <= {int(mark.name.split("-")[1]) for mark in server.marks.glob("atexit-*")}

@@ -1,0 +1,99 @@
+"""What the supervisor does about workers that die, and the workers about a supervisor that does."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+
+import pytest
+from starter import APPLICATION, Server, Start, wait_for
+
+
+def serves(server: Server) -> int:
+    """Make one request: the pid of the worker that answered."""
+    status, body = server.get()
+    assert status == 200
+    return int(body)
+
+
+def replaced(server: Server, pid: int) -> bool:
+    workers = server.workers()
+    return pid not in workers and len(workers) == 2
+
+
+def test_a_killed_worker_is_replaced_while_the_others_serve(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    victim, other = sorted(server.workers())
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: serves(server) and replaced(server, victim), "another worker", seconds=2.0)
+    assert other in server.workers()
+    assert f"worker {victim} died: killed by SIGKILL (perhaps out of memory)" in server.said
+    assert server.stop() == 0
+
+
+def test_every_worker_may_be_killed(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    victims = server.workers()
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: len(server.workers() - victims) == 2, "two other workers")
+    assert serves(server) not in victims
+    assert server.stop() == 0
+
+
+def test_a_worker_that_is_asked_to_leave_is_replaced(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    leaving = min(server.workers())
+    os.kill(leaving, signal.SIGTERM)
+    wait_for(lambda: replaced(server, leaving), "another worker")
+    server.await_text(f"worker {leaving} died: exit code 0")
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(("path", "why"), [("/leave", "exit code 9"), ("/segfault", "killed by SIGSEGV")])
+def test_an_application_that_crashes_takes_only_its_worker(start: Start, supervised: str, path: str, why: str) -> None:
+    server = start(supervised)
+    before = server.workers()
+    with pytest.raises((OSError, http.client.HTTPException)):
+        server.get(path)
+    server.await_text(f"died: {why}")
+    wait_for(lambda: serves(server) and len(server.workers()) == 2, "another worker")
+    assert len(before & server.workers()) == 1
+    assert server.stop() == 0
+
+
+def test_when_the_supervisor_is_killed_no_worker_stays(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    server.send(signal.SIGKILL)
+    assert server.end() == -signal.SIGKILL
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.1", server.port))
+        again.listen()
+
+
+def test_workers_that_die_at_once_are_started_ever_more_slowly(start: Start) -> None:
+    doomed = APPLICATION + "\nos.register_at_fork(after_in_child=lambda: os._exit(7))\n"
+    server = start("2x1", source=doomed)
+    wait_for(lambda: "starts in 0.8 s" in server.said, "the fourth failure")
+    delays = [float(text) for text in re.findall(r"died: exit code 7; the next one starts in ([\d.]+) s", server.said)]
+    waits = sorted(set(delays))
+    assert waits[-4:] == [0.1, 0.2, 0.4, 0.8] or waits[-3:] == [0.2, 0.4, 0.8]
+    assert len(delays) <= 6
+    assert server.stop() == 0
+
+
+def test_a_worker_does_not_clean_up_after_the_supervisor(start: Start, supervised: str) -> None:
+    """The pid file and the socket of the server outlive a worker that stops, and end with the server."""
+    server = start(supervised, "--pidfile=server.pid", "--bind=unix:server.sock")
+    pidfile, path = server.directory / "server.pid", server.directory / "server.sock"
+    assert int(pidfile.read_text()) == server.process.pid
+    leaving = min(server.workers())
+    os.kill(leaving, signal.SIGTERM)
+    wait_for(lambda: replaced(server, leaving), "another worker")
+    assert pidfile.exists()
+    assert path.exists()
+    assert server.stop() == 0
+    assert not pidfile.exists()
+    assert not path.exists()

@@ -1,0 +1,190 @@
+"""The bench's pure parts: statistics, what /proc says, verdicts and tables; and the bare loop by its own checks."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench import client, launch, load, measure, proc, record, report
+from bench.client import Failure
+from bench.report import Result
+from bench.servers import ALL as ALL_SERVERS
+from bench.servers import SERVERS
+from bench.workloads import COST, MEMORY, STARTING, WORKLOADS, Target
+
+HELLO = WORKLOADS["hello"]
+SMAPS = """\
+55d0-55d4 r-xp 00001000 fe:00 4242                       /usr/bin/server
+Rss:                  40 kB
+Pss:                  20 kB
+Anonymous:             8 kB
+VmFlags: rd ex mr mw me
+7f00-7f09 rw-p 00000000 00:00 0                          [heap]
+Rss:                 100 kB
+Anonymous:           100 kB
+"""
+WRK = (
+    '{"requests": %d, "bytes": %d, "seconds": 2.0, "p50": 0.001, "p99": 0.002, '
+    '"errors": {"connect": 0, "read": %d, "write": 0, "status": 0, "timeout": 0}}'
+)
+
+
+def rounds(column: str, *values: float) -> Result:
+    return Result([{column: value} for value in values])
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 50), (99, 99), (99.1, 100), (100, 100)], ids=str)
+def test_percentile_is_the_nearest_rank(percent: float, expected: int) -> None:
+    assert expected == report.percentile(list(range(100, 0, -1)), percent)
+
+
+def test_ratio_compares_within_a_round_and_takes_the_smallest_of_the_others() -> None:
+    results = {
+        ("w", "mine"): rounds("cpu", 10, 20, 30),
+        ("w", "a"): rounds("cpu", 5, 40, 10),
+        ("w", "b"): rounds("cpu", 20, 10, 20),
+    }
+    assert report.ratio(results, ("w", "mine"), [("w", "a"), ("w", "b")], "cpu") == pytest.approx(2)
+
+
+def test_spread_is_none_for_a_single_round() -> None:
+    assert report.spread(rounds("rate", 5), "rate") is None
+    assert report.spread(rounds("rate", 90, 100, 110), "rate") == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("sense", "value", "expected"),
+    [("<=", 10, "met"), ("<", 10, "MISSED"), (">=", 10, "met"), (">=", 9.9, "MISSED"), ("<=", 10.1, "MISSED")],
+)
+def test_verdict_on_the_limit(sense: str, value: float, expected: str) -> None:
+    target = Target("text", ("w", "s"), "p99", sense, 10)
+    assert expected == report.verdict(target, {("w", "s"): rounds("p99", value)})
+
+
+def test_one_failed_round_is_a_failure_and_no_number() -> None:
+    target = Target("text", ("w", "s"), "cpu", "<=", 2, over=(("w", "bare"),))
+    result = Result([{"cpu": 1e-6}], ["answered 1 of 16 requests"])
+    results = {("w", "s"): result, ("w", "bare"): rounds("cpu", 1e-6, 1e-6)}
+    assert report.verdict(target, results) == "FAILED"
+    line = report.result_table(results, "w", {"CPU": "cpu", "x bare": "/cpu"}).splitlines()[2]
+    assert "**FAILED** in 1 of 2 rounds: answered 1 of 16 requests" in line
+    assert not any(cell.strip() == "0" for cell in line.split("|"))
+
+
+def test_a_target_without_its_rows_was_not_run() -> None:
+    assert {"not run"} == {report.verdict(target, {}) for target in (*COST, *MEMORY, *STARTING)}
+
+
+def test_cost_targets_name_rows_that_are_measured() -> None:
+    measured = {(workload.name, server) for workload in WORKLOADS.values() for server in workload.servers}
+    assert {row for target in COST for row in (target.row, *target.over)} <= measured
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, report.ABSENT), (0, "0"), (0.01234, "0.0123"), (1.2, "1.20"), (12345.6, "12,346")]
+)  # fmt: skip
+def test_number_has_three_digits(value: float | None, text: str) -> None:
+    assert text == report.number(value)
+
+
+def test_table_escapes_what_would_break_it() -> None:
+    assert "a\\|b c" in report.table(["one", "two"], [["x", "a|b\nc"]])
+
+
+def test_parse_stat_with_parentheses_in_the_name() -> None:
+    stat = "77 (a) b) (c) S 5 6 7 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 100 1000 50"
+    assert proc.parse_stat(stat) == (5, 7, 100)
+
+
+def test_parse_fields_reads_kilobytes_and_counts() -> None:
+    text = "55d0-7ffe ---p 00000000 00:00 0  [rollup]\nPss:    12 kB\nThreads:\t3\nName:\tx\n"
+    assert proc.parse_fields(text) == {"Pss": 12 * 1024, "Threads": 3}
+
+
+def test_parse_smaps_counts_file_pages_without_private_copies() -> None:
+    assert proc.parse_smaps(SMAPS) == {("fe:00", "4242", "00001000"): 32 * 1024}
+
+
+def test_this_process_is_read_from_proc() -> None:
+    own = os.getpid()
+    assert own in proc.tree(own)
+    assert proc.shape(own)[1] >= 1
+    assert 0 < proc.memory(own)["pss"] <= proc.memory(own)["alone"] * 1.01
+
+
+def test_cpu_time_of_a_dead_child_stays_in_the_account() -> None:
+    before = proc.cpu(os.getpid())
+    subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True, timeout=30)
+    assert proc.cpu(os.getpid()) > before
+
+
+def test_wrk_result_in_milliseconds() -> None:
+    numbers = load.parse_wrk("noise\nBENCH " + WRK % (1000, 100_000, 0), HELLO, 13)
+    assert numbers == {"requests": 1000, "rate": 500.0, "errors": 0, "p50": 1.0, "p99": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("requests", "size", "faults"), [(0, 0, 0), (1000, 100_000, 2), (1000, 12_999, 0)], ids=["none", "faults", "short"]
+)
+def test_wrk_result_that_is_a_failure(requests: int, size: int, faults: int) -> None:
+    with pytest.raises(Failure):
+        load.parse_wrk("BENCH " + WRK % (requests, size, faults), HELLO, 13)
+
+
+def test_compare_ignores_the_clock_only() -> None:
+    client.compare(b"<p>2026-11-21 10:00:00</p>", b"<p>2026-11-22 23:59:59</p>")
+    with pytest.raises(Failure, match="wrong answer"):
+        client.compare(b"<p>10:00:00</p>", b"<b>10:00:00</b>")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3;x=y\r\ncde\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nabcde",
+    ],
+    ids=["length", "chunked", "until the end"],
+)
+def test_read_answer_in_each_framing(answer: bytes) -> None:
+    assert client.read_answer(io.BytesIO(answer)) == b"abcde"
+
+
+def test_read_answer_refuses_another_status() -> None:
+    with pytest.raises(Failure, match="500"):
+        client.read_answer(io.BytesIO(b"HTTP/1.1 500 Oh\r\n\r\n"))
+
+
+def test_a_failing_measurement_does_not_stop_the_others() -> None:
+    def fails() -> dict[str, float]:
+        raise Failure("no answer")
+
+    results = measure.take_turns([(("w", "a"), fails), (("w", "b"), lambda: {"rate": 1.0})], rounds=2)
+    assert results[("w", "a")].failures == ["no answer"] * 2
+    assert results[("w", "b")].rounds == [{"rate": 1.0}] * 2
+
+
+def test_records_hold_no_directory_of_the_machine() -> None:
+    text = "log: /home/me/.venv/bin/python3: No module; http://127.0.0.1:80/a/b; `bench/records/x`"
+    assert record.without_paths(text) == "log: python3: No module; http://127.0.0.1:80/a/b; `bench/records/x`"
+
+
+@pytest.mark.parametrize("server", ALL_SERVERS, ids=lambda server: server.name)
+def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> None:
+    setting = launch.Setting(work=tmp_path)
+    assert not any("{" in part for part in launch.fill(server, HELLO, setting, 8080))
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+@pytest.mark.parametrize("name", ["hello", "pipelined", "close", "answer1m", "post10k"])
+def test_the_bare_loop_answers_as_each_workload_asks(name: str, tmp_path: Path) -> None:
+    launch.compile_bare()
+    with launch.running(SERVERS["bare"], WORKLOADS[name], launch.Setting(work=tmp_path)) as run:
+        assert run.remark == ""
+    assert run.process.returncode is not None

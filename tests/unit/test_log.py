@@ -1,0 +1,281 @@
+"""The error log: its format, what cannot be forged, its pages, and reopening."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poorhttp.log import LETTERS, LEVELS, ErrorLog, escape, open_access_log, reopen_access_log
+
+LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[(?P<remote>.*?)\] \[(?P<letter>[SACEWNID0])\] (?P<text>.*)\n")
+ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates too
+NASTY = "a\nb\rc\x0bd\x0ce\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\x1b[2Jl\x00m\ud800n\u202eo\U000e0001p"
+
+Make = Callable[..., ErrorLog]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "error.log"
+
+
+@pytest.fixture
+def make(path: Path) -> Iterator[Make]:
+    """Make error logs on `path`; their descriptors are closed afterwards."""
+    made: list[ErrorLog] = []
+
+    def build(level: str = "info", debug: bool = False, webmaster: str = "root@localhost") -> ErrorLog:
+        made.append(ErrorLog(str(path), level, debug, webmaster))
+        return made[-1]
+
+    yield build
+    for log in made:
+        os.close(log.fileno())
+
+
+def raised(exc: BaseException) -> BaseException:
+    """Give `exc` a traceback."""
+    try:
+        raise exc
+    except BaseException as caught:
+        return caught
+
+
+def test_a_line_has_the_original_format(make: Make, path: Path) -> None:
+    make().write("E", "no such page", "127.0.0.1")
+    found = LINE.fullmatch(path.read_text())
+    assert found is not None
+    assert found.groupdict() == {"remote": "127.0.0.1", "letter": "E", "text": "no such page"}
+
+
+def test_without_a_client_the_remote_is_a_dash(make: Make, path: Path) -> None:
+    make().write("S", "started")
+    assert path.read_text().endswith(": [-] [S] started\n")
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_the_level_is_a_threshold(make: Make, path: Path, number: int) -> None:
+    log = make(LEVELS[number])
+    for letter in LETTERS:
+        log.write(letter, "text")
+    written = [line.split("] [")[1][0] for line in path.read_text().splitlines()]
+    assert written == list(LETTERS[: number + 1])
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_a_level_may_be_its_old_number(make: Make, path: Path, number: int) -> None:
+    log = make(str(number))
+    for letter in LETTERS:
+        log.write(letter, "text")
+    assert len(path.read_text().splitlines()) == number + 1
+
+
+def test_start_and_stop_are_always_written(make: Make, path: Path) -> None:
+    make("emerg").write("S", "stopped")
+    assert "stopped" in path.read_text()
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_no_text_forges_a_line(text: str, remote: str) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as reader, os.fdopen(write_end, "wb") as writer:
+        log = ErrorLog(f"/dev/fd/{writer.fileno()}", "info", False, "")
+        try:
+            log.write("I", text, remote)
+        finally:
+            os.close(log.fileno())
+        writer.close()
+        line = reader.read().decode()
+    assert len(line.splitlines()) == 1
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+    assert line.endswith(f"[I] {escape(text)}\n")
+
+
+@given(ANY_TEXT)
+def test_escaped_text_is_printable_and_printable_text_is_untouched(text: str) -> None:
+    assert escape(text).isprintable()
+    assert escape(escape(text)) == escape(text)
+    if text.isprintable():
+        assert escape(text) == text
+
+
+def test_escapes_are_pythons_own() -> None:
+    assert escape("a\nb\x1bc\x85d\u2028e\ud800") == r"a\nb\x1bc\x85d\u2028e\ud800"
+    assert escape("žluťoučký kůň") == "žluťoučký kůň"
+
+
+def test_an_exception_is_logged_with_its_traceback(make: Make, path: Path) -> None:
+    make().exception(raised(ValueError("wrong")), "10.0.0.1", "GET /heavy")
+    first, *rest = path.read_text().splitlines()
+    assert first.endswith(": [10.0.0.1] [E] GET /heavy: ValueError")
+    assert rest[0] == "    Traceback (most recent call last):"
+    assert rest[-1] == "    ValueError: wrong"
+
+
+def test_an_exception_is_logged_whatever_the_level(make: Make, path: Path) -> None:
+    make("emerg").exception(raised(ValueError("wrong")), "-", "GET /")
+    assert "ValueError: wrong" in path.read_text()
+
+
+@given(ANY_TEXT)
+def test_no_exception_forges_a_line(text: str) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as reader, os.fdopen(write_end, "wb") as writer:
+        log = ErrorLog(f"/dev/fd/{writer.fileno()}", "info", True, "")
+        try:
+            page = log.exception(raised(ValueError("\n2026-11-21 10:00:00: [-] [S] forged\n" + text)), text, text)
+        finally:
+            os.close(log.fileno())
+        writer.close()
+        first, *rest = reader.read().decode().splitlines()
+    assert LINE.fullmatch(first + "\n")
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)
+    assert page.count(b"<pre") == 1
+
+
+def test_the_page_of_an_exception_tells_nothing(make: Make) -> None:
+    page = make().exception(raised(ValueError("secret")), "-", "GET /")
+    assert b"500 - Internal Server Error" in page
+    assert b"webmaster: root@localhost" in page
+    assert b"secret" not in page
+    assert b"Python" not in page
+
+
+def test_with_debug_the_page_shows_the_escaped_traceback(make: Make) -> None:
+    page = make(debug=True).exception(raised(ValueError("<script>&'\"\ud800")), "-", "GET /").decode()
+    assert "Traceback (most recent call last)" in page
+    assert "&lt;script&gt;&amp;&#39;&quot;" in page
+    assert "<script>" not in page
+    assert "poorhttp/" in page
+
+
+def test_an_exception_is_told_even_if_traceback_cannot_be_imported(
+    make: Make, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "traceback", None)
+    assert b"500" in make().exception(raised(ValueError("wrong")), "-", "GET /")
+    assert "ValueError" in path.read_text()
+
+
+def test_a_page_escapes_what_it_shows(make: Make) -> None:
+    page = make(webmaster="<me>").page(404, "Not Found", "/<b>\n").decode()
+    assert "<title>404 - Not Found</title>" in page
+    assert "/&lt;b&gt;" in page
+    assert "webmaster: &lt;me&gt;" in page
+
+
+def test_nobody_is_named_where_there_is_no_webmaster(make: Make) -> None:
+    assert b"webmaster" not in make(webmaster="").page(404, "Not Found", "gone")
+
+
+def test_the_stream_writes_at_each_end_of_line(make: Make, path: Path) -> None:
+    stream = make().stream
+    stream.write("one")
+    assert path.read_text() == ""
+    stream.write(" line\nand ")
+    print("another", file=stream)
+    stream.writelines(["a\n", "b\n"])
+    assert path.read_text() == "one line\nand another\na\nb\n"
+    stream.write("rest")
+    stream.flush()
+    assert path.read_text().endswith("b\nrest")
+
+
+def test_the_stream_takes_any_text(make: Make, path: Path) -> None:
+    make().stream.write("\ud800ž\n")
+    assert path.read_text() == "\\ud800ž\n"
+
+
+def test_a_full_disk_fails_no_request() -> None:
+    log = ErrorLog("/dev/full", "info", False, "")
+    try:
+        log.write("E", "text")
+        log.stream.write("text\n")
+        log.exception(raised(ValueError()), "-", "GET /")
+    finally:
+        os.close(log.fileno())
+
+
+def test_flush_never_raises(make: Make) -> None:
+    log = make()
+    log.flush()
+    log.stream.close()
+    log.flush()
+
+
+def test_a_log_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        ErrorLog(str(tmp_path / "missing" / "error.log"), "info", False, "")
+
+
+def test_reopen_keeps_the_number_and_takes_the_new_file(make: Make, path: Path) -> None:
+    log = make()
+    log.write("I", "before")
+    number = log.fileno()
+    path.rename(path.with_suffix(".1"))
+    log.reopen()
+    log.write("I", "after")
+    log.stream.write("stream\n")
+    assert log.fileno() == number
+    assert not os.get_inheritable(number)
+    assert "after" in path.read_text() and "stream" in path.read_text()
+    assert path.with_suffix(".1").read_text().endswith("before\n")
+
+
+def test_reopen_renews_the_access_log_too(make: Make, tmp_path: Path) -> None:
+    log, access = make(), tmp_path / "access.log"
+    descriptor = open_access_log(str(access))
+    try:
+        log.follow(descriptor, str(access))
+        access.rename(tmp_path / "access.log.1")
+        log.reopen()
+        os.write(descriptor, b"after\n")
+    finally:
+        os.close(descriptor)
+    assert access.read_text() == "after\n"
+
+
+def test_where_reopen_fails_the_old_file_goes_on(make: Make, path: Path) -> None:
+    log = make()
+    moved = path.parent.with_name(path.parent.name + "-moved")
+    path.parent.rename(moved)
+    log.reopen()
+    log.write("I", "still here")
+    text = (moved / path.name).read_text()
+    moved.rename(path.parent)
+    assert "cannot reopen the log" in text
+    assert text.endswith("still here\n")
+
+
+def test_standard_streams_are_not_reopened(capfd: pytest.CaptureFixture[str]) -> None:
+    log = ErrorLog("-", "info", False, "")
+    log.follow(open_access_log("-"), "-")
+    log.reopen()
+    log.write("I", "here")
+    assert log.fileno() == 2
+    assert capfd.readouterr().err.endswith("here\n")
+
+
+def test_access_log_descriptors() -> None:
+    assert open_access_log("") == -1
+    assert open_access_log("-") == 1
+    reopen_access_log(-1, "")
+    reopen_access_log(1, "-")
+
+
+def test_files_are_for_appending_and_not_inherited_by_programs(make: Make, path: Path) -> None:
+    path.write_text("old\n")
+    log = make()
+    log.write("I", "new")
+    assert path.read_text().startswith("old\n")
+    assert not os.get_inheritable(log.fileno())
+
+
+def test_the_nasty_ones_by_name() -> None:
+    assert len(NASTY.splitlines()) > 8
+    assert len(escape(NASTY).splitlines()) == 1

@@ -1,0 +1,278 @@
+"""The supervisor's policy, with a clock that is a number."""
+
+import ast
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poorhttp import plan as module
+from poorhttp.plan import Action, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+
+GRACEFUL = 30.0
+REPEAT = 0.1
+
+
+def state(wanted: int = 2, running: int = 0, now: float = 0.0) -> State:
+    """A state in which workers 1 ... `running` were born at `now`."""
+    made = State(wanted, GRACEFUL, REPEAT)
+    for pid in range(1, running + 1):
+        made.born(pid, now)
+    return made
+
+
+def perform(made: State, now: float) -> list[Action]:
+    """Ask for the plan and note that all about workers was done."""
+    actions = plan(made, now)
+    for action in actions:
+        made.performed(action, now)
+    return actions
+
+
+def spawn_times(made: State, until: float, life: float) -> list[float]:
+    """Live through the plan from 0 to `until` with workers that each die after `life` seconds: when did it spawn?"""
+    times: list[float] = []
+    now = 0.0
+    while now < until:
+        for worker in list(made.workers.values()):
+            if now >= worker.born + life:
+                made.died(worker.pid, 1, now)
+        for action in plan(made, now):
+            assert action == Spawn()
+            times.append(now)
+            made.born(1000 + len(times), now)
+        deaths = [worker.born + life for worker in made.workers.values()]
+        waiting = wait(made, now)
+        now = min(deaths + ([] if waiting is None else [now + waiting]))
+    return times
+
+
+def test_actions_are_equal_by_kind_and_subject() -> None:
+    assert Stop(1) == Stop(1)
+    assert Stop(1) != Stop(2)
+    assert Stop(1) != Kill(1)
+    assert Quit(1) != 1
+    assert len({Spawn(), Spawn(), Exit(0)}) == 2
+    assert repr([Spawn(), Exit(3)]) == "[Spawn(), Exit(3)]"
+
+
+def test_all_workers_are_started_at_once() -> None:
+    assert plan(state(wanted=3), 0.0) == [Spawn()] * 3
+
+
+def test_nothing_to_do_while_all_live() -> None:
+    made = state(wanted=2, running=2)
+    assert plan(made, 5.0) == []
+    assert wait(made, 5.0) is None
+
+
+def test_plan_changes_nothing() -> None:
+    made = state(wanted=2, running=1)
+    assert plan(made, 0.5) == plan(made, 0.5) == [Spawn()]
+
+
+def test_a_worker_that_lived_is_replaced_at_once() -> None:
+    made = state(wanted=2, running=2)
+    made.died(1, -9, 60.0)
+    assert plan(made, 60.0) == [Spawn()]
+
+
+def test_young_deaths_double_the_wait_up_to_five_seconds() -> None:
+    times = spawn_times(state(wanted=1), until=40.0, life=0.0)
+    waits = [round(later - sooner, 6) for sooner, later in pairwise(times)]
+    assert waits[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_workers_that_die_together_count_as_one_failure() -> None:
+    made = state(wanted=4, running=4)
+    for pid in (1, 2, 3, 4):
+        made.died(pid, 1, 0.5)
+    assert wait(made, 0.5) == pytest.approx(0.1)
+    assert plan(made, 0.59) == []
+
+
+def test_during_back_off_workers_are_started_one_by_one() -> None:
+    made = state(wanted=4, running=4)
+    for pid in (1, 2, 3, 4):
+        made.died(pid, 1, 0.5)
+    assert plan(made, 0.61) == [Spawn()]
+    made.born(5, 0.61)
+    assert plan(made, 0.65) == []
+    assert plan(made, 0.72) == [Spawn()]
+
+
+def test_a_worker_that_lives_on_ends_the_back_off() -> None:
+    made = state(wanted=3, running=1)
+    for failure in range(6):  # the wait is 3.2 s now
+        made.died(failure + 1, 1, failure + 0.5)
+        made.born(failure + 2, failure + 0.6)
+    assert plan(made, 6.0) == []
+    assert wait(made, 6.0) == pytest.approx(0.6)
+    assert plan(made, 6.61) == [Spawn()] * 2
+    made.died(7, 1, 100.0)
+    assert plan(made, 100.0) == [Spawn()] * 3
+
+
+def test_after_a_proof_of_life_the_back_off_begins_anew() -> None:
+    made = state(wanted=2, running=2)
+    for pid in (1, 2):
+        made.died(pid, 1, 0.5)
+    made.born(3, 0.6)
+    made.born(4, 9.0)
+    made.died(4, 1, 9.5)
+    assert wait(made, 9.5) == pytest.approx(0.1)
+
+
+def test_an_old_worker_does_not_excuse_young_ones() -> None:
+    made = state(wanted=2, running=2)
+    made.died(2, 1, 100.0)
+    for number, pid in enumerate((3, 4, 5)):
+        made.born(pid, 100.0 + 10 * number)
+        made.died(pid, 1, 100.1 + 10 * number)
+    assert wait(made, 120.1) == pytest.approx(0.4)
+
+
+def test_a_failing_fork_is_slowed_down_too() -> None:
+    made = state(wanted=1)
+    made.not_born(0.0)
+    assert (plan(made, 0.05), plan(made, 0.11)) == ([], [Spawn()])
+    made.not_born(0.11)
+    assert wait(made, 0.11) == pytest.approx(0.2)
+
+
+def test_stop_is_asked_of_each_worker_once() -> None:
+    made = state(running=2)
+    made.stop(10.0)
+    assert perform(made, 10.0) == [Stop(1), Stop(2)]
+    assert perform(made, 10.1) == []
+    assert wait(made, 10.0) == GRACEFUL + 1
+
+
+def test_nothing_is_started_while_stopping() -> None:
+    made = state(running=2)
+    made.stop(10.0)
+    perform(made, 10.0)
+    made.died(1, 0, 10.5)
+    assert perform(made, 10.5) == []
+    made.died(2, 0, 10.6)
+    assert perform(made, 10.6) == [Exit(0)]
+
+
+def test_stop_during_back_off_exits() -> None:
+    made = state(wanted=1, running=1)
+    made.died(1, 1, 0.1)
+    made.stop(0.11)
+    assert plan(made, 0.11) == [Exit(0)]
+
+
+def test_a_late_worker_is_killed_a_second_after_its_time() -> None:
+    made = state(running=2)
+    made.stop(10.0)
+    perform(made, 10.0)
+    made.died(1, 0, 11.0)
+    assert perform(made, 40.9) == []
+    assert perform(made, 41.0) == [Kill(2)]
+    assert perform(made, 42.0) == []
+    assert wait(made, 42.0) is None
+    made.died(2, -9, 42.0)
+    assert perform(made, 42.0) == [Exit(1)]
+
+
+def test_a_second_stop_means_at_once() -> None:
+    made = state(running=2)
+    made.stop(10.0)
+    perform(made, 10.0)
+    made.stop(10.5)
+    assert perform(made, 10.5) == [Quit(1), Quit(2)]
+    assert wait(made, 10.5) == 1.0
+    assert perform(made, 11.5) == [Kill(1), Kill(2)]
+
+
+def test_a_stop_told_twice_is_one_stop() -> None:
+    made = state(running=1)
+    made.stop(10.0)
+    perform(made, 10.0)
+    made.stop(10.0 + REPEAT / 2)
+    assert perform(made, 10.1) == []
+
+
+def test_stop_at_once_does_not_ask_first() -> None:
+    made = state(running=1)
+    made.stop_at_once(10.0)
+    assert perform(made, 10.0) == [Quit(1)]
+    made.died(1, 0, 10.1)
+    assert perform(made, 10.1) == [Exit(0)]
+
+
+def test_a_due_time_is_never_slept_over() -> None:
+    made = state(running=1)
+    made.stop(10.0)
+    perform(made, 10.0)
+    assert wait(made, 99.0) == 0.0
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["die", "crash", "stop", "quit", "pass"]), st.floats(0.0, 3.0)), max_size=60
+)
+
+
+@given(EVENTS, st.integers(1, 5))
+def test_whatever_happens_the_plan_keeps_its_promises(events: list[tuple[str, float]], wanted: int) -> None:
+    """Never more workers than wanted; each told once; and after a stop the end comes, in bounded time."""
+    made = state(wanted)
+    told: list[str] = []
+    now, pids = 0.0, iter(range(1, 10_000))
+
+    def live() -> Exit | None:
+        for action in plan(made, now):
+            if isinstance(action, Exit):
+                return action
+            if isinstance(action, Spawn):
+                assert made.stopping is None
+                made.born(next(pids), now)
+            else:
+                told.append(repr(action))
+                made.performed(action, now)
+        assert len(made.workers) <= wanted
+        return None
+
+    def die(code: int) -> None:
+        if made.workers:
+            made.died(next(iter(made.workers)), code, now)
+
+    def happen(name: str) -> None:
+        if name == "stop":
+            made.stop(now)
+        elif name == "quit":
+            made.stop_at_once(now)
+        elif name != "pass":
+            die(0 if name == "die" else -11)
+
+    for name, seconds in events:
+        now += seconds
+        happen(name)
+        if live() is not None:
+            break
+        waiting = wait(made, now)
+        assert waiting is None or 0.0 <= waiting <= GRACEFUL + 1.001
+
+    made.stop(now)
+    ended = live()
+    for _ in range(4):
+        if ended is not None:
+            break
+        now += GRACEFUL + 1
+        ended = live()
+        for worker in [worker for worker in made.workers.values() if worker.killed]:
+            made.died(worker.pid, -9, now)
+    assert ended is not None or live() is not None
+    assert len(told) == len(set(told))
+
+
+def test_the_module_imports_nothing() -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [node.module for node in imported if isinstance(node, ast.ImportFrom)] == ["__future__"]
+    assert not [node for node in imported if isinstance(node, ast.Import)]

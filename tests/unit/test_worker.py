@@ -1,0 +1,453 @@
+"""One serving process, with an engine that does nothing but obey its control descriptors."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+try:
+    __import__("poorhttp._engine")
+except ImportError:  # not built: every test here brings an engine of its own
+    sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
+    sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
+
+from poorhttp import worker
+from poorhttp.log import ErrorLog
+
+FAKE_ENGINE = '''
+import select, signal, threading
+
+class Engine:
+    """Calls the application once in each slot, then waits for what comes on the control descriptors."""
+
+    made = []
+
+    def __init__(self, app, listeners, control, access_log, error_log, config):
+        self.app, self.listeners, self.control = app, listeners, control
+        self.access_log, self.error_log, self.config = access_log, error_log, config
+        self.slots, self.heard, self.late = {}, [], 0
+        self.stopped = threading.Event()
+        self.made.append(self)
+
+    def run(self, slot):
+        self.slots[slot] = threading.current_thread()
+        self.app(slot)
+        while slot == 0 and not self.stopped.is_set():
+            poll = select.poll()
+            for descriptor in self.control:
+                poll.register(descriptor, select.POLLIN)
+            for descriptor, _ in poll.poll(50):
+                self._hear(descriptor)
+        self.stopped.wait()
+
+    def _hear(self, descriptor):
+        import os
+        data = os.read(descriptor, 100)
+        self.heard += data
+        if not data or set(data) & {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}:
+            self.stopped.set()
+
+    def stop(self):
+        self.stopped.set()
+
+    def stats(self):
+        return {"stopped_late": self.late}
+'''
+
+
+class Settings:
+    """As much of a Config as a worker looks at."""
+
+    threads = 1
+    graceful_timeout = 30.0
+    accesslog = ""
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class of the fake engine, in its place; `made` lists its instances."""
+    space: dict[str, Any] = {}
+    exec(FAKE_ENGINE, space)
+    monkeypatch.setattr(worker, "Engine", space["Engine"])
+    return space["Engine"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[ErrorLog]:
+    made = ErrorLog(str(tmp_path / "error.log"), "info", False, "")
+    yield made
+    os.close(made.fileno())
+
+
+def settings(**values: Any) -> Any:
+    made = Settings()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def send(signum: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), signum)
+
+
+def nothing(slot: int) -> None:
+    """An application that returns at once."""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_reaches_the_engine_and_ends_the_serving(engine: Any, log: ErrorLog, signum: int) -> None:
+    worker.serve(nothing, [], settings(), log, -1, ready=send(signum))
+    assert engine.made[0].heard == [signum]
+
+
+def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) -> None:
+    lifeline, held = os.pipe()
+    worker.serve(nothing, [], settings(), log, -1, lifeline, ready=lambda: os.close(held))
+    os.close(lifeline)
+    assert engine.made[0].control[1:] == [lifeline]
+    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
+        assert signal.getsignal(signum) == signal.SIG_IGN  # nothing is left to do but to leave
+
+
+@pytest.fixture(autouse=True)
+def _same_signals() -> Iterator[None]:
+    """Give back what a supervised worker leaves ignored."""
+    old = {signum: signal.getsignal(signum) for signum in worker.HANDLED}
+    yield
+    for signum, handler in old.items():
+        signal.signal(signum, handler)
+
+
+def test_a_supervised_worker_leaves_the_terminal_to_its_supervisor(engine: Any, log: ErrorLog) -> None:
+    lifeline, held = os.pipe()
+
+    def ready() -> None:
+        for signum in (signal.SIGINT, signal.SIGHUP):
+            os.kill(os.getpid(), signum)
+        os.close(held)
+
+    worker.serve(nothing, [], settings(), log, -1, lifeline, ready=ready)
+    os.close(lifeline)
+    assert engine.made[0].heard == []
+
+
+def test_signals_are_as_before_afterwards(engine: Any, log: ErrorLog) -> None:
+    before = [signal.getsignal(signum) for signum in worker.HANDLED]
+    descriptors = set(os.listdir("/proc/self/fd"))
+    worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
+    assert [signal.getsignal(signum) for signum in worker.HANDLED] == before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert set(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_the_engine_gets_descriptors_and_logs(engine: Any, log: ErrorLog) -> None:
+    config = settings()
+    with socket.socket() as listener:
+        number = listener.fileno()
+        worker.serve(nothing, [listener], config, log, 7, ready=send(signal.SIGTERM))
+    made = engine.made[0]
+    assert (made.listeners, made.access_log, made.error_log, made.config) == ([number], 7, log, config)
+
+
+def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog) -> None:
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        worker.serve(nothing, [tcp, unix], settings(), log, -1, ready=send(signal.SIGTERM))
+        assert tcp.fileno() == -1
+        assert unix.getsockname() == ""
+
+
+def test_every_slot_has_its_thread_and_the_main_one_has_the_first(engine: Any, log: ErrorLog) -> None:
+    worker.serve(nothing, [], settings(threads=4), log, -1, ready=send(signal.SIGTERM))
+    slots = engine.made[0].slots
+    assert sorted(slots) == [0, 1, 2, 3]
+    assert slots[0] is threading.main_thread()
+    assert [slots[slot].name for slot in (1, 2, 3)] == ["poorhttp-1", "poorhttp-2", "poorhttp-3"]
+    assert not any(slots[slot].is_alive() or slots[slot].daemon for slot in (1, 2, 3))
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_failing_slot_ends_them_all(engine: Any, log: ErrorLog, failing: int) -> None:
+    def app(slot: int) -> None:
+        if slot == failing:
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        worker.serve(app, [], settings(threads=3), log, -1)
+    assert not any(thread.is_alive() for slot, thread in engine.made[0].slots.items() if slot)
+
+
+def test_a_failing_ready_ends_the_threads(engine: Any, log: ErrorLog) -> None:
+    def ready() -> None:
+        raise SystemExit(0)
+
+    with pytest.raises(SystemExit):
+        worker.serve(nothing, [], settings(threads=3), log, -1, ready=ready)
+    assert not any(thread.is_alive() for thread in engine.made[0].slots.values() if thread.name != "MainThread")
+
+
+def test_usr1_reopens_both_logs(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+    error, access = tmp_path / "error.log", tmp_path / "access.log"
+    descriptor = os.open(access, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    error.rename(tmp_path / "error.log.1")
+    access.rename(tmp_path / "access.log.1")
+
+    def ready() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    worker.serve(nothing, [], settings(accesslog=str(access)), log, descriptor, ready=ready)
+    os.write(descriptor, b"x")
+    os.close(descriptor)
+    assert error.exists()
+    assert access.read_bytes() == b"x"
+
+
+def test_hup_says_that_there_is_no_reload_yet(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+    def ready() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    worker.serve(nothing, [], settings(), log, -1, ready=ready)
+    assert "[W] SIGHUP ignored: reload arrives with a later version" in (tmp_path / "error.log").read_text()
+
+
+def test_boot_turns_a_stop_into_a_clean_exit() -> None:
+    boot = worker.Boot()
+    try:
+        for signum in worker.STOPS:
+            with pytest.raises(SystemExit) as caught:
+                os.kill(os.getpid(), signum)
+            assert caught.value.code == 0
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        boot.restore()
+
+
+def test_boot_remembers_a_stop_that_was_swallowed() -> None:
+    boot = worker.Boot()
+    try:
+        with contextlib.suppress(SystemExit):  # as an application with a bare except does
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(SystemExit):
+            boot.check()
+    finally:
+        boot.restore()
+
+
+def test_after_serving_no_signal_interrupts_the_clean_up(engine: Any, log: ErrorLog) -> None:
+    boot = worker.Boot()
+    try:
+        boot.check()
+        worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
+        for signum in worker.STOPS:
+            os.kill(os.getpid(), signum)
+    finally:
+        boot.restore()
+
+
+PRELUDE = """
+import atexit, os, signal, sys, threading, time, types
+module = types.ModuleType("poorhttp._engine")
+sys.modules["poorhttp._engine"] = module
+exec({engine!r}, module.__dict__)
+from poorhttp import worker
+from poorhttp.log import ErrorLog
+
+class config:
+    threads, graceful_timeout, accesslog = 1, 30.0, ""
+
+log = ErrorLog("-", "info", False, "")
+
+def say(text):
+    os.write(1, text.encode() + b"\\n")
+"""
+
+
+class Script:
+    """A Python process with the fake engine that runs some lines and says what it is doing on its standard output."""
+
+    def __init__(self, lines: str) -> None:
+        text = PRELUDE.format(engine=FAKE_ENGINE) + textwrap.dedent(lines)
+        environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", text],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            env=environ,
+        )
+
+    def await_line(self, wanted: str) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().decode().strip() == wanted
+
+    def end(self) -> tuple[int, str, str]:
+        """Wait for the end: exit code, standard output, standard error."""
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, out.decode(), err.decode()
+
+    def insist(self, signum: int) -> None:
+        """Send the signal again and again, as somebody does who wants it to be over."""
+        for _ in range(50):
+            self.process.send_signal(signum)
+            try:
+                self.process.wait(2 * worker.REPEAT)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+
+@pytest.fixture
+def script() -> Iterator[Callable[[str], Script]]:
+    made: list[Script] = []
+
+    def build(lines: str) -> Script:
+        made.append(Script(lines))
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.process.kill()
+        each.process.communicate()
+
+
+def test_a_second_signal_leaves_an_application_that_hangs(script: Callable[[str], Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            sys.stdout.write("unflushed")
+            log.stream.write("unflushed")
+            say("hanging")
+            time.sleep(1000)
+        worker.serve(app, [], config, log, -1)
+    """)
+    hanging.await_line("hanging")
+    hanging.insist(signal.SIGTERM)
+    assert hanging.end() == (128 + signal.SIGTERM, "unflushed", "unflushed")
+
+
+def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[[str], Script]) -> None:
+    slow = script("""
+        def app(slot):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            say("answered")
+        worker.serve(app, [], config, log, -1)
+        say("back")
+    """)
+    assert slow.end() == (0, "answered\nback\n", "")
+
+
+def test_quit_leaves_at_once(script: Callable[[str], Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            say("hanging")
+            time.sleep(1000)
+        worker.serve(app, [], config, log, -1)
+    """)
+    hanging.await_line("hanging")
+    hanging.process.send_signal(signal.SIGQUIT)
+    assert hanging.end()[0] == 128 + signal.SIGQUIT
+
+
+def test_an_application_that_does_not_return_in_time_is_left(script: Callable[[str], Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            say("hanging")
+            time.sleep(1000)
+        config.graceful_timeout = 0.0
+        worker.serve(app, [], config, log, -1)
+    """)
+    hanging.await_line("hanging")
+    hanging.process.send_signal(signal.SIGTERM)
+    code, _, err = hanging.end()
+    assert code == 1
+    assert "did not return in time" in err
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_thread_that_does_not_return_in_time_is_left(script: Callable[[str], Script], late: int) -> None:
+    """Whether the engine has counted what it cut, or the time of the stop is simply over."""
+    hanging = script(f"""
+        def app(slot):
+            if slot:
+                say("hanging")
+                time.sleep(1000)
+        config.threads = 2
+        config.graceful_timeout = {0.0 if not late else 1000.0}
+        module.Engine.late = property(lambda self: {late}, lambda self, value: None)
+        worker.serve(app, [], config, log, -1)
+    """)
+    hanging.await_line("hanging")
+    hanging.process.send_signal(signal.SIGTERM)
+    code, _, err = hanging.end()
+    assert code == 1
+    assert "did not return in time" in err
+
+
+def test_a_second_signal_leaves_threads_that_hang(script: Callable[[str], Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            if slot:
+                say("hanging")
+                time.sleep(1000)
+        config.threads = 2
+        worker.serve(app, [], config, log, -1)
+    """)
+    hanging.await_line("hanging")
+    hanging.insist(signal.SIGINT)
+    assert hanging.end()[0] == 128 + signal.SIGINT
+
+
+def test_a_forked_process_leaves_like_an_interpreter(script: Callable[[str], Script]) -> None:
+    """Threads are awaited, atexit is called once, buffers are flushed, and the callers' clean-up is left to them."""
+    forked = script("""
+        atexit.register(lambda: say(f"atexit in {'parent' if os.getpid() == parent else 'child'}"))
+        parent = os.getpid()
+        pid = os.fork()
+        try:
+            if pid == 0:
+                threading.Thread(target=lambda: (time.sleep(0.05), say("thread"))).start()
+                sys.stdout.write("unflushed\\n")
+                worker.leave(7, log)
+            say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
+        finally:
+            say("clean-up")
+    """)
+    code, out, _ = forked.end()
+    assert code == 0
+    assert out.splitlines() == ["thread", "atexit in child", "unflushed", "code 7", "clean-up", "atexit in parent"]
+
+
+def test_a_failing_atexit_does_not_keep_a_process(script: Callable[[str], Script]) -> None:
+    forked = script("""
+        def fail():
+            raise SystemExit(9)
+        pid = os.fork()
+        if pid == 0:
+            atexit.register(fail)
+            worker.leave(0, log)
+        say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
+    """)
+    assert forked.end()[1] == "code 0\n"
+
+
+HEAVY = "{'argparse', 'configparser', 'dataclasses', 'html', 'inspect', 'logging', 're', 'traceback', 'typing'}"
+
+
+def test_serving_imports_almost_nothing(script: Callable[[str], Script]) -> None:
+    """Memory: what one thread does not need is not loaded, unless the interpreter has it anyway."""
+    show = f"print(sorted({HEAVY} & set(sys.modules)))"
+    command = [sys.executable, "-c", f"import sys; {show}"]
+    bare = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    assert script(f"from poorhttp import supervisor; {show}").end()[1] == bare.stdout
