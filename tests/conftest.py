@@ -1,9 +1,9 @@
 """A real server for the tests, and a strict client.
 
-Knows the command line of poorhttp, HTTP/1.1 as a careful client reads it, and processes. Knows nothing of the engine's inside.
-Contract: `serve` gives a running server of the asked application, shape and settings; one server is shared by the tests of a
-module that ask for the same. `start` gives one that belongs to a single test. At the end a server gets TERM, must exit with 0,
-leave no process behind, and must have logged neither a panic nor a traceback that was not declared.
+Knows the command line of poorhttp, HTTP/1.1 as a careful client reads it, and processes. Knows nothing of the inside.
+Contract: `serve` gives a running server of the asked application, shape and settings; one server is shared by the tests
+of a module that ask for the same. `start` gives one that belongs to a single test. At the end a server gets TERM, must
+exit with 0, leave no process behind, and must have logged neither a panic nor a traceback that was not declared.
 """
 
 from __future__ import annotations
@@ -96,7 +96,11 @@ def until(condition: Callable[[], Any], what: str = "", patience: float = PATIEN
 
 
 class Response:
-    """One response: `status`, `reason`, `headers` in order, `body`, `framing` (none, length, chunked, close), `interim` statuses."""
+    """One response as it was read.
+
+    framing: none, length, chunked or close. complete: false where the body ended before its end. interim: the statuses
+    of the 1xx responses before it.
+    """
 
     def __init__(self, status: int, reason: str, headers: list[tuple[str, str]]) -> None:
         self.status = status
@@ -220,28 +224,37 @@ class Client:
             response.body = self.rest()
 
     def _chunks(self, response: Response) -> None:
-        while True:
-            line = self._line()
-            assert CHUNK_LINE.fullmatch(line), f"not a chunk line: {line!r}"
-            size = int(line, 16)
-            if size == 0:
-                assert self._line() == b"", "no trailers are expected"
-                return
-            self._exactly(response, size)
-            assert self._line() == b"", "CRLF after a chunk"
+        body = bytearray()
+        try:
+            while size := self._chunk_size():
+                self._take(size, body)
+                assert self._line() == b"", "CRLF after a chunk"
+            assert self._line() == b"", "no trailers are expected"
+        finally:
+            response.body = bytes(body)
 
     def _exactly(self, response: Response, size: int) -> None:
-        pieces, wanted = [response.body], size
+        body = bytearray()
         try:
-            while len(self.buffer) < wanted:
-                wanted -= len(self.buffer)
-                pieces.append(self.buffer)
-                self.buffer = b""
-                self._more()
+            self._take(size, body)
         finally:
-            pieces.append(self.buffer[:wanted])
+            response.body = bytes(body)
+
+    def _chunk_size(self) -> int:
+        line = self._line()
+        assert CHUNK_LINE.fullmatch(line), f"not a chunk line: {line!r}"
+        return int(line, 16)
+
+    def _take(self, size: int, body: bytearray) -> None:
+        """Move the next `size` bytes to `body`; as many as there are before EOFError."""
+        end = len(body) + size
+        while True:
+            wanted = end - len(body)
+            body += self.buffer[:wanted]
             self.buffer = self.buffer[wanted:]
-            response.body = b"".join(pieces)
+            if len(body) == end:
+                return
+            self._more()
 
     def _line(self) -> bytes:
         while b"\n" not in self.buffer:
@@ -261,13 +274,11 @@ class Client:
         return data
 
     def body_piece(self) -> bytes:
-        """The next chunk's data of a chunked response whose head was read by `head_only`."""
-        line = self._line()
-        assert CHUNK_LINE.fullmatch(line), f"not a chunk line: {line!r}"
-        piece = Response(0, "", [])
-        self._exactly(piece, int(line, 16))
+        """The data of the next chunk, after `head_only`."""
+        piece = bytearray()
+        self._take(self._chunk_size(), piece)
         assert self._line() == b""
-        return piece.body
+        return bytes(piece)
 
     def last_chunk(self) -> bool:
         return self._line() == b"0" and self._line() == b""
@@ -532,10 +543,12 @@ class Server:
             self.kill()
 
     def check_log(self) -> None:
+        """No panic; no traceback, nor a warning on the way out, that does not hold a declared text."""
         for text in (self.errors(), self.output()):
             assert "panic" not in text.lower(), text[-3000:]
-            for block in text.split("Traceback (most recent call last)")[1:]:
-                assert any(name in block for name in self.declared), f"an undeclared traceback: {block[:3000]}"
+            for entry in re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[)", text, flags=re.MULTILINE):
+                alarming = "Traceback" in entry or "Warning:" in entry or re.search(r"\] \[E\] .*: \w+\n ", entry)
+                assert not alarming or any(name in entry for name in self.declared), f"undeclared: {entry[:3000]}"
 
     def kill(self) -> None:
         """End what is left of this server without ado, and remove its files."""
@@ -557,11 +570,12 @@ def any_shape(request: pytest.FixtureRequest) -> Shape:
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Callable[..., Server]]:
-    """serve(app, shape=(1, 1), errors=(), environment={}, descriptors=0, ini="", **settings) -> Server, shared in a module.
+    """serve(app, shape=(1, 1), errors=(), environment={}, descriptors=0, ini="", **settings) -> Server of the module.
 
     app: a name of APPLICATIONS, the source text of a module with `application`, or what poorhttp takes as APP.
     errors: texts, one of which must be in every traceback that the error log holds.
-    descriptors: the limit of open files; ini: the text of a configuration file; in a setting DIRECTORY is the server's own.
+    descriptors: the limit of open files. ini: the text of a configuration file.
+    settings: by name; in a value DIRECTORY stands for the directory of the server.
     """
     running: dict[str, Server] = {}
 

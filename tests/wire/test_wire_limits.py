@@ -1,6 +1,6 @@
 """Limits and deadlines: each with its status, and no client that is slow, silent or greedy costs another one anything.
 
-Knows the settings by name. Deadlines are set to fractions of a second; every test waits for what must happen, never for a time.
+Knows the settings by name. Deadlines are fractions of a second; a test waits for what must happen, never for a time.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def test_max_connections(serve: Any, until: Any) -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
 def test_descriptors_run_out(start: Any, until: Any, shape: Any) -> None:
     """No spinning, no end of the process, those inside are served, and it recovers."""
-    server = start("hello", shape, descriptors=64)
+    server = start(STREAM, shape, descriptors=64)
     first = server.connect()
     assert first.request("/first").status == 200
     crowd = [server.connect() for _ in range(200)]

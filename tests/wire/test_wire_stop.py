@@ -53,7 +53,7 @@ def test_idle_connections_are_closed_at_once(start: Any, any_shape: Any) -> None
 
 def test_a_response_that_is_being_read_slowly_is_finished(start: Any, any_shape: Any, compose: Any) -> None:
     server = start(APP, any_shape)
-    with server.connect(receive_buffer=4096) as client:
+    with server.connect() as client:
         client.send(compose("/large"))
         server.await_note("/large")
         server.signal(signal.SIGTERM)

@@ -201,6 +201,8 @@ CASES = {
     "returns-int": returns(7),
     "returns-str": returns("text"),
     "returns-bytes": returns(b"abc"),
+    "returns-one": returns([b"one"]),
+    "returns-empty": returns([]),
     "returns-tuple": returns((b"a", b"b")),
     "large": large,
     "large-blocks": large_blocks,
@@ -354,12 +356,12 @@ def test_bodies(server: Any, name: str, body: bytes | None) -> None:
 
 
 def test_one_element_gets_a_length(server: Any) -> None:
-    response = server.get("/list-one?x")
+    response = server.get("/returns-one?x")
     assert (response.framing, response.header("Content-Length")) == ("length", "3")
 
 
 def test_an_empty_list_gets_a_length(server: Any) -> None:
-    response = server.get("/list-empty?x")
+    response = server.get("/returns-empty?x")
     assert (response.framing, response.header("Content-Length")) == ("length", "0")
 
 
@@ -429,13 +431,14 @@ def test_the_traceback_is_in_the_error_log(server: Any, until: Any) -> None:
     until(lambda: server.errors().count("declared in the application") > before)
     assert "ZeroDivisionError" in server.errors()
     assert "Traceback (most recent call last)" in server.errors()
-    assert "app.py" in server.errors()
+    assert "app.py" in server.errors(), "it names file and line"
 
 
 def test_with_debug_the_page_tells_the_traceback(serve: Any, any_shape: Any) -> None:
     server = serve(APP, any_shape, errors=DECLARED, debug=True)
     body = server.get("/raises?x").body
     assert b"Traceback" in body
+    assert b"app.py" in body
     assert b"declared in the application &lt;b&gt;&amp;" in body, "escaped"
     assert b"<b>&" not in body
 

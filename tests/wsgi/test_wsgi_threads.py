@@ -129,7 +129,7 @@ def test_a_stalled_reader_of_a_stream_costs_bounded_memory_and_no_thread(
     server = start(APP, any_shape)
     assert server.get("/warm").body == b"/warm"
     before = server.memory()
-    clients = [server.connect(receive_buffer=8192).send(compose(f"/stream/s{number}")) for number in range(readers)]
+    clients = [server.connect().send(compose(f"/stream/s{number}")) for number in range(readers)]
     for number in range(readers):
         server.await_note(f"produced s{number} 0")
     for number in range(50):
@@ -153,7 +153,7 @@ def test_a_stalled_reader_of_a_stream_costs_bounded_memory_and_no_thread(
 
 def test_a_stalled_reader_on_1_0(start: Any, compose: Any) -> None:
     server = start(APP)
-    with server.connect(receive_buffer=8192) as client:
+    with server.connect() as client:
         client.send(compose("/stream/s", version="1.0"))
         server.await_note("produced s 0")
         assert server.get("/other").body == b"/other"
@@ -223,7 +223,7 @@ def test_a_quick_call_after_a_late_one_is_not_hit(hasty: Any) -> None:
 def test_a_stalled_reader_is_not_a_late_call(start: Any, compose: Any) -> None:
     """A suspended stream waits for its client, under the write deadline, not under request_timeout."""
     server = start(APP, request_timeout=0.3, errors=["RequestTimeout"])
-    with server.connect(receive_buffer=8192) as client:
+    with server.connect() as client:
         client.send(compose("/stream/s"))
         server.await_note("produced s 0")
         assert server.get("/late/x").status == 504, "more than the timeout has passed"
