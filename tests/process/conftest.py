@@ -19,6 +19,7 @@ def launch(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for server in started:
         server.clean_up()
+        print(server.said)  # shown if the test failed
 
 
 @pytest.fixture
