@@ -1,0 +1,275 @@
+"""The command `poorhttp` and the function `run`: from words to a serving process, and its exit code.
+
+Knows the order of a start: configuration, logs, sockets, pidfile, application, then whoever serves. Does not know how
+any of these is done, except the pidfile.
+Contract: a fault is told in one line and a hint on standard error and in the exit code; what was made here (unix
+sockets, pidfile) is removed by the process that made it, however it ends short of a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from poorhttp import __version__, config
+from poorhttp.errors import ConfigError, PoorhttpError, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from socket import socket
+    from typing import Any, NoReturn
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+    from poorhttp.worker import Boot
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+OK, UNEXPECTED = 0, 1
+
+PID_LIMIT = 1 << 22
+"""Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    for descriptor in 0, 1, 2:  # where one is closed, a socket would get its number, and the log would write into it
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the command line (without the program's name) says; return the exit code."""
+    try:
+        return _main(argv, os.getcwd())
+    except PoorhttpError as error:
+        _tell(error)
+        return error.exit_code
+    except KeyboardInterrupt:  # stopped before it served
+        return OK
+    except Exception as error:
+        from traceback import format_exc
+
+        _tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", format_exc()))
+        return UNEXPECTED
+
+
+def run(app: WSGI | str, **settings: Any) -> None:
+    """Serve `app` until stopped: a WSGI callable, or where it is, as on the command line.
+
+    settings: by name, such as `type="threading", address="127.0.0.1:8080", request_timeout=5`; also `config` (an ini
+    file), `options` and `environ` (dicts, as the ini sections). Variables POORHTTP_* count, keywords have precedence.
+    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit where a worker could not start.
+    Call it in the main thread: signals stop the server, and Python hears them only there.
+    """
+    threading: Any = sys.modules.get("threading")
+    if threading and threading.current_thread() is not threading.main_thread():
+        raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
+    if isinstance(app, str):
+        code = _serve(config.from_keywords({**settings, "application": app}, os.environ, os.getcwd()), None)
+    else:
+        code = _serve(config.from_keywords(settings, os.environ, os.getcwd()), app)
+    if code:
+        raise SystemExit(code)
+
+
+def _main(argv: Sequence[str], directory: str) -> int:
+    flags = config.parse_flags(argv, directory)
+    if flags.command == "help":
+        return _write(config.help_text())
+    if flags.command == "version":
+        return _write(f"{_version()}\n")
+    if flags.command == "dump_config":
+        return _write(config.ini_text())
+    settings = config.read(flags, os.environ, directory)
+    if flags.command == "print_config":
+        return _write(config.config_text(settings))
+    if flags.command == "check_config":
+        _say_notes(settings)
+        return _write("ok\n")
+    return _serve(settings, None)
+
+
+def _serve(settings: Config, app: WSGI | None) -> int:
+    """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket."""
+    from poorhttp import listener
+
+    error_log, access_log = _open_logs(settings)
+    boot = _boot()
+    listeners: list[socket] = []
+    pidfile = ""
+    try:
+        for address in settings.addresses:
+            listeners.append(listener.listen(address, settings.backlog))
+        _say_notes(settings)
+        pidfile = _write_pidfile(settings.pidfile) if settings.pidfile else ""
+        os.environ.update(settings.environ)
+        try:
+            app, title = _application(settings, app)
+        finally:
+            boot.check()  # a stop goes before whatever the application made of it
+        _say_start(settings, title, listeners)
+        return _hand_over(app, listeners, settings, error_log, access_log)
+    finally:
+        _remove_pidfile(pidfile)
+        listener.close(listeners)
+        boot.restore()
+
+
+def _hand_over(app: WSGI, listeners: list[socket], settings: Config, error_log: ErrorLog, access_log: int) -> int:
+    if settings.processes > 1 or settings.type == "forking":
+        from poorhttp.supervisor import supervise
+
+        return supervise(app, listeners, settings, error_log, access_log)
+    from poorhttp.worker import serve
+
+    serve(app, listeners, settings, error_log, access_log)
+    return OK
+
+
+def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
+    from poorhttp import loader
+
+    if app is None:
+        title = loader.title(settings.application)
+        return loader.load(settings.application, settings.import_directory), title
+    title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
+    return loader.check(app, title), title
+
+
+def _open_logs(settings: Config) -> tuple[ErrorLog, int]:
+    from poorhttp.log import ErrorLog, open_access_log
+
+    try:
+        error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
+        return error_log, open_access_log(settings.accesslog)
+    except OSError as error:
+        hint = "is its directory there, and may this user write in it?"
+        raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
+
+
+def _boot() -> Boot:
+    """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
+    try:
+        from poorhttp.worker import Boot
+    except ImportError as error:
+        hint = "build and install it with: pip install ."
+        raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
+    return Boot()
+
+
+# Pidfile
+
+
+def _write_pidfile(path: str) -> str:
+    """Write this process's number, whole or not at all; return the path. Raises ConfigError if another one lives."""
+    try:
+        _check_pidfile(path)
+        draft = f"{path}.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        try:
+            os.write(descriptor, b"%d\n" % os.getpid())
+        finally:
+            os.close(descriptor)
+        os.rename(draft, path)
+    except OSError as error:
+        hint = "is its directory there, and may this user write in it?"
+        raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
+    return path
+
+
+def _check_pidfile(path: str) -> None:
+    """Raise ConfigError unless there is no pidfile, or a stale one (which is noted)."""
+    text = _read_pidfile(path)
+    if text is None:
+        return
+    pid = int(text) if text.isdecimal() and len(text) < 9 else PID_LIMIT
+    if pid == 0 or (pid >= PID_LIMIT and text):
+        raise ConfigError(f"{path} is there and is no pidfile", "choose another pidfile, or remove it")
+    if text and pid != os.getpid() and _is_alive(pid):
+        raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
+    _say(f"note: replaced the stale pidfile {path}")
+
+
+def _read_pidfile(path: str) -> str | None:
+    """Return the text, "?" for what is no regular file, None where there is none. A link is not followed (OSError)."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
+    finally:
+        os.close(descriptor)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _remove_pidfile(path: str) -> None:
+    """Remove it if it names this process: neither a forked child nor a server that was replaced removes another's."""
+    try:
+        if path and _read_pidfile(path) == str(os.getpid()):
+            os.unlink(path)
+    except OSError as error:
+        _say(f"note: cannot remove the pidfile {path}: {error.strerror}")
+
+
+# What is told
+
+
+def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
+    from poorhttp import listener
+
+    _say(_version())
+    _say(title)
+    _say(", ".join(listener.url(each) + " and every address" * listener.is_public(each) for each in listeners))
+    processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
+    _say(f"{settings.type}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
+
+
+def _say_notes(settings: Config) -> None:
+    for note in settings.notes:
+        _say(f"note: {note}")
+
+
+def _tell(error: PoorhttpError) -> None:
+    if error.detail and sys.stderr:
+        sys.stderr.write(error.detail)
+    _say(f"error: {error.message}")
+    if error.hint:
+        _say(f"hint: {error.hint}")
+
+
+def _version() -> str:
+    return f"poorhttp {__version__}, Python {sys.version.split()[0]}"
+
+
+def _say(line: str) -> None:
+    """Print one line on standard error, if there is one; nobody to read it is no reason not to serve."""
+    try:
+        if sys.stderr:
+            print(printable(line), file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def _write(text: str) -> int:
+    """Print on standard output; a reader that has seen enough (`| head`) is no fault."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
+    return OK

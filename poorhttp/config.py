@@ -1,0 +1,466 @@
+"""argv + environment + ini file + defaults -> one frozen `Config`; and the declarations as help, ini file and table.
+
+Knows the syntax of the command line, of the variables and of the ini file, and their precedence. Does not know what a
+setting is for, nor whether a file, an address or an application exists.
+Contract: every value that is given anywhere is checked, the first fault is a ConfigError with its place; nothing is
+read that was not named; no text with control characters gets through.
+"""
+
+from __future__ import annotations
+
+import os
+
+from poorhttp.errors import ConfigError, suggestion
+from poorhttp.settings import (
+    ENVIRON,
+    OLD_KEYS,
+    OPTIONS,
+    PREFIX,
+    PRESETS,
+    REFUSED_KEYS,
+    SECTION,
+    SETTINGS,
+    UNUSED_KEYS,
+    UNUSED_SECTIONS,
+    Settings,
+)
+from poorhttp.units import Address, Choice, Switch, split_port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, NoReturn
+
+    from poorhttp.settings import Setting
+
+    Given = tuple[str, str, str]
+    """A value as it was written: text, source, directory from which relative paths are taken."""
+    Layer = dict[str, Given]
+
+COMMANDS = {
+    "help": "show this help",
+    "version": "show the version",
+    "check_config": "check the configuration, then say ok or what is wrong",
+    "print_config": "show each setting with its value and where that came from",
+    "dump_config": "write an ini file with every setting to standard output",
+}
+SHORT = {"c": "config", "h": "help", "v": "version"} | {
+    each.short: name for name, each in SETTINGS.items() if each.short
+}
+SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
+FLAGS = ["config", *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES)]
+
+NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
+"""Variables with our prefix that are no settings: set for the application, so they may be inherited."""
+
+INI_LIMIT = 1 << 20
+"""Bytes. An ini file is written by hand; this bounds what a wrong name (a device, a log) can do."""
+
+
+class Config(Settings):
+    """What the command line, the environment, the ini file and the defaults say together. Frozen.
+
+    One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
+    addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
+    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for.
+    sources: setting -> where its value came from. notes: what to tell the user at the start.
+    """
+
+    addresses: tuple[Address, ...]
+    options: dict[str, str]
+    environ: dict[str, str]
+    directory: str
+    import_directory: str
+    sources: dict[str, str]
+    notes: tuple[str, ...]
+
+    __slots__ = (
+        *SETTINGS,
+        "addresses",
+        "directory",
+        "environ",
+        "import_directory",
+        "notes",
+        "options",
+        "sources",
+    )
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for name in Config.__slots__:
+            object.__setattr__(self, name, values[name])
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Config is frozen: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Config is frozen: {name} cannot be deleted")
+
+
+class Flags:
+    """The command line, taken apart: `command` (one of COMMANDS or ""), `config` (the ini file or ""), values."""
+
+    __slots__ = ("command", "config", "given")
+
+    def __init__(self) -> None:
+        self.command = ""
+        self.config = ""
+        self.given: Layer = {}
+
+
+def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
+    """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
+    ini = _Ini(flags.config, directory)
+    return _merge(ini, (ini.given, _from_environment(environ, directory), flags.given))
+
+
+def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], directory: str) -> Config:
+    """Return the configuration for `run(app, name=value, ...)`; `config`, `options` and `environ` are allowed too.
+
+    A value is what the setting is, or its text as in the ini file. Raises ConfigError.
+    """
+    flags, free = Flags(), {OPTIONS: settings.get("options", {}), ENVIRON: settings.get("environ", {})}
+    for name, value in settings.items():
+        if name == "config":
+            flags.config = os.fspath(value)
+        elif name in SETTINGS:
+            flags.given[name] = (_as_text(value), f"run({name}=...)", directory)
+        elif name not in ("options", "environ"):
+            raise _unknown("keyword", name, SETTINGS)
+    ini = _Ini(flags.config, directory)
+    for section, pairs in free.items():
+        for key, text in pairs.items():
+            ini.free[section][key] = _free(section, key, str(text), f"run({section}=...)")
+    return _merge(ini, (ini.given, _from_environment(environ, directory), flags.given))
+
+
+# Command line
+
+
+def parse_flags(argv: Sequence[str], directory: str) -> Flags:
+    """Take the command line (without the program) apart. Raises ConfigError."""
+    flags, words = Flags(), list(reversed(argv))
+    while words:
+        word = words.pop()
+        if word == "--":
+            for each in reversed(words):
+                _argument(flags, each, directory)
+            break
+        if word.startswith("-") and word != "-":
+            _flag(flags, word, words, directory)
+        else:
+            _argument(flags, word, directory)
+    return flags
+
+
+def _argument(flags: Flags, word: str, directory: str) -> None:
+    if "application" in flags.given:
+        raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")
+    flags.given["application"] = (word, "argument", directory)
+
+
+def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
+    """Read one flag; `words` holds the rest of the command line, last word first, for its value."""
+    name, value = _split_flag(word)
+    if name == "config":
+        flags.config = _value(word, value, words, "FILE")
+    elif name in SETTINGS:
+        setting = SETTINGS[name]
+        if name not in SWITCHES:
+            value = _value(word, value, words, setting.unit.metavar)
+        if name == "bind" and name in flags.given:
+            value = f"{flags.given[name][0]},{value}"
+        flags.given[name] = ("yes" if value is None else value, f"flag {setting.flag}", directory)
+    elif value is not None:
+        raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
+    elif name in COMMANDS:
+        flags.command = flags.command or name
+    else:
+        name = name.removeprefix("no_")
+        flags.given[name] = ("no", f"flag --no-{name}", directory)
+
+
+def _split_flag(word: str) -> tuple[str, str | None]:
+    """Return the name of a known flag and the value written in the same word, None where there is none."""
+    if not word.startswith("--"):
+        name, value = SHORT.get(word[1], ""), word[2:] or None
+    else:
+        flag, sign, text = word[2:].partition("=")
+        name, value = flag.replace("-", "_"), text if sign else None
+    if name not in FLAGS:
+        raise _unknown("flag", word.partition("=")[0], map(_dashed, FLAGS))
+    return name, value
+
+
+def _value(word: str, value: str | None, words: list[str], metavar: str) -> str:
+    if value is not None:
+        return value
+    if not words or (words[-1].startswith("-") and words[-1] != "-"):
+        raise ConfigError(f"{word} needs a value", f"write {word} {metavar}")
+    return words.pop()
+
+
+# Environment
+
+
+def _from_environment(environ: Mapping[str, str], directory: str) -> Layer:
+    layer: Layer = {}
+    variables = {each.variable: name for name, each in SETTINGS.items()}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX) or variable in NOT_OURS:
+            continue
+        if variable not in variables:
+            raise _unknown("variable", variable, variables)
+        layer[variables[variable]] = (text, variable, directory)
+    return layer
+
+
+# Ini file
+
+
+class _Ini:
+    """An ini file, read and sorted; with "" as its name, an empty one."""
+
+    def __init__(self, name: str, directory: str) -> None:
+        self.name = name
+        self.path = os.path.join(directory, name)
+        self.directory = os.path.dirname(os.path.normpath(self.path)) if name else directory
+        self.given: Layer = {}
+        self.free: dict[str, dict[str, str]] = {OPTIONS: {}, ENVIRON: {}}
+        self.notes: list[str] = []
+        self._lines: dict[tuple[str, str], str] = {}
+        if name:
+            for section, key, text, where in self._entries():
+                self._enter(section, key, text, where)
+
+    def _entries(self) -> Iterator[tuple[str, str, str, str]]:
+        """Yield section, key, text and place of each entry."""
+        section = ""
+        for number, raw in enumerate(self._read().split("\n"), 1):
+            line, where = raw.strip(), f"{self.name}:{number}"
+            if not line or line[0] in "#;":
+                continue
+            if raw[0].isspace():
+                raise ConfigError(f"{where}: an indented line", "write one `key = value` on each line, from its margin")
+            if line[0] == "[":
+                section = self._section(line, where)
+                continue
+            separator = min((line.find(each) for each in "=:" if each in line), default=0)
+            if not section or separator < 1:
+                missing = "a section such as [http] before" if not section else "`key = value` instead of"
+                raise ConfigError(f"{where}: expected {missing} {_quoted(line)}", "a comment begins with #")
+            yield section, line[:separator].strip(), line[separator + 1 :].strip(), where
+
+    def _read(self) -> str:
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read(INI_LIMIT + 1)
+        except OSError as error:
+            hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+            raise ConfigError(f"cannot read {self.path}: {error.strerror}", hint) from None
+        if len(data) > INI_LIMIT:
+            raise ConfigError(f"{self.path} is larger than {INI_LIMIT} bytes", "is it an ini file?")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            number = data.count(b"\n", 0, error.start) + 1
+            raise ConfigError(f"{self.name}:{number}: not UTF-8 text", "save the file as UTF-8") from None
+
+    def _section(self, line: str, where: str) -> str:
+        section = line[1:-1].strip()
+        old = [each for each, _ in (*OLD_KEYS, *REFUSED_KEYS) if each != SECTION]
+        if line[-1] != "]" or section not in (SECTION, OPTIONS, ENVIRON, *old, *UNUSED_SECTIONS):
+            raise _unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, OPTIONS, ENVIRON)))
+        if section in UNUSED_SECTIONS:
+            self.notes.append(f"{where}: section [{section}] is not used")
+        return section
+
+    def _enter(self, section: str, key: str, text: str, where: str) -> None:
+        if section != ENVIRON:
+            key = key.lower()
+        name = OLD_KEYS.get((section, key), key)
+        first = self._lines.setdefault((section if section in self.free else SECTION, name), where)
+        if first != where and section not in UNUSED_SECTIONS:
+            raise ConfigError(f"{where}: {key} is set already at {first}", "remove one of the two lines")
+        if section in self.free:
+            self.free[section][key] = _free(section, key, text, where)
+        elif (section, key) in REFUSED_KEYS:
+            _refuse(key, text, where)
+        elif section in UNUSED_SECTIONS:
+            return
+        elif key in UNUSED_KEYS.get(section, ()):
+            self.notes.append(f"{where}: {key} is not used")
+        elif (section, key) in OLD_KEYS or (section == SECTION and key in SETTINGS):
+            if section != SECTION:
+                self.notes.append(f"{where}: {key} of [{section}] is an old name; now it is {name} in [{SECTION}]")
+            self.given[name] = (text, where, self.directory)
+        else:
+            raise _unknown(f"{where}: key in [{section}]", key, SETTINGS)
+
+
+def _refuse(key: str, text: str, where: str) -> None:
+    if text:
+        hint = f"start poorhttp as that {key} (`User=` and `Group=` of a systemd unit) and remove the line"
+        raise ConfigError(f"{where}: {key} is not supported: this version cannot change its {key}", hint)
+
+
+def _free(section: str, key: str, text: str, where: str) -> str:
+    _check_characters(key, where)
+    _check_characters(text, f"{where}: {key}")
+    if section == ENVIRON and (not key or "=" in key or key.startswith("wsgi.")):
+        raise ConfigError(f"{where}: [{ENVIRON}] cannot set {_quoted(key)}", "the names wsgi.* belong to the server")
+    return text
+
+
+# All together
+
+
+def _merge(ini: _Ini, layers: tuple[Layer, ...]) -> Config:
+    values = {name: each.default for name, each in SETTINGS.items()}
+    values["application"] = SETTINGS["application"].unit.parse(values["application"], ini.directory)
+    values["import_directory"] = ini.directory
+    sources = dict.fromkeys(SETTINGS, "default")
+    for layer in layers:
+        _split_address(layer)
+        if ("address" in layer or "port" in layer) and not layer.get("bind", ("",))[0]:
+            values["bind"], sources["bind"] = (), "default"  # else a weaker bind would win over a stronger port
+        for name, given in layer.items():
+            values[name], sources[name] = _parse(SETTINGS[name], given), given[1]
+            if name == "application":
+                values["import_directory"] = given[2]
+    _resolve(values, sources)
+    notes = list(ini.notes)
+    if values["autoreload"]:
+        notes.append("autoreload arrives with a later version; serving without it")
+    values.update(directory=ini.directory, sources=sources, notes=tuple(notes))
+    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
+    return Config(values)
+
+
+def _split_address(layer: Layer) -> None:
+    """An address may carry its port: it then counts as both, of the same source."""
+    text, source, directory = layer.get("address", ("", "", ""))
+    host, port = split_port(text)
+    if port is None or host == "unix":  # a unix socket here is refused by the unit, which says what to do
+        return
+    if "port" in layer:
+        raise ConfigError(f"{source}: address {_quoted(text)} has a port, and port is set too", "remove one of the two")
+    layer["address"], layer["port"] = (host, source, directory), (port, source, directory)
+
+
+def _parse(setting: Setting, given: Given) -> Any:
+    text, source, directory = given
+    _check_characters(text, f"{source}: {setting.name}")
+    try:
+        return setting.unit.parse(text, directory)
+    except ValueError as expected:
+        hint = f"{setting.name}: {setting.help} (default: {setting.shown_default or 'empty'})"
+        if " #" in text or " ;" in text:
+            hint = "a comment has a line of its own"
+        elif isinstance(setting.unit, Choice):
+            hint = suggestion(text.lower(), setting.unit.names, hint)
+        raise ConfigError(f"{source}: {setting.name} must be {expected}, not {_quoted(text)}", hint) from None
+
+
+def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
+    for name, preset in zip(("processes", "threads"), PRESETS[values["type"]], strict=True):
+        if not values[name]:
+            values[name], sources[name] = preset, f"default of type {values['type']}"
+    values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
+
+
+def _check_characters(text: str, where: str) -> None:
+    if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in text):
+        raise ConfigError(f"{where}: control characters in {_quoted(text)}", "remove them")
+
+
+def _unknown(what: str, word: str, names: Iterable[str]) -> ConfigError:
+    """The error for a name that is not among `names`; what: `[place: ]kind of name[ in a section]`."""
+    place, colon, kind = what.rpartition(": ")
+    hint = suggestion(word, names, "poorhttp --help lists the settings, --dump-config the ini file")
+    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", hint)
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 100 else f"{text[:97]}...")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_as_text, value))
+    return str(value)
+
+
+# The declarations as text
+
+
+def help_text() -> str:
+    """Return what `--help` prints."""
+    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "", f"APP: {SETTINGS['application'].help}", ""]
+    lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
+    shorts = {name: short for short, name in SHORT.items()}
+    lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
+    group = ""
+    for setting in SETTINGS.values():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", f"{group}:"]
+        default = f" [{setting.shown_default}]" if setting.shown_default else ""
+        lines.append(_help_line(setting.short, setting.flag, setting.unit.metavar, setting.help + default))
+    lines += [
+        "",
+        f"Each is a variable ({PREFIX}PORT) and an ini key (port) too; a flag has precedence, then a variable.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _help_line(short: str, flag: str, metavar: str, text: str) -> str:
+    left = f"  -{short}, " if short else "      "
+    return f"{left}{flag} {metavar}".ljust(34) + text
+
+
+def _dashed(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def ini_text() -> str:
+    """Return what `--dump-config` writes: each setting's default, or its example where it has one."""
+    lines = [
+        "# Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.",
+        "# Each value is the default unless its comment names another. Relative paths start from this directory.",
+        "# A comment has a line of its own. Times: seconds, or 250ms, 2m, 1h. Sizes: bytes, or 64k, 1m, 1g.",
+        "",
+        f"[{SECTION}]",
+    ]
+    group = ""
+    for setting in SETTINGS.values():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", f"# {group.capitalize()}"]
+        default = f" (default: {setting.shown_default})" if setting.example else ""
+        lines += ["", f"# {setting.help}{default}"]
+        lines.append(f"{setting.name} = {setting.example or setting.shown_default}".rstrip())
+    lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]
+    lines += ["", f"[{ENVIRON}]", "# Any names: added to os.environ and to each WSGI environ."]
+    return "\n".join(lines) + "\n"
+
+
+def readme_table() -> str:
+    """Return the settings as the table (Markdown) that README.md holds between its settings markers."""
+    lines = ["| setting | default | meaning |", "|---|---|---|"]
+    for setting in SETTINGS.values():
+        default = f"`{setting.shown_default}`" if setting.shown_default else ""
+        lines.append(f"| `{setting.name}` | {default} | {setting.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def config_text(config: Config) -> str:
+    """Return what `--print-config` prints: each value in ini syntax, with its source."""
+    lines = [f"[{SECTION}]"]
+    for name, setting in SETTINGS.items():
+        text = f"{name} = {setting.unit.show(getattr(config, name))}"
+        lines.append(f"{text:<40}  # {config.sources[name]}")
+    for section, pairs in (OPTIONS, config.options), (ENVIRON, config.environ):
+        lines += ["", f"[{section}]", *(f"{key} = {text}" for key, text in pairs.items())]
+    return "\n".join(lines) + "\n"

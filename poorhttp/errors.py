@@ -1,0 +1,69 @@
+"""The faults that end a start, each with its exit code: one line that says what is wrong and one that says what to do.
+
+Knows how such a fault is told to a person. Does not know what a setting, an application or a socket is.
+Contract: whatever a message quotes from outside is printed as one line of printable characters.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PoorhttpError(Exception):
+    """A fault with a remedy.
+
+    message: what is wrong, with the value and what was expected. hint: what to do about it, "" where nothing helps.
+    detail: whole lines to show before the message, such as the traceback of an application that failed.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail
+
+    def __str__(self) -> str:
+        hint = f"\nhint: {printable(self.hint)}" if self.hint else ""
+        return f"{printable(self.message)}{hint}"
+
+
+class ConfigError(PoorhttpError):
+    """A flag, a variable, a line of the ini file or a value that is not right."""
+
+    exit_code = 2
+
+
+class LoadError(PoorhttpError):
+    """The application cannot be found, fails while it is imported, or is not a WSGI application."""
+
+    exit_code = 3
+
+
+class ListenError(PoorhttpError):
+    """An address that cannot be listened on."""
+
+    exit_code = 4
+
+
+def printable(text: str) -> str:
+    """Return `text` in one line, every character that is not printable as its Python escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that `word` was probably meant to be, "" where none is near."""
+    from difflib import get_close_matches  # only somebody who made a mistake pays for the module
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.6)), "")
+
+
+def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:
+    """Return the hint `did you mean NAME?`, or `otherwise` where no name is near."""
+    name = nearest(word, names)
+    return f"did you mean {name}?" if name else otherwise

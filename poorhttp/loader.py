@@ -1,0 +1,235 @@
+"""`module:name`, a file, or a directory with `dispatch_table.py` -> a WSGI callable.
+
+Knows where an application is found, what a WSGI callable looks like and which mistakes are made. Does not know what the
+application does, nor who will call it.
+Contract: `load` returns a callable that can be called with (environ, start_response), or raises LoadError with a
+remedy; the traceback of an application that fails is its own, without our frames. KeyboardInterrupt passes through.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from poorhttp.errors import LoadError, nearest, suggestion
+from poorhttp.units import Application, split_application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType, TracebackType
+    from typing import Any
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+DEFAULT_NAMES = ("application", "app")
+TABLE = "dispatch_table"
+OUR_FRAMES = (__file__, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+
+COROUTINE, ASYNC_GENERATOR, VARIABLE_ARGUMENTS = 0x80, 0x200, 0x04
+"""Flags of a code object, as in the inspect module."""
+
+
+def load(spec: str, directory: str) -> WSGI:
+    """Return the application; `directory` (absolute) is where modules and paths are looked for. Raises LoadError."""
+    place, name = split_application(Application().parse(spec, directory))
+    if not os.path.isabs(place):
+        return _attribute(_import(place, directory), name, place)
+    if not name and os.path.isfile(_table(place)):
+        return _dispatch(place)
+    path = os.path.join(place, "__init__.py") if os.path.isdir(place) else place
+    if not os.path.isfile(path):
+        raise _no_file(place)
+    directory, module = _module_of(path)
+    return _attribute(_import_file(path, directory, module), name, title(place))
+
+
+def title(spec: str) -> str:
+    """Return what is served, for a person: a path as it is seen from the current directory, or `module:name`."""
+    place, name = split_application(spec)
+    if os.path.isabs(place):
+        place = _table(place) if not name and os.path.isfile(_table(place)) else place
+        near = os.path.relpath(place)
+        place = place if near.startswith("..") else near
+    return f"{place}:{name}" if name else place
+
+
+def check(app: object, title: str) -> WSGI:
+    """Return `app` if it can be called with (environ, start_response). Raises LoadError."""
+    if not callable(app):
+        raise LoadError(f"{title} is not callable: {type(app).__name__}", "a WSGI application is")
+    function, bound = _function(app)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CODE):
+        return app
+    names = code.co_varnames[bound : code.co_argcount]
+    if code.co_flags & (COROUTINE | ASYNC_GENERATOR) or names[:3] == ("scope", "receive", "send"):
+        raise LoadError(f"{title} is an ASGI application", "poorhttp serves WSGI; the package a2wsgi can wrap it")
+    required = len(names) - len(function.__defaults__ or ())
+    if required > 2 or (len(names) < 2 and not code.co_flags & VARIABLE_ARGUMENTS):
+        hint = "it takes (environ, start_response)" if required else f"if it makes the application, write {title}()"
+        raise LoadError(f"{title} takes ({', '.join(names)}): that is no WSGI application", hint)
+    return app
+
+
+def _function(app: Any) -> tuple[Any, int]:
+    """Return the function that a call runs, and how many of its arguments are bound already; a class is left alone."""
+    method = app if isinstance(app, type) or hasattr(app, "__code__") or hasattr(app, "__func__") else app.__call__
+    function = getattr(method, "__func__", method)
+    return function, int(function is not method)
+
+
+CODE = type(check.__code__)
+
+
+# Files and directories
+
+
+def _table(directory: str) -> str:
+    """The dispatch table of a directory; `dispatch_table.py` itself is as good as its directory."""
+    if os.path.basename(directory) == f"{TABLE}.py":
+        return directory
+    return os.path.join(directory, f"{TABLE}.py")
+
+
+def _dispatch(place: str) -> WSGI:
+    path = _table(place)
+    module = _import_file(path, os.path.dirname(path), TABLE)
+    from poorhttp.dispatch import application
+
+    try:
+        return check(application(module), title(path))
+    except Exception as error:
+        raise _failed(title(path), error) from None
+
+
+def _module_of(path: str) -> tuple[str, str]:
+    """Return directory and module name of a file; that of a package's file begins with the package."""
+    directory, name = os.path.split(path.removesuffix(".py"))
+    while os.path.isfile(os.path.join(directory, "__init__.py")) and os.path.basename(directory).isidentifier():
+        directory, package = os.path.split(directory)
+        name = f"{package}.{name}"
+    return directory, name.removesuffix(".__init__")
+
+
+def _no_file(place: str) -> LoadError:
+    if os.path.isdir(place):
+        return LoadError(f"{title(place)}: no {TABLE}.py in this directory", _near("", place) or f"write {TABLE}.py")
+    if os.path.exists(place):
+        return LoadError(f"{title(place)} is not a file", "it must be file.py or a directory")
+    directory, file = os.path.split(place)
+    return LoadError(f"{title(place)} does not exist", _near(file, directory) or "is the path right?")
+
+
+def _near(file: str, directory: str) -> str:
+    """The hint that names the Python files of a directory, and the one that is nearest to `file`."""
+    try:
+        files = sorted(each for each in os.listdir(directory) if each.endswith(".py"))
+    except OSError:
+        return f"there is no directory {directory}"
+    listed = f"there are: {', '.join(files[:8])}" if files else ""
+    near = nearest(file, files)
+    return f"did you mean {near}? {listed}" if near else listed
+
+
+# Modules
+
+
+def _import_file(path: str, directory: str, module: str) -> ModuleType:
+    if not path.endswith(".py") or "." in os.path.basename(path)[:-3]:
+        raise LoadError(f"{title(path)} cannot be imported by its name", "call it NAME.py, without further dots")
+    imported = _import(module, directory)
+    file = getattr(imported, "__file__", None)
+    if not file or not os.path.samefile(file, path):
+        raise LoadError(f"{title(path)} is hidden by the module {module} of {file or 'Python'}", "rename the file")
+    return imported
+
+
+def _import(module: str, directory: str) -> ModuleType:
+    if "" in module.split("."):
+        raise LoadError(f"{module!r} is not the name of a module", "write module:name, file.py or a directory")
+    if sys.path[:1] != [directory]:
+        sys.path.insert(0, directory)
+    try:
+        __import__(module)
+        return sys.modules[module]
+    except ModuleNotFoundError as error:
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            raise _no_module(error.name, directory) from None
+        raise _failed(module, error) from None
+    except (Exception, SystemExit) as error:
+        raise _failed(module, error) from None
+
+
+def _no_module(missing: str, directory: str) -> LoadError:
+    package, dot, _ = missing.rpartition(".")
+    place = os.path.join(directory, *package.split(".")) if package else directory
+    files = os.listdir(place) if os.path.isdir(place) else []
+    modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
+    hint = suggestion(missing, modules, "start in its directory, or in the environment in which it is installed")
+    return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
+
+
+def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
+    """Return the application of a module by its name (`a.b`, `factory()`), or by one of the default names."""
+    if not name:
+        name = next((each for each in DEFAULT_NAMES if hasattr(module, each)), "")
+    if not name:
+        raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", _callables(module, place))
+    found: Any = module
+    for part in name.removesuffix("()").split("."):
+        if not hasattr(found, part):
+            near = nearest(part, [each for each in dir(found) if not each.startswith("__")])
+            hint = f"did you mean {place}:{name.replace(part, near)}?" if near else _callables(module, place)
+            raise LoadError(f"{place} has no attribute {part!r}", hint)
+        found = getattr(found, part)
+    return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
+
+
+def _made_by(factory: Any, title: str) -> Any:
+    try:
+        return factory()
+    except (Exception, SystemExit) as error:
+        raise _failed(title, error) from None
+
+
+def _callables(module: ModuleType, place: str) -> str:
+    own = [
+        name
+        for name, each in vars(module).items()
+        if callable(each) and name[0] != "_" and getattr(each, "__module__", "") == module.__name__
+    ]
+    return f"callable are: {', '.join(f'{place}:{name}' for name in own[:5])}" if own else "define application"
+
+
+# Failures
+
+
+def _failed(what: str, error: BaseException) -> LoadError:
+    """The error for an application that raised `error` while it was loaded, with its own traceback."""
+    if isinstance(error, LoadError):
+        return error
+    from traceback import format_exception
+
+    detail = "".join(format_exception(type(error), error, _own_frames(error.__traceback__)))
+    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error), detail)
+
+
+def _own_frames(frames: TracebackType | None) -> TracebackType | None:
+    while frames and frames.tb_frame.f_code.co_filename in OUR_FRAMES:
+        frames = frames.tb_next
+    return frames
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "it ended Python while it was imported; put that under if __name__ == '__main__'"
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "http":
+        return "this http is the standard library's; write: from poorhttp import http"
+    if isinstance(error, ModuleNotFoundError):
+        return f"is it installed for {sys.executable}?"
+    if isinstance(error, ImportError) and error.name == "http":
+        return "this http is the standard library's; write: from poorhttp.http import ..."
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "name the module with its package: package.module:name"
+    return "the traceback above is the application's own"

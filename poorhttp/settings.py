@@ -1,0 +1,167 @@
+"""Every setting, once: name, unit, default, meaning. Flag, variable, ini key, help and documents follow by rule.
+
+Knows the settings and the names that older versions had for them. Does not know where values come from.
+Contract: data only; nothing here acts. A class attribute is the declaration (`Setting`), the attribute of the same name
+of a `Config` is the value, and the type checker sees the type of the value.
+"""
+
+from __future__ import annotations
+
+from poorhttp.units import (
+    PORT,
+    Addresses,
+    Application,
+    Bytes,
+    Choice,
+    Count,
+    FieldValue,
+    Host,
+    Path,
+    Seconds,
+    Switch,
+    Text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol, TypeVar
+
+    T = TypeVar("T")
+
+    class Unit(Protocol[T]):
+        """What a unit can do; see poorhttp.units."""
+
+        @property
+        def metavar(self) -> str: ...
+        def parse(self, text: str, directory: str = "") -> T: ...
+        def show(self, value: T) -> str: ...
+
+
+class Setting:
+    """The declaration of one setting.
+
+    short: letter of the short flag, "" for none. example: text that the written ini holds in place of the default.
+    """
+
+    __slots__ = ("default", "example", "group", "help", "name", "short", "unit")
+
+    def __init__(self, unit: Unit[Any], default: Any, group: str, help: str, short: str, example: str) -> None:
+        self.unit, self.default, self.group, self.help = unit, default, group, help
+        self.short, self.example = short, example
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+    @property
+    def shown_default(self) -> str:
+        return self.unit.show(self.default)
+
+
+def setting(unit: Unit[T], default: T, group: str, help: str, *, short: str = "", example: str = "") -> T:
+    """Declare a setting; to the type checker it is the value that a `Config` has under this name."""
+    return Setting(unit, default, group, help, short, example)  # type: ignore[return-value]
+
+
+PREFIX = "POORHTTP_"
+SECTION, OPTIONS, ENVIRON = "http", "application", "environ"
+
+LEVELS = ("emerg", "alert", "crit", "error", "warning", "notice", "info", "debug")
+LEVEL_NAMES = {
+    **{str(number): level for number, level in enumerate((*LEVELS, "debug"))},
+    "critical": "crit",
+    "err": "error",
+    "warn": "warning",
+}
+"""Numbers of Poor Http 2010 (8: everything) and names of Poor Http 1.0."""
+
+PRESETS = {"single": (1, 1), "forking": (4, 1), "threading": (1, 16)}
+"""type -> (processes, threads), where they are 0."""
+
+SERVING, RUNNING, LOGS, DEADLINES, LIMITS = "serving", "running", "logs", "deadlines", "limits"
+
+
+class Settings:
+    """The settings, in the order in which help, ini file and README show them."""
+
+    __slots__ = ()
+
+    application = setting(
+        Application(),
+        "./",
+        SERVING,
+        "module:name, file.py[:name], or a directory with dispatch_table.py",
+        example="examples",
+    )
+    type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
+    processes = setting(Count(0, 1024), 0, SERVING, "processes that serve; 0: by type (1, forking 4)")
+    threads = setting(Count(0, 1024), 0, SERVING, "threads of each process; 0: by type (1, threading 16)")
+    address = setting(Host(), "127.0.0.1", SERVING, "address to listen on", short="a")
+    port = setting(PORT, 8080, SERVING, "port to listen on; 0: any free one")
+    bind = setting(
+        Addresses(),
+        (),
+        SERVING,
+        "host:port, :port, [::1]:port, unix:/path; repeatable, replaces address and port",
+        short="b",
+    )
+    backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
+
+    debug = setting(Switch(), False, RUNNING, "show tracebacks in error pages", short="d")
+    autoreload = setting(Switch(), False, RUNNING, "accepted, without effect in this version")
+    pidfile = setting(Path(empty=True), "", RUNNING, "file for the process number while the server runs", short="p")
+    webmaster = setting(Text(), "root@localhost", RUNNING, "who is named on error pages and as SERVER_ADMIN")
+    server_header = setting(FieldValue(), "poorhttp", RUNNING, "value of the Server field; empty: no such field")
+
+    errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")
+    accesslog = setting(Path(dash=True, empty=True), "", LOGS, "access log; -: standard output, empty: none")
+    accesslog_format = setting(Choice("poor", "combined", "json"), "poor", LOGS, "poor, combined or json")
+    log_level = setting(Choice(*LEVELS, also=LEVEL_NAMES), "info", LOGS, "least urgent level logged, emerg to debug")
+
+    keepalive_timeout = setting(Seconds(), 15.0, DEADLINES, "close a connection idle for so long")
+    head_timeout = setting(Seconds(0.001), 10.0, DEADLINES, "a request's head must be there by then")
+    body_timeout = setting(Seconds(0.001), 30.0, DEADLINES, "longest silence within a request's body")
+    body_rate = setting(Bytes(), 500, DEADLINES, "least bytes per second of a request's body")
+    request_timeout = setting(Seconds(), 60.0, DEADLINES, "the application must answer by then; 0: no limit")
+    write_timeout = setting(Seconds(0.001), 30.0, DEADLINES, "longest time in which a client reads nothing")
+    linger_timeout = setting(Seconds(), 2.0, DEADLINES, "wait for the client to read the last answer")
+    graceful_timeout = setting(Seconds(), 30.0, DEADLINES, "requests in flight may last so long at a stop")
+
+    max_request_line = setting(Bytes(64, 1 << 20), 8 << 10, LIMITS, "longest request line")
+    max_head = setting(Bytes(256, 16 << 20), 64 << 10, LIMITS, "largest request head")
+    max_fields = setting(Count(1, 10000), 100, LIMITS, "most header fields of a request")
+    max_body = setting(Bytes(), 64 << 20, LIMITS, "largest request body")
+    body_memory = setting(Bytes(0, 1 << 30), 256 << 10, LIMITS, "a larger body goes to a temporary file")
+    max_connections = setting(Count(1, 1 << 20), 16384, LIMITS, "connections of each process")
+
+
+SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}
+
+OLD_KEYS = {
+    ("daemon", "pidfile"): "pidfile",
+    ("logging", "level"): "log_level",
+    ("logging", "errorlog"): "errorlog",
+    ("logging", "accesslog"): "accesslog",
+    ("python", "module"): "application",
+    ("python", "debug"): "debug",
+}
+"""(section, key) of Poor Http 1.0 -> setting."""
+
+UNUSED_KEYS = {
+    "http": ("secret", "secretkey", "memcache", "document", "document_root", "sdocument", "index", "path", "optimize"),
+    "logging": ("format",),
+    "python": ("path", "optimize"),
+}
+"""Keys of older versions that have no counterpart."""
+
+UNUSED_SECTIONS = ("mime-type", "poor")
+
+REFUSED_KEYS = {("http", "user"), ("http", "group"), ("daemon", "user"), ("daemon", "group")}
+"""Keys whose promise (to give up privileges) would be broken if they were passed over."""

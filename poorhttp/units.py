@@ -1,0 +1,255 @@
+"""Units: how a text becomes a value of a setting, and back.
+
+Knows the notations (`1.5`, `2m`, `64k`, `[::1]:8080`, `unix:/path`) and their limits. Knows no setting and no flag.
+Contract: `parse(text, directory)` returns the value, or raises ValueError whose text says what was expected;
+relative paths are taken from `directory`. `parse(show(value), directory) == value`.
+"""
+
+from __future__ import annotations
+
+import os
+
+UNIX_PATH_LIMIT = 107
+"""Bytes of a unix socket's path: `sun_path` of unix(7) has 108 with the zero at its end."""
+
+YEAR = 365 * 24 * 3600.0
+TIMES = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "h": 3600.0}
+SIZES = {"": 1.0, "k": 1024.0, "m": 1024.0**2, "g": 1024.0**3}
+WORDS = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
+
+
+class Seconds:
+    """A time: `5`, `1.5`, `250ms`, `2m`, `1h`; a float, from `low` to a year."""
+
+    metavar = "SECONDS"
+
+    def __init__(self, low: float = 0.0) -> None:
+        self.low = low
+
+    def parse(self, text: str, directory: str = "") -> float:
+        value = _scaled(text, TIMES)
+        if value is None or not self.low <= value <= YEAR:
+            raise ValueError(f"a time such as 5, 1.5, 250ms or 2m (seconds, at least {self.show(self.low)})")
+        return round(value, 6)
+
+    def show(self, value: float) -> str:
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+class Bytes:
+    """A size: `500`, `64k`, `1.5m`, `1g` (powers of 1024); an int, from `low` to `high`."""
+
+    metavar = "BYTES"
+
+    def __init__(self, low: int = 0, high: int = 1 << 40) -> None:
+        self.low, self.high = low, high
+
+    def parse(self, text: str, directory: str = "") -> int:
+        value = _scaled(text, SIZES)
+        if value is None or not value.is_integer() or not self.low <= value <= self.high:
+            raise ValueError(f"a size such as 500, 64k or 1m, from {self.show(self.low)} to {self.show(self.high)}")
+        return int(value)
+
+    def show(self, value: int) -> str:
+        for suffix, size in ("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10):
+            if value and value % size == 0:
+                return f"{value // size}{suffix}"
+        return str(value)
+
+
+class Count:
+    """A number of things: an int from `low` to `high`."""
+
+    def __init__(self, low: int, high: int, metavar: str = "N") -> None:
+        self.low, self.high, self.metavar = low, high, metavar
+
+    def parse(self, text: str, directory: str = "") -> int:
+        value = int(text) if _is_digits(text) else -1
+        if not self.low <= value <= self.high:
+            raise ValueError(f"a whole number from {self.low} to {self.high}")
+        return value
+
+    def show(self, value: int) -> str:
+        return str(value)
+
+
+class Switch:
+    """Yes or no; a bool."""
+
+    metavar = ""
+
+    def parse(self, text: str, directory: str = "") -> bool:
+        if text.lower() not in WORDS:
+            raise ValueError("yes or no")
+        return WORDS[text.lower()]
+
+    def show(self, value: bool) -> str:
+        return "yes" if value else "no"
+
+
+class Choice:
+    """One of `names`; `also` maps other spellings to them."""
+
+    metavar = "NAME"
+
+    def __init__(self, *names: str, also: dict[str, str] | None = None) -> None:
+        self.names, self.also = names, also or {}
+
+    def parse(self, text: str, directory: str = "") -> str:
+        name = text.lower()
+        name = self.also.get(name, name)
+        if name not in self.names:
+            raise ValueError(f"one of {', '.join(self.names)}")
+        return name
+
+    def show(self, value: str) -> str:
+        return value
+
+
+class Text:
+    """Any text."""
+
+    metavar = "TEXT"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        return text
+
+    def show(self, value: str) -> str:
+        return value
+
+
+class FieldValue(Text):
+    """The value of a header field: printable US-ASCII, or empty (RFC 9110 section 5.5 without its obsolete text)."""
+
+    def parse(self, text: str, directory: str = "") -> str:
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError("printable ASCII text, or empty")
+        return text
+
+
+class Path(Text):
+    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`."""
+
+    metavar = "FILE"
+
+    def __init__(self, *, dash: bool = False, empty: bool = False) -> None:
+        self.dash, self.empty = dash, empty
+
+    def parse(self, text: str, directory: str = "") -> str:
+        if text == "-" and self.dash:
+            return text
+        if not text and not self.empty:
+            raise ValueError("the name of a file" + (" or -" if self.dash else ""))
+        return os.path.join(directory, text) if text else text
+
+
+class Application(Text):
+    """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute."""
+
+    metavar = "APP"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        if not text:
+            raise ValueError("module:name, file.py or a directory")
+        path, name = split_application(text)
+        absolute = os.path.normpath(os.path.join(directory, path))
+        if path.endswith(".py") or "/" in path or path in (".", "..") or (path and os.path.isdir(absolute)):
+            path = absolute
+        return f"{path}:{name}" if name else path
+
+
+class Host(Text):
+    """A host name, an IPv4 address, or an IPv6 address with or without its brackets; its port is split off before."""
+
+    metavar = "HOST"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        host = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
+        if not _is_host(host):
+            raise ValueError("a host name or an IP address (for a unix socket use bind)")
+        return host
+
+
+class Address:
+    """Where to listen: `host` and `port`, or `path` of a unix socket ("" for TCP)."""
+
+    __slots__ = ("host", "path", "port")
+
+    def __init__(self, host: str = "", port: int = 0, path: str = "") -> None:
+        self.host, self.port, self.path = host, port, path
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Addresses:
+    """Any number of addresses, separated by commas or spaces; `:8080` is port 8080 on every IPv4 address."""
+
+    metavar = "ADDRESS"
+
+    def parse(self, text: str, directory: str = "") -> tuple[Address, ...]:
+        addresses = tuple(_address(each, directory) for each in text.replace(",", " ").split())
+        if len(set(map(str, addresses))) < len(addresses):
+            raise ValueError("each address once")
+        return addresses
+
+    def show(self, value: tuple[Address, ...]) -> str:
+        return ", ".join(map(str, value))
+
+
+PORT = Count(0, 65535, "PORT")
+
+
+def split_port(text: str) -> tuple[str, str | None]:
+    """Split `host:port` or `[v6]:port`; the port is None where there is none (`::1` without brackets has none)."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
+        return text, None
+    return host, port
+
+
+def split_application(spec: str) -> tuple[str, str]:
+    """Split `module:name` or `file.py:name()`; the name is "" where there is none (a colon may be part of a path)."""
+    place, colon, name = spec.rpartition(":")
+    if colon and all(part.isidentifier() for part in name.removesuffix("()").split(".")):
+        return place, name
+    return spec, ""
+
+
+def _address(text: str, directory: str) -> Address:
+    if text.startswith("unix:") and len(text) > len("unix:"):
+        return Address(path=_unix_path(os.path.join(directory, text.removeprefix("unix:"))))
+    host, port = split_port(text)
+    try:
+        if port is None:
+            raise ValueError
+        return Address(Host().parse(host) if host else "0.0.0.0", PORT.parse(port))
+    except ValueError:
+        raise ValueError("host:port, :port, [::1]:port or unix:/path, separated by commas") from None
+
+
+def _unix_path(path: str) -> str:
+    length = len(os.fsencode(path))
+    if length > UNIX_PATH_LIMIT:
+        raise ValueError(f"the path of a unix socket of at most {UNIX_PATH_LIMIT} bytes (this one has {length})")
+    return path
+
+
+def _is_host(text: str) -> bool:
+    return bool(text) and text.isascii() and all(char.isalnum() or char in ".-_:%" for char in text)
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16
+
+
+def _scaled(text: str, scales: dict[str, float]) -> float | None:
+    """`12k` is 12 * scales["k"]; None for what is not a plain decimal number with a known suffix."""
+    text = text.lower()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    scale = scales.get(text[len(number) :])
+    if scale is None or not _is_digits(number.replace(".", "", 1)):
+        return None
+    return float(number) * scale

@@ -1,0 +1,406 @@
+"""Command line, environment and ini file: what is read, what wins, what is refused and with which words."""
+
+import pytest
+
+import poorhttp
+from poorhttp import config
+from poorhttp.errors import ConfigError
+
+
+def read(*argv, environ=None, directory="/dir"):
+    return config.read(config.parse_flags(argv, str(directory)), environ or {}, str(directory))
+
+
+@pytest.fixture
+def ini(tmp_path):
+    """Read an ini file of this text, with flags and variables beside it."""
+
+    def read_ini(text, *argv, environ=None):
+        data = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / "my.ini").write_bytes(data)
+        return read("-c", "my.ini", *argv, environ=environ, directory=tmp_path)
+
+    return read_ini
+
+
+def fault(call, *args, **kwargs):
+    with pytest.raises(ConfigError) as caught:
+        call(*args, **kwargs)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+    return f"{caught.value.message} | {caught.value.hint}"
+
+
+# Command line
+
+
+def test_defaults():
+    settings = read()
+    assert settings.application == "/dir"
+    assert (settings.type, settings.processes, settings.threads) == ("single", 1, 1)
+    assert [str(each) for each in settings.addresses] == ["127.0.0.1:8080"]
+    assert (settings.keepalive_timeout, settings.max_head, settings.debug) == (15.0, 65536, False)
+    assert (settings.errorlog, settings.accesslog, settings.pidfile) == ("-", "", "")
+    assert settings.sources["port"] == "default"
+    assert settings.notes == ()
+    assert settings.directory == settings.import_directory == "/dir"
+
+
+@pytest.mark.parametrize(
+    "argv", [["--port", "9"], ["--port=9"], ["-a", "h:9"], ["--address=127.0.0.1:9"], ["--", "--port"], ["-ah:9"]]
+)
+def test_flags_with_values(argv):
+    settings = read(*argv)
+    assert settings.port == (8080 if "--" in argv else 9)
+
+
+def test_underscores_are_as_good_as_dashes():
+    assert read("--log_level", "debug").log_level == "debug"
+
+
+@pytest.mark.parametrize(
+    ("argv", "debug"),
+    [
+        (["-d"], True),
+        (["--debug"], True),
+        (["--debug=no"], False),
+        (["--no-debug"], False),
+        (["-d", "--no-debug"], False),
+    ],
+)
+def test_switches(argv, debug):
+    assert read(*argv).debug is debug
+
+
+def test_application_is_an_argument():
+    settings = read("simple:app", "-d")
+    assert (settings.application, settings.debug) == ("simple:app", True)
+    assert settings.sources["application"] == "argument"
+
+
+def test_bind_is_repeatable_and_replaces_address_and_port():
+    settings = read("-b", ":80", "--bind=[::1]:81", "-bunix:x.sock", "--port", "7")
+    assert [str(each) for each in settings.addresses] == ["0.0.0.0:80", "[::1]:81", "unix:/dir/x.sock"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--prot", "9"], "unknown flag: '--prot' | did you mean --port?"),
+        (["--no-port"], "unknown flag: '--no-port'"),
+        (["-x"], "unknown flag: '-x' | poorhttp --help"),
+        (["--port"], "--port needs a value | write --port PORT"),
+        (["--port", "--debug"], "--port needs a value"),
+        (["-c"], "-c needs a value | write -c FILE"),
+        (["--version=2"], "'--version=2': this flag takes no value"),
+        (["--no-debug=1"], "this flag takes no value"),
+        (["-dx"], "debug must be yes or no, not 'x'"),
+        (["a:b", "c:d"], "there is an application already, and now 'c:d'"),
+        (["--port=x"], "flag --port: port must be a whole number from 0 to 65535, not 'x' | port: port to listen on"),
+        (["--type=fork"], "type must be one of single, forking, threading, not 'fork' | did you mean forking?"),
+        (["-b", "8080"], "bind must be host:port, :port, [::1]:port or unix:/path"),
+        (["--address=unix:/x"], "address must be a host name or an IP address (for a unix socket use bind)"),
+        (["--address=h:1", "--port=2"], "address 'h:1' has a port, and port is set too"),
+        (["--server-header=a\r\nX: y"], r"control characters in 'a\r\nX: y' | remove them"),
+        (["--webmaster=\x1b[31m"], r"control characters in '\x1b[31m'"),
+        (["--pidfile=a\x00b"], r"control characters in 'a\x00b'"),
+        (["--head-timeout=0"], "head_timeout must be a time"),
+        (["--application="], "application must be module:name, file.py or a directory"),
+    ],
+)
+def test_faults_of_the_command_line(argv, words):
+    assert words in fault(read, *argv)
+
+
+def test_long_values_are_cut_in_messages():
+    assert len(fault(read, f"--port={'9' * 5000}")) < 300
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [(["-h"], "help"), (["--version"], "version"), (["-v"], "version"), (["--check-config"], "check_config"), ([], "")],
+)
+def test_commands(argv, command):
+    assert config.parse_flags(argv, "/").command == command
+
+
+# Precedence
+
+
+def test_flag_then_variable_then_ini_then_default(ini):
+    text = "[http]\nport = 1\nbacklog = 2\nthreads = 3\n"
+    settings = ini(text, "--port=10", environ={"POORHTTP_PORT": "20", "POORHTTP_BACKLOG": "21", "PORT": "5"})
+    assert (settings.port, settings.backlog, settings.threads, settings.max_fields) == (10, 21, 3, 100)
+    sources = [settings.sources[name] for name in ("port", "backlog", "threads", "max_fields")]
+    assert sources == ["flag --port", "POORHTTP_BACKLOG", "my.ini:4", "default"]
+
+
+def test_a_stronger_port_beats_a_weaker_bind(ini):
+    text = "[http]\nbind = :1, :2\n"
+    assert [str(each) for each in ini(text).addresses] == ["0.0.0.0:1", "0.0.0.0:2"]
+    assert [str(each) for each in ini(text, "--port=9").addresses] == ["127.0.0.1:9"]
+    assert [str(each) for each in ini(text, environ={"POORHTTP_ADDRESS": "h:3"}).addresses] == ["h:3"]
+
+
+def test_a_stronger_port_beats_the_port_of_a_weaker_address(ini):
+    assert [str(each) for each in ini("[http]\naddress = h:1\n", "--port=9").addresses] == ["h:9"]
+
+
+def test_every_given_value_is_checked_though_another_wins(ini):
+    assert "my.ini:2: port must be" in fault(ini, "[http]\nport = x\n", "--port=1")
+
+
+@pytest.mark.parametrize(
+    ("argv", "shape"),
+    [
+        (["--type=single"], (1, 1)),
+        (["--type=forking"], (4, 1)),
+        (["--type=threading"], (1, 16)),
+        (["--type=forking", "--processes=2", "--threads=4"], (2, 4)),
+        (["--threads=4"], (1, 4)),
+    ],
+)
+def test_shapes(argv, shape):
+    settings = read(*argv)
+    assert (settings.processes, settings.threads) == shape
+
+
+def test_unknown_variable():
+    said = fault(read, environ={"POORHTTP_PROT": "1"})
+    assert said == "unknown variable: 'POORHTTP_PROT' | did you mean POORHTTP_PORT?"
+    assert "unknown variable" in fault(read, environ={"POORHTTP_port": "1"})
+    assert read(environ={"POORHTTP_RELOAD_GENERATION": "3"}).notes == ()
+
+
+# Ini file
+
+
+def test_sections_and_syntax(ini):
+    text = b"""\xef\xbb\xbf# a comment\r
+[http]\r
+Port: 81\r
+; another
+webmaster=a = b: c
+accesslog =
+
+[application]
+Greeting = Ahoj  svete
+empty =
+[environ]
+poor_Debug = On
+X = a:b=c
+"""
+    settings = ini(text)
+    assert (settings.port, settings.webmaster, settings.accesslog) == (81, "a = b: c", "")
+    assert settings.options == {"greeting": "Ahoj  svete", "empty": ""}
+    assert settings.environ == {"poor_Debug": "On", "X": "a:b=c"}
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/my.ini").write_text("[http]\npidfile = run.pid\nerrorlog = e.log\napplication = x.py\n")
+    settings = read("-c", "conf/my.ini", "--accesslog=a.log", environ={"POORHTTP_ERRORLOG": "e"}, directory=tmp_path)
+    assert settings.pidfile == f"{tmp_path}/conf/run.pid"
+    assert settings.accesslog == f"{tmp_path}/a.log"
+    assert settings.errorlog == f"{tmp_path}/e"
+    assert settings.application == f"{tmp_path}/conf/x.py"
+    assert settings.directory == settings.import_directory == f"{tmp_path}/conf"
+
+
+def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
+    assert ini("[http]\n", "simple:app").import_directory == str(tmp_path)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/my.ini").write_text("[http]\napplication = x:y\n")
+    both = read("-c", "conf/my.ini", "simple:app", directory=tmp_path)
+    assert (both.directory, both.import_directory) == (f"{tmp_path}/conf", str(tmp_path))
+    assert read("-c", "conf/my.ini", directory=tmp_path).import_directory == f"{tmp_path}/conf"
+    (tmp_path / "conf/my.ini").write_text("")
+    assert read("-c", "conf/my.ini", directory=tmp_path).application == f"{tmp_path}/conf"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[http]\nadress = x\n", "my.ini:2: unknown key in [http]: 'adress' | did you mean address?"),
+        ("[htpp]\n", "my.ini:1: unknown section: '[htpp]' | did you mean [http]?"),
+        ("[http\n", "my.ini:1: unknown section: '[http' | did you mean [http]?"),
+        ("port = 1\n", "my.ini:1: expected a section such as [http] before 'port = 1'"),
+        ("[http]\nport\n", "my.ini:2: expected `key = value` instead of 'port'"),
+        ("[http]\n= 1\n", "my.ini:2: expected `key = value`"),
+        ("[http]\nport = 1\n  2\n", "my.ini:3: an indented line"),
+        ("[http]\nport = 1\nport = 2\n", "my.ini:3: port is set already at my.ini:2"),
+        ("[http]\nport = 1\nPORT = 2\n", "my.ini:3: port is set already at my.ini:2"),
+        ("[http]\npidfile = a\n[daemon]\npidfile = b\n", "my.ini:4: pidfile is set already at my.ini:2"),
+        ("[environ]\nA = 1\nA = 2\n", "my.ini:3: A is set already at my.ini:2"),
+        (
+            "[http]\nport = 80 ; the port\n",
+            "my.ini:2: port must be a whole number from 0 to 65535, not '80 ; the port'",
+        ),
+        ("[http]\nport = 80 # the port\n", "a comment has a line of its own"),
+        ("[http]\nwebmaster = a\x07b\n", r"my.ini:2: webmaster: control characters in 'a\x07b'"),
+        ("[environ]\nA\x00B = 1\n", r"my.ini:2: control characters in 'A\x00B'"),
+        ("[environ]\nA = \x9b31m\n", r"my.ini:2: A: control characters in '\x9b31m'"),
+        ("[application]\na = x\x0by\n", r"my.ini:2: a: control characters in 'x\x0by'"),
+        ("[environ]\nwsgi.input = 1\n", "my.ini:2: [environ] cannot set 'wsgi.input'"),
+        (b"[http]\nwebmaster = \xff\n", "my.ini:2: not UTF-8 text"),
+        ("[http]\nuser = www-data\n", "my.ini:2: user is not supported: this version cannot change its user"),
+        ("[daemon]\ngroup = nogroup\n", "my.ini:2: group is not supported"),
+        ("[logging]\nlevels = 1\n", "my.ini:2: unknown key in [logging]: 'levels'"),
+        (b"#" * (2 << 20), "is larger than 1048576 bytes"),
+    ],
+)
+def test_faults_of_the_ini_file(ini, text, words):
+    assert words in fault(ini, text)
+
+
+def test_missing_ini_file(tmp_path):
+    said = fault(read, "-c", "none.ini", directory=tmp_path)
+    assert said.startswith(f"cannot read {tmp_path}/none.ini: No such file or directory | poorhttp --dump-config")
+
+
+def test_poor_http_2010(ini, tmp_path):
+    settings = ini(
+        """[http]
+port = 8080
+address = 0.0.0.0
+pidfile = poorhttp.pid
+type = forking
+secret = $deed
+memcache = 127.0.0.1:11211
+debug = True
+webmaster = root@localhost
+errorlog = error.log
+log_level = 7
+application = ./
+document_root = ./www
+[mime-type]
+html = text/html
+html = again
+[application]
+Database = x
+"""
+    )
+    assert (settings.type, settings.debug, settings.log_level, settings.processes) == ("forking", True, "debug", 4)
+    assert settings.errorlog == f"{tmp_path}/error.log"
+    assert settings.options == {"database": "x"}
+    assert settings.notes == (
+        "my.ini:6: secret is not used",
+        "my.ini:7: memcache is not used",
+        "my.ini:13: document_root is not used",
+        "my.ini:14: section [mime-type] is not used",
+    )
+
+
+def test_poor_http_1(ini, tmp_path):
+    settings = ini(
+        """[daemon]
+pidfile = run.pid
+user =
+[logging]
+level = WARNING
+accesslog = access.log
+format = %s
+[python]
+module = simple.py
+optimize = 1
+debug = no
+"""
+    )
+    assert (settings.pidfile, settings.log_level) == (f"{tmp_path}/run.pid", "warning")
+    assert (settings.application, settings.debug) == (f"{tmp_path}/simple.py", False)
+    assert settings.notes == (
+        "my.ini:2: pidfile of [daemon] is an old name; now it is pidfile in [http]",
+        "my.ini:5: level of [logging] is an old name; now it is log_level in [http]",
+        "my.ini:6: accesslog of [logging] is an old name; now it is accesslog in [http]",
+        "my.ini:7: format is not used",
+        "my.ini:9: module of [python] is an old name; now it is application in [http]",
+        "my.ini:10: optimize is not used",
+        "my.ini:11: debug of [python] is an old name; now it is debug in [http]",
+    )
+
+
+def test_autoreload_is_noted():
+    assert read("--autoreload").notes == ("autoreload arrives with a later version; serving without it",)
+
+
+# From code
+
+
+def test_keywords(tmp_path):
+    settings = config.from_keywords(
+        {
+            "type": "threading",
+            "address": "127.0.0.1:9",
+            "request_timeout": 2.5,
+            "debug": True,
+            "max_body": 1 << 20,
+            "options": {"a": 1},
+            "environ": {"B": "c"},
+        },
+        {"POORHTTP_BACKLOG": "7"},
+        str(tmp_path),
+    )
+    assert (settings.port, settings.threads, settings.request_timeout, settings.debug) == (9, 16, 2.5, True)
+    assert (settings.max_body, settings.backlog, settings.options, settings.environ) == (
+        1 << 20,
+        7,
+        {"a": "1"},
+        {"B": "c"},
+    )
+    assert settings.sources["debug"] == "run(debug=...)"
+
+
+def test_keywords_with_lists_and_an_ini_file(tmp_path):
+    (tmp_path / "my.ini").write_text("[http]\nport = 1\nbacklog = 3\n[application]\na = 1\nb = 2\n")
+    keywords = {"config": tmp_path / "my.ini", "bind": [":1", ":2"], "options": {"b": "3"}}
+    settings = config.from_keywords(keywords, {}, "/dir")
+    assert [str(each) for each in settings.addresses] == ["0.0.0.0:1", "0.0.0.0:2"]
+    assert (settings.backlog, settings.options) == (3, {"a": "1", "b": "3"})
+
+
+def test_unknown_keyword():
+    assert "unknown keyword: 'prot' | did you mean port?" in fault(config.from_keywords, {"prot": 1}, {}, "/")
+    assert "run(threads=...): threads must be" in fault(config.from_keywords, {"threads": -1}, {}, "/")
+    assert "control characters" in fault(config.from_keywords, {"environ": {"a": "b\n"}}, {}, "/")
+
+
+def test_config_is_frozen():
+    settings = read()
+    with pytest.raises(AttributeError, match="Config is frozen: port cannot be set"):
+        settings.port = 1
+    with pytest.raises(AttributeError, match="Config is frozen: port cannot be deleted"):
+        del settings.port
+    with pytest.raises(AttributeError):
+        settings.__dict__  # noqa: B018
+    assert isinstance(settings, poorhttp.Config)
+
+
+# As text
+
+
+def test_help_names_every_flag():
+    text = config.help_text()
+    for setting in config.SETTINGS.values():
+        assert setting.flag in text
+    assert all(len(line) < 115 for line in text.splitlines())
+
+
+def test_print_config_names_every_source(ini):
+    settings = ini("[http]\nport = 5\n[application]\nkey = value\n[environ]\nNAME = x\n", "-d")
+    lines = config.config_text(settings).splitlines()
+    assert "port = 5                                  # my.ini:2" in lines
+    assert "debug = yes                               # flag --debug" in lines
+    assert "processes = 1                             # default of type single" in lines
+    assert {"key = value", "NAME = x"} <= set(lines)
+
+
+def test_what_is_printed_can_be_read_again(ini):
+    flags = ("-b", ":1", "--head-timeout=250ms", "--max-body=1.5m", "--type=forking", "--errorlog=e")
+    once = ini("[application]\na = b\n", *flags)
+    text = "\n".join(line.partition("  # ")[0] for line in config.config_text(once).splitlines())
+    again = ini(text)
+    for name in config.SETTINGS:
+        if name != "bind":
+            assert getattr(again, name) == getattr(once, name)
+    assert list(map(str, again.addresses)) == list(map(str, once.addresses))

@@ -1,0 +1,218 @@
+"""Listening sockets, and what is said where one cannot be had."""
+
+import os
+import socket
+import stat
+import sys
+
+import pytest
+
+from poorhttp import listener
+from poorhttp.errors import ListenError
+from poorhttp.units import Address
+
+
+@pytest.fixture
+def listen():
+    """Listen, and close at the end of the test."""
+    socks = []
+
+    def listen_on(host="127.0.0.1", port=0, path=""):
+        socks.append(listener.listen(Address(host, port, path), 16))
+        return socks[-1]
+
+    yield listen_on
+    listener.close(socks)
+
+
+def fault(address):
+    with pytest.raises(ListenError) as caught:
+        listener.listen(address, 16)
+    assert caught.value.exit_code == 4
+    assert caught.value.hint
+    return f"{caught.value.message} | {caught.value.hint}"
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+
+
+def test_tcp(listen):
+    sock = listen()
+    port = sock.getsockname()[1]
+    assert not sock.getblocking()
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert listener.url(sock) == f"http://127.0.0.1:{port}/"
+    assert not listener.is_public(sock)
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        pass
+
+
+def test_a_name_is_its_ipv4_address(listen):
+    assert listen("localhost").getsockname()[0] == "127.0.0.1"
+
+
+def test_every_address_is_told_as_one_to_go_to(listen):
+    sock = listen("0.0.0.0")
+    assert listener.url(sock) == f"http://127.0.0.1:{sock.getsockname()[1]}/"
+    assert listener.is_public(sock)
+
+
+@needs_ipv6
+def test_ipv6_only(listen):
+    sock = listen("::")
+    port = sock.getsockname()[1]
+    assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    assert listener.url(sock) == f"http://[::1]:{port}/"
+    assert listener.url(listen("127.0.0.1", port)) == f"http://127.0.0.1:{port}/"
+
+
+def test_unix(listen, tmp_path):
+    path = str(tmp_path / "x.sock")
+    sock = listen(path=path)
+    assert listener.url(sock) == f"unix:{path}"
+    assert not sock.getblocking()
+    assert not listener.is_public(sock)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+    listener.close([sock])
+    assert not os.path.exists(path)
+
+
+def test_port_in_use_names_its_owner(listen):
+    port = listen().getsockname()[1]
+    said = fault(Address("127.0.0.1", port))
+    assert said.startswith(f"127.0.0.1:{port} is in use by {sys.executable[:10]}")
+    assert f"(pid {os.getpid()})" in said
+    assert said.endswith(f"| choose another port, or stop that process: kill {os.getpid()}")
+
+
+def test_port_in_use_by_every_address(listen):
+    port = listen("0.0.0.0").getsockname()[1]
+    assert f"(pid {os.getpid()})" in fault(Address("127.0.0.1", port))
+
+
+def test_every_address_in_use_by_one(listen):
+    port = listen().getsockname()[1]
+    assert f"(pid {os.getpid()})" in fault(Address("0.0.0.0", port))
+
+
+@needs_ipv6
+def test_ipv6_port_in_use_names_its_owner(listen):
+    port = listen("::1").getsockname()[1]
+    assert f"[::1]:{port} is in use by" in fault(Address("::1", port))
+
+
+def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
+    port = listen().getsockname()[1]
+    monkeypatch.setattr(listener, "_sockets", lambda pid: iter(()))
+    assert fault(Address("127.0.0.1", port)) == f"127.0.0.1:{port} is in use | choose another port"
+
+
+def test_low_port(monkeypatch):
+    def denied(self, place):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", denied)
+    assert fault(Address("127.0.0.1", 80)).startswith("127.0.0.1:80: no permission for port 80 | a port below 1024")
+    assert fault(Address("127.0.0.1", 8080)).startswith("cannot listen on 127.0.0.1:8080: Permission denied")
+
+
+def test_address_of_another_machine():
+    assert "192.0.2.1:0 is not an address of this machine" in fault(Address("192.0.2.1", 0))
+
+
+def test_unknown_host():
+    assert "256.256.256.256:80: no such host" in fault(Address("256.256.256.256", 80))
+
+
+def test_no_descriptor_is_lost_by_a_failure(listen):
+    port = listen().getsockname()[1]
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        fault(Address("127.0.0.1", port))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# Unix sockets
+
+
+def test_stale_socket_is_replaced(listen, tmp_path):
+    path = str(tmp_path / "x.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    listen(path=path)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+
+
+def test_live_socket_is_refused(listen, tmp_path):
+    path = str(tmp_path / "x.sock")
+    sock = listen(path=path)
+    assert fault(Address(path=path)).startswith(f"unix:{path} is in use | stop the process")
+    assert listener.url(sock) == f"unix:{path}"
+    assert stat.S_ISSOCK(os.lstat(path).st_mode)
+
+
+def test_a_full_queue_is_alive(tmp_path):
+    path = str(tmp_path / "x.sock")
+    clients = []
+    with socket.socket(socket.AF_UNIX) as busy:
+        busy.bind(path)
+        busy.listen(0)
+        try:
+            for _ in range(3):
+                clients.append(socket.socket(socket.AF_UNIX))
+                clients[-1].setblocking(False)
+                clients[-1].connect_ex(path)
+            assert "is in use" in fault(Address(path=path))
+        finally:
+            for client in clients:
+                client.close()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("precious"), lambda path: path.mkdir()])
+def test_what_is_no_socket_is_left_alone(tmp_path, make):
+    path = tmp_path / "x.sock"
+    make(path)
+    assert fault(Address(path=str(path))) == f"{path} exists and is not a socket | choose another path"
+    assert path.exists()
+
+
+def test_a_link_to_a_socket_is_not_followed(listen, tmp_path):
+    listen(path=str(tmp_path / "real.sock"))
+    (tmp_path / "link.sock").symlink_to("real.sock")
+    assert "exists and is not a socket" in fault(Address(path=str(tmp_path / "link.sock")))
+
+
+def test_missing_directory(tmp_path):
+    said = fault(Address(path=f"{tmp_path}/no/x.sock"))
+    assert said.startswith(f"cannot listen on unix:{tmp_path}/no/x.sock: No such file or directory")
+
+
+def test_close_leaves_the_socket_of_a_successor(tmp_path):
+    path = str(tmp_path / "x.sock")
+    first = listener.listen(Address(path=path), 16)
+    os.rename(path, f"{path}.moved")  # keeps the inode busy, so the successor's differs
+    second = listener.listen(Address(path=path), 16)
+    listener._made[path] = (os.getpid(), 0, 0)
+    listener.close([first])
+    assert os.path.exists(path)
+    listener.close([second])
+
+
+def test_close_in_a_forked_child_removes_nothing(listen, tmp_path, monkeypatch):
+    path = str(tmp_path / "x.sock")
+    sock = listen(path=path)
+    monkeypatch.setattr(listener.os, "getpid", lambda: 1)
+    listener.close([sock])
+    assert os.path.exists(path)

@@ -1,0 +1,250 @@
+"""Where applications are found, and which words meet a mistake."""
+
+import sys
+import types
+
+import pytest
+
+from poorhttp import loader
+from poorhttp.errors import LoadError
+
+GOOD = "def application(environ, start_response):\n    return [b'ok']\n"
+
+
+@pytest.fixture(autouse=True)
+def fresh_imports(monkeypatch, tmp_path):
+    """Leave neither modules nor paths behind; the dispatch table's application is a stand-in."""
+    before = dict(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.chdir(tmp_path)
+
+    def application(module):
+        if not hasattr(module, "handlers"):
+            raise ValueError("dispatch_table has no handlers")
+
+        def serve(environ, start_response):
+            return [repr(module.handlers).encode()]
+
+        return serve
+
+    dispatch = types.ModuleType("poorhttp.dispatch")
+    dispatch.application = application
+    monkeypatch.setitem(sys.modules, "poorhttp.dispatch", dispatch)
+    yield
+    for name in set(sys.modules) - set(before):
+        del sys.modules[name]
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Write the files, then load."""
+
+    def load_spec(spec, **files):
+        for name, text in files.items():
+            path = tmp_path / (name.replace("__SLASH__", "/") + ".py")
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_text(text)
+        return loader.load(spec, str(tmp_path))
+
+    return load_spec
+
+
+@pytest.fixture
+def fault(load):
+    def load_and_fail(spec, **files):
+        with pytest.raises(LoadError) as caught:
+            load(spec, **files)
+        assert caught.value.exit_code == 3
+        assert caught.value.hint
+        load_and_fail.detail = caught.value.detail
+        return f"{caught.value.message} | {caught.value.hint}"
+
+    return load_and_fail
+
+
+def call(app):
+    return b"".join(app({}, None))
+
+
+@pytest.mark.parametrize(
+    "spec", ["one", "one:application", "one.py", "./one.py", "one.py:application", "one:make()", "one:space.app"]
+)
+def test_found(load, spec):
+    more = "import types\nspace = types.SimpleNamespace(app=application)\nmake = lambda: application\n"
+    assert call(load(spec, one=GOOD + more)) == b"ok"
+
+
+def test_app_is_the_second_default(load):
+    assert call(load("one", one=GOOD.replace("application", "app"))) == b"ok"
+
+
+def test_the_default_application_goes_first(load):
+    assert call(load("one", one=GOOD + "app = None\n")) == b"ok"
+
+
+@pytest.mark.parametrize("spec", ["pkg.wsgi", "pkg/wsgi.py", "pkg.wsgi:application"])
+def test_a_module_of_a_package_knows_its_package(load, spec):
+    files = {"pkg__SLASH____init__": "", "pkg__SLASH__other": "x = b'ok'\n"}
+    text = "from .other import x\ndef application(environ, start_response): return [x]\n"
+    assert call(load(spec, pkg__SLASH__wsgi=text, **files)) == b"ok"
+
+
+@pytest.mark.parametrize("spec", ["pkg", "./pkg", "pkg:application"])
+def test_a_package(load, spec):
+    assert call(load(spec, pkg__SLASH____init__=GOOD)) == b"ok"
+
+
+@pytest.mark.parametrize("spec", ["site", "site/", "site/dispatch_table.py"])
+def test_a_directory_with_a_dispatch_table(load, spec, tmp_path):
+    table = "from light_of_site import light\nhandlers = light\n"
+    assert call(load(spec, site__SLASH__dispatch_table=table, site__SLASH__light_of_site="light = 7\n")) == b"7"
+    assert sys.path[0] == str(tmp_path / "site")
+
+
+def test_current_directory_with_a_dispatch_table(load):
+    assert call(load("./", dispatch_table="handlers = 1\n")) == b"1"
+
+
+def test_a_file_whose_name_is_no_identifier(load):
+    assert call(load("my-app.py", **{"my-app": GOOD})) == b"ok"
+
+
+def test_classes_methods_and_callables_are_applications(load):
+    text = """
+class Iterable:
+    def __init__(self, environ, start_response): pass
+    def __iter__(self): return iter([b"ok"])
+class Callable:
+    def __call__(self, environ, start_response, more=1): return [b"ok"]
+    def method(self, environ, start_response): return [b"ok"]
+    @classmethod
+    def cls(cls, environ, start_response): return [b"ok"]
+    @staticmethod
+    def static(*args): return [b"ok"]
+class Proxy:
+    def __getattr__(self, name): return getattr(Callable(), name, self)
+    def __call__(self, *args): return [b"ok"]
+import functools
+partial = functools.partial(Callable.static, None)
+one, proxy = Callable(), Proxy()
+"""
+    for spec in ("Iterable", "one", "one.method", "Callable.cls", "Callable.static", "proxy", "partial"):
+        assert call(load(f"mixed:{spec}", mixed=text)) == b"ok"
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("spec", "files", "words"),
+    [
+        ("simpel", {"simple": GOOD}, "did you mean simple?"),
+        ("simpel", {"simple": GOOD}, "0 or on Python's path"),
+        ("pkg.wsg", {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD}, "did you mean pkg.wsgi?"),
+        (
+            "simpel.py",
+            {"simple": GOOD, "zoo": ""},
+            "simpel.py does not exist | did you mean simple.py? there are: simple.py",
+        ),
+        ("no/such.py", {}, "no/such.py does not exist | there is no directory"),
+        ("one:aplication", {"one": GOOD}, "one has no attribute 'aplication' | did you mean one:application?"),
+        ("one:zzz", {"one": GOOD}, "one has no attribute 'zzz' | callable are: one:application"),
+        (
+            "one",
+            {"one": GOOD.replace("application", "main")},
+            "one has neither application nor app | callable are: one:main",
+        ),
+        ("one", {"one": ""}, "one has neither application nor app | define application"),
+        ("one:x", {"one": "x = 5\n"}, "one:x is not callable: int"),
+        ("a..b", {}, "'a..b' is not the name of a module"),
+        (":app", {}, "'' is not the name of a module"),
+        ("one.txt/", {}, "one.txt does not exist"),
+        ("my.app.py", {"my.app": GOOD}, "my.app.py cannot be imported by its name"),
+        ("socket.py", {"socket": GOOD}, "socket.py is hidden by the module socket of "),
+        ("sys.py", {"sys": GOOD}, "sys.py is hidden by the module sys of Python"),
+        ("./", {"one": GOOD}, "no dispatch_table.py in this directory | there are: one.py"),
+        ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py"),
+        (
+            "./",
+            {"dispatch_table": ""},
+            "dispatch_table.py cannot be loaded: ValueError: dispatch_table has no handlers",
+        ),
+        ("one:make", {"one": "def make(): pass\n"}, "one:make takes (): that is no WSGI application | if it makes"),
+        ("one:f", {"one": "def f(a, b, c): pass\n"}, "one:f takes (a, b, c): that is no WSGI application | it takes"),
+        ("one:f()", {"one": "def f(): return 7\n"}, "one:f() is not callable: int"),
+        ("one:f()", {"one": "def f(): raise OSError('gone')\n"}, "one:f() cannot be loaded: OSError: gone"),
+    ],
+)
+def test_mistakes(fault, spec, files, words):
+    assert words in fault(spec, **files)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "async def application(scope, receive, send): pass\n",
+        "async def application(environ, start_response): yield b''\n",
+        "def application(scope, receive, send): pass\n",
+        "class A:\n    async def __call__(self, scope, receive, send): pass\napplication = A()\n",
+        "class A:\n    async def run(self, scope, receive, send): pass\napplication = A().run\n",
+    ],
+)
+def test_asgi(fault, text):
+    assert fault("one", one=text).startswith("one:application is an ASGI application | poorhttp serves WSGI")
+
+
+def test_the_traceback_of_a_failing_module_is_its_own(fault):
+    said = fault("one", one="import two\n", two="def f():\n    1 / 0\nf()\n")
+    assert (
+        said
+        == "one cannot be loaded: ZeroDivisionError: division by zero | the traceback above is the application's own"
+    )
+    files = [line.split('"')[1].rsplit("/")[-1] for line in fault.detail.splitlines() if line.startswith("  File")]
+    assert files == ["one.py", "two.py", "two.py"]
+
+
+def test_syntax_error(fault):
+    assert fault("one", one="def f(:\n").startswith("one cannot be loaded: SyntaxError: ")
+    assert 'one.py", line 1' in fault.detail
+    assert "loader.py" not in fault.detail
+
+
+def test_missing_dependency(fault):
+    said = fault("one", one="import no_such_package\n")
+    expected = "one cannot be loaded: ModuleNotFoundError: No module named 'no_such_package' | is it installed for"
+    assert said.startswith(expected)
+
+
+def test_relative_import_without_a_package(fault):
+    assert "name the module with its package" in fault("one", one="from . import two\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("import http\nhandlers = {'/': (http.METHOD_GET, None)}\n", "write: from poorhttp import http"),
+        ("from http import METHOD_GET\n", "write: from poorhttp.http import ..."),
+    ],
+)
+def test_http_of_the_standard_library(fault, text, hint):
+    assert hint in fault("./", dispatch_table=text)
+
+
+def test_exit_while_imported(fault):
+    said = fault("one", one="import sys\nsys.exit('bye')\n")
+    assert said.startswith("one cannot be loaded: SystemExit: bye | it ended Python")
+
+
+def test_ctrl_c_passes_through(load):
+    with pytest.raises(KeyboardInterrupt):
+        load("one", one="raise KeyboardInterrupt\n")
+
+
+def test_title(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/dispatch_table.py").write_text("")
+    assert loader.title("simple:app") == "simple:app"
+    assert loader.title(f"{tmp_path}/simple.py:app") == "simple.py:app"
+    assert loader.title(f"{tmp_path}/site") == "site/dispatch_table.py"
+    assert loader.title("/elsewhere/simple.py") == "/elsewhere/simple.py"

@@ -1,0 +1,92 @@
+"""The declarations are sound, and the documents that follow from them are up to date."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from poorhttp import config
+from poorhttp.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
+
+ROOT = Path(__file__).resolve().parents[2]
+FROM, TO = "<!-- settings -->", "<!-- /settings -->"
+
+LAZY = (
+    *("argparse", "dataclasses", "configparser", "logging", "typing", "re", "pathlib", "tempfile", "subprocess"),
+    *("inspect", "traceback", "html", "datetime", "json", "threading", "difflib", "importlib.util", "encodings.idna"),
+)
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_default_is_a_value_of_its_unit(setting):
+    directory = "/dir"
+    once = setting.unit.parse(setting.shown_default, directory)
+    if setting.name != "application":
+        assert once == setting.default
+        assert type(once) is type(setting.default)
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_help_is_one_short_line(setting):
+    assert setting.help.isprintable()
+    assert "|" not in setting.help
+    assert len(setting.help) < 85
+
+
+def test_short_flags_are_distinct():
+    shorts = [each.short for each in SETTINGS.values() if each.short]
+    assert sorted([*shorts, *"chv"]) == sorted({*shorts, *"chv"})
+
+
+def test_names_by_rule():
+    setting = SETTINGS["keepalive_timeout"]
+    assert (setting.flag, setting.variable) == ("--keepalive-timeout", "POORHTTP_KEEPALIVE_TIMEOUT")
+
+
+def test_old_names_lead_to_settings():
+    assert set(OLD_KEYS.values()) <= set(SETTINGS)
+    assert not set(UNUSED_KEYS["http"]) & set(SETTINGS)
+
+
+def test_old_numbers_of_levels():
+    unit = SETTINGS["log_level"].unit
+    assert [unit.parse(str(number)) for number in range(9)] == [*LEVELS, "debug"]
+    assert [unit.parse(name) for name in ("CRITICAL", "WARNING")] == ["crit", "warning"]
+
+
+def test_committed_ini_is_the_dumped_one():
+    assert (ROOT / "poorhttp.ini").read_text() == config.ini_text(), "run: poorhttp --dump-config > poorhttp.ini"
+
+
+def test_committed_ini_holds_every_default():
+    flags = config.Flags()
+    flags.config = "poorhttp.ini"
+    read, default = config.read(flags, {}, str(ROOT)), config.read(config.Flags(), {}, str(ROOT))
+    assert not read.notes
+    for name in set(SETTINGS) - {"application"}:
+        assert getattr(read, name) == getattr(default, name), name
+    assert default.application == str(ROOT)
+    assert read.application in (f"{ROOT}/examples", "examples")
+
+
+def test_readme_holds_the_settings_table():
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("there is no README.md yet")
+    text = readme.read_text()
+    assert text.count(FROM) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
+    assert text.count(TO) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
+    table = text.partition(FROM)[2].partition(TO)[0].strip()
+    assert table == config.readme_table().strip(), "print(poorhttp.config.readme_table()) has the table of today"
+
+
+def test_serving_path_imports_next_to_nothing():
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import poorhttp.cli, poorhttp.listener, poorhttp.loader\n"
+        f"print([name for name in {LAZY} if name in set(sys.modules) - before])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{code}"],
+                          capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
+    assert done.stdout.strip() == "[]"

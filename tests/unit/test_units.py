@@ -1,0 +1,199 @@
+"""Notations of the units, and that what they print is what they read."""
+
+import pytest
+
+from poorhttp.units import (
+    PORT,
+    UNIX_PATH_LIMIT,
+    Addresses,
+    Application,
+    Bytes,
+    Choice,
+    Count,
+    FieldValue,
+    Host,
+    Path,
+    Seconds,
+    Switch,
+    split_application,
+    split_port,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("5", 5.0), ("1.5", 1.5), ("250ms", 0.25), ("2m", 120.0), ("1H", 3600.0), ("0", 0.0), ("3s", 3.0)],
+)
+def test_seconds(text, value):
+    assert Seconds().parse(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "nan", "inf", "1e3", "1_0", "5 s", "5d", ".", "1.2.3", "٣", "400000000", "9" * 5000, "5\n"]
+)
+def test_seconds_refused(text):
+    with pytest.raises(ValueError, match="a time such as 5, "):
+        Seconds().parse(text)
+
+
+def test_seconds_that_must_not_be_zero():
+    with pytest.raises(ValueError, match=r"at least 0\.001"):
+        Seconds(0.001).parse("0")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("500", 500), ("8k", 8192), ("1.5m", 1572864), ("1G", 1 << 30), ("0", 0), ("64K", 65536)]
+)
+def test_bytes(text, value):
+    assert Bytes().parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "k", "-5", "0.3", "5kb", "1t", "9" * 400, "0x10"])
+def test_bytes_refused(text):
+    with pytest.raises(ValueError, match="a size such as 500, 64k or 1m"):
+        Bytes().parse(text)
+
+
+def test_bytes_within_limits():
+    with pytest.raises(ValueError, match="from 64 to 1k"):
+        Bytes(64, 1024).parse("2k")
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "0x1", "٣", "65536", "9" * 5000, " 1", "+1"])
+def test_count_refused(text):
+    with pytest.raises(ValueError, match="a whole number from 0 to 65535"):
+        PORT.parse(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("yes", True), ("On", True), ("1", True), ("NO", False), ("false", False)])
+def test_switch(text, value):
+    assert Switch().parse(text) is value
+
+
+def test_switch_refused():
+    with pytest.raises(ValueError, match="yes or no"):
+        Switch().parse("maybe")
+
+
+def test_choice_knows_other_spellings():
+    unit = Choice("crit", "debug", also={"critical": "crit", "7": "debug"})
+    assert [unit.parse(text) for text in ("Crit", "CRITICAL", "7")] == ["crit", "crit", "debug"]
+    with pytest.raises(ValueError, match="one of crit, debug"):
+        unit.parse("loud")
+
+
+@pytest.mark.parametrize("text", ["a\tb", "a\r\nX: y", "naïve", "\x7f"])
+def test_field_value_refused(text):
+    with pytest.raises(ValueError, match="printable ASCII text"):
+        FieldValue().parse(text)
+
+
+def test_field_value():
+    assert [FieldValue().parse(text) for text in ("", "Poor Http (posix)")] == ["", "Poor Http (posix)"]
+
+
+def test_path():
+    assert Path().parse("a/b", "/dir") == "/dir/a/b"
+    assert Path().parse("/a", "/dir") == "/a"
+    assert Path(dash=True).parse("-", "/dir") == "-"
+    assert Path().parse("-", "/dir") == "/dir/-"
+    assert Path(empty=True).parse("", "/dir") == ""
+    with pytest.raises(ValueError, match="the name of a file or -"):
+        Path(dash=True).parse("", "/dir")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("simple:app", "simple:app"),
+        ("simple", "simple"),
+        ("pkg.wsgi:make()", "pkg.wsgi:make()"),
+        ("simple.py", "{0}/simple.py"),
+        ("simple.py:app", "{0}/simple.py:app"),
+        ("./", "{0}"),
+        (".", "{0}"),
+        ("here", "{0}/here"),
+        ("sub/x.py:a.b", "{0}/sub/x.py:a.b"),
+        ("/x/y", "/x/y"),
+        ("/a:b c/y.py", "/a:b c/y.py"),
+    ],
+)
+def test_application(tmp_path, text, value):
+    (tmp_path / "here").mkdir()
+    unit, expected = Application(), value.format(tmp_path)
+    assert unit.parse(text, str(tmp_path)) == expected
+    assert unit.parse(expected, "/elsewhere") == expected
+
+
+def test_split_application():
+    assert split_application("a:b") == ("a", "b")
+    assert split_application("a:b.c()") == ("a", "b.c()")
+    assert split_application("/dir:1/x.py") == ("/dir:1/x.py", "")
+    assert split_application("a:") == ("a:", "")
+
+
+def test_split_port():
+    assert split_port("host:80") == ("host", "80")
+    assert split_port("[::1]:80") == ("[::1]", "80")
+    assert split_port("::1") == ("::1", None)
+    assert split_port("[::1]") == ("[::1]", None)
+    assert split_port("host") == ("host", None)
+
+
+@pytest.mark.parametrize(("text", "value"), [("[::1]", "::1"), ("::1", "::1"), ("fe80::1%eth0", "fe80::1%eth0")])
+def test_host(text, value):
+    assert Host().parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a/b", "höst", "unix:/x", "a@b", "[]"])
+def test_host_refused(text):
+    with pytest.raises(ValueError, match="a host name or an IP address"):
+        Host().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("127.0.0.1:8080", "127.0.0.1:8080"),
+        (":8080", "0.0.0.0:8080"),
+        ("[::1]:80, localhost:0", "[::1]:80, localhost:0"),
+        ("unix:/run/x.sock  :1", "unix:/run/x.sock, 0.0.0.0:1"),
+        ("unix:x.sock", "unix:/dir/x.sock"),
+        ("", ""),
+    ],
+)
+def test_addresses(text, shown):
+    unit = Addresses()
+    assert unit.show(unit.parse(text, "/dir")) == shown
+    assert unit.show(unit.parse(shown, "/elsewhere")) == shown
+
+
+@pytest.mark.parametrize("text", ["8080", "host", "::1:80", "host:99999", "host:", "a b:80", "unix:", "[::1]", "h:-1"])
+def test_addresses_refused(text):
+    with pytest.raises(ValueError, match="host:port, :port"):
+        Addresses().parse(text, "/dir")
+
+
+def test_address_twice():
+    with pytest.raises(ValueError, match="each address once"):
+        Addresses().parse(":80 0.0.0.0:80")
+
+
+def test_unix_path_limit():
+    unit, room = Addresses(), UNIX_PATH_LIMIT - len("/dir/")
+    assert unit.parse(f"unix:{'x' * room}", "/dir")[0].path == f"/dir/{'x' * room}"
+    with pytest.raises(ValueError, match=r"at most 107 bytes \(this one has 108\)"):
+        unit.parse(f"unix:{'x' * (room + 1)}", "/dir")
+
+
+@pytest.mark.parametrize(
+    ("unit", "values"),
+    [
+        (Seconds(), [0.0, 0.001, 0.25, 1.5, 60.0, 86400.0, 0.333333]),
+        (Bytes(), [0, 1, 500, 1023, 1024, 1025, 1 << 20, 3 << 30]),
+        (Count(0, 10**9), [0, 7, 10**9]),
+        (Switch(), [True, False]),
+    ],
+)
+def test_what_is_shown_can_be_read(unit, values):
+    assert [unit.parse(unit.show(value)) for value in values] == values
