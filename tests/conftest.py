@@ -269,6 +269,9 @@ class Client:
         assert self._line() == b""
         return piece.body
 
+    def last_chunk(self) -> bool:
+        return self._line() == b"0" and self._line() == b""
+
     def head_only(self, version: str = "1.1") -> Response:
         return self._head(version)
 

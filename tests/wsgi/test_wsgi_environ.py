@@ -1,0 +1,250 @@
+"""The environ: exactly what PEP 3333 and CGI say, true to the shape, fresh for each request.
+
+Knows PEP 3333; knows the few extras that poorhttp promises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TYPES = """
+import json
+
+def application(environ, start_response):
+    facts = {
+        "type": type(environ).__name__,
+        "exact": type(environ) is dict,
+        "types": {key: type(value).__name__ for key, value in environ.items()},
+        "keys": sorted(environ),
+        "version": environ["wsgi.version"],
+        "multithread": environ["wsgi.multithread"],
+        "multiprocess": environ["wsgi.multiprocess"],
+        "run_once": environ["wsgi.run_once"],
+        "url_scheme": environ["wsgi.url_scheme"],
+        "input_terminated": environ.get("wsgi.input_terminated"),
+        "leaked": environ.get("test.leak"),
+        "method_name": environ["REQUEST_METHOD"],
+        "debug": environ.get("poorhttp.debug"),
+        "options": environ.get("poorhttp.options"),
+        "log_level": environ.get("poorhttp.log_level"),
+        "strings": {key: value for key, value in environ.items() if type(value) is str},
+        "read": environ["wsgi.input"].read().decode("latin-1"),
+    }
+    environ["test.leak"] = "from before"
+    environ["REQUEST_METHOD"] = "CHANGED"
+    environ["HTTP_LEAK"] = "x"
+    environ.pop("wsgi.errors")
+    del environ["SERVER_NAME"]
+    body = json.dumps(facts).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+REQUIRED = {
+    "REQUEST_METHOD",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REQUEST_URI",
+    "SERVER_ADMIN",
+    "wsgi.version",
+    "wsgi.url_scheme",
+    "wsgi.input",
+    "wsgi.errors",
+    "wsgi.multithread",
+    "wsgi.multiprocess",
+    "wsgi.run_once",
+    "wsgi.input_terminated",
+    "wsgi.file_wrapper",
+    "poorhttp.debug",
+    "poorhttp.options",
+    "poorhttp.log_level",
+}
+
+
+@pytest.fixture
+def server(serve: Any, any_shape: Any) -> Any:
+    return serve(TYPES, any_shape)
+
+
+def test_environ_is_exactly_a_dict_of_native_strings(server: Any) -> None:
+    facts = server.get("/", "X-A: caf\xe9").json()
+    assert facts["exact"], facts["type"]
+    assert set(facts["keys"]) >= REQUIRED
+    for key, kind in facts["types"].items():
+        if not key.startswith(("wsgi.", "poorhttp.")):
+            assert kind == "str", key
+    assert facts["strings"]["HTTP_X_A"] == "caf\xe9"
+
+
+def test_constants(server: Any) -> None:
+    facts = server.get("/").json()
+    assert facts["version"] == [1, 0]
+    assert facts["types"]["wsgi.version"] == "tuple"
+    assert facts["url_scheme"] == "http"
+    assert facts["run_once"] is False
+    assert facts["input_terminated"] is True
+
+
+def test_flags_are_true_to_the_shape(server: Any) -> None:
+    """The one test that must know the shape: PEP 3333 asks for it."""
+    processes, threads = server.shape
+    facts = server.get("/").json()
+    assert facts["multithread"] is (threads > 1)
+    assert facts["multiprocess"] is (processes > 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "multithread", "multiprocess"),
+    [("single", False, False), ("threading", True, False), ("forking", False, True)],
+)
+def test_flags_of_the_three_types(serve: Any, kind: str, multithread: bool, multiprocess: bool) -> None:
+    facts = serve(TYPES, type=kind, processes=0, threads=0).get("/").json()
+    assert facts["multithread"] is multithread
+    assert facts["multiprocess"] is multiprocess
+
+
+def test_environ_is_fresh_for_each_request(server: Any) -> None:
+    with server.connect() as client:
+        for _ in range(5):
+            facts = client.request("/").json()
+            assert facts["leaked"] is None
+            assert facts["method_name"] == "GET"
+            assert "HTTP_LEAK" not in facts["keys"]
+            assert {"SERVER_NAME", "wsgi.errors"} <= set(facts["keys"])
+
+
+def test_server_name_and_port_are_never_empty(server: Any) -> None:
+    with server.connect() as client:
+        client.send("GET / HTTP/1.0\r\n\r\n")
+        strings = client.response(version="1.0").json()["strings"]
+    assert strings["SERVER_NAME"] == "127.0.0.1"
+    assert strings["SERVER_PORT"] == str(server.address[1])
+    assert "HTTP_HOST" not in strings
+
+
+def test_host_does_not_change_the_server_name(server: Any) -> None:
+    strings = server.get("/").json()["strings"]
+    assert strings["HTTP_HOST"] == "example.com"
+    assert strings["SERVER_NAME"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/", "/"),
+        ("//a//b/", "//a//b/"),
+        ("/a%20b", "/a b"),
+        ("/%C3%A9", "/\xc3\xa9"),
+        ("/%ff%00%0d%0a", "/\xff\0\r\n"),
+        ("/a%2Fb", "/a/b"),
+        ("/%2541", "/%41"),
+        ("/a/../b", "/a/../b"),
+        ("/a;b=c", "/a;b=c"),
+    ],
+)
+def test_path_info_is_decoded_once_and_kept(server: Any, target: str, path: str) -> None:
+    strings = server.get(target + "?q=%20&r=%C3").json()["strings"]
+    assert strings["PATH_INFO"] == path
+    assert strings["SCRIPT_NAME"] == ""
+    assert strings["QUERY_STRING"] == "q=%20&r=%C3", "raw"
+    assert strings["REQUEST_URI"] == target + "?q=%20&r=%C3", "raw"
+
+
+def test_content_type_and_length_have_no_prefix(server: Any) -> None:
+    facts = server.get("/", "Content-Type: text/x", method="POST", body=b"abc").json()
+    assert facts["strings"]["CONTENT_TYPE"] == "text/x"
+    assert facts["strings"]["CONTENT_LENGTH"] == "3"
+    assert not [key for key in facts["keys"] if key.startswith("HTTP_CONTENT_TYPE") or key == "HTTP_CONTENT_LENGTH"]
+
+
+def test_other_content_fields_keep_the_prefix(server: Any) -> None:
+    strings = server.get("/", "Content-Encoding: x", "Content-Language: cs").json()["strings"]
+    assert strings["HTTP_CONTENT_ENCODING"] == "x"
+    assert strings["HTTP_CONTENT_LANGUAGE"] == "cs"
+
+
+def test_a_chunked_body_has_no_content_length(server: Any) -> None:
+    facts = server.get("/", "Transfer-Encoding: chunked", method="POST", body=b"3\r\nabc\r\n0\r\n\r\n").json()
+    assert facts["read"] == "abc"
+    assert not facts["strings"].get("CONTENT_LENGTH")
+    assert facts["input_terminated"] is True
+
+
+def test_httpoxy(server: Any) -> None:
+    assert "HTTP_PROXY" not in server.get("/", "Proxy: http://evil/", "pRoXy: b").json()["keys"]
+
+
+def test_an_underscore_spoofs_nothing(server: Any) -> None:
+    strings = server.get("/", "X-Real: yes", "X_Real: no", "Content_Type: forged", "Content_Length: 7").json()[
+        "strings"
+    ]
+    assert strings["HTTP_X_REAL"] == "yes"
+    assert not strings.get("CONTENT_TYPE")
+    assert not strings.get("CONTENT_LENGTH")
+    assert "HTTP_CONTENT_TYPE" not in strings
+
+
+def test_repeated_fields_are_joined(server: Any) -> None:
+    strings = server.get(
+        "/", "X-A: 1", "Cookie: a=1", "x-a: 2", "Cookie: b=2", "X-A:", "Accept: a", "Accept: b"
+    ).json()["strings"]
+    assert strings["HTTP_X_A"] == "1,2,"
+    assert strings["HTTP_COOKIE"] == "a=1; b=2"
+    assert strings["HTTP_ACCEPT"] == "a,b"
+
+
+def test_every_usual_field_is_told(server: Any) -> None:
+    """A lookup table for usual names must not mix them up."""
+    names = """Accept Accept-Charset Accept-Encoding Accept-Language Access-Control-Request-Headers
+        Access-Control-Request-Method Authorization Cache-Control Cookie DNT Date Forwarded From If-Match
+        If-Modified-Since If-None-Match If-Range If-Unmodified-Since Max-Forwards Origin Pragma Priority Range Referer
+        Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Sec-Fetch-User TE Upgrade-Insecure-Requests User-Agent Via Warning
+        X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Real-Ip X-Request-Id X-Requested-With""".split()
+    for spelled in (names, [name.lower() for name in names], [name.upper() for name in names]):
+        strings = server.get("/", *[f"{name}: v-{name}" for name in spelled]).json()["strings"]
+        for name in spelled:
+            assert strings["HTTP_" + name.upper().replace("-", "_")] == f"v-{name}"
+
+
+def test_methods_are_case_sensitive(server: Any) -> None:
+    for method in ("GET", "get", "Patch", "X-OWN"):
+        assert server.get("/", method=method).json()["strings"]["REQUEST_METHOD"] == method
+
+
+def test_facts_of_the_configuration(serve: Any, any_shape: Any) -> None:
+    ini = "[application]\ncolour = blue\n[environ]\nTEST_Own = from the ini\n"
+    server = serve(TYPES, any_shape, ini=ini, webmaster="me@example.com", debug=True, log_level="debug")
+    facts = server.get("/").json()
+    assert facts["strings"]["SERVER_ADMIN"] == "me@example.com"
+    assert facts["strings"]["TEST_Own"] == "from the ini"
+    assert facts["options"] == {"colour": "blue"}
+    assert facts["debug"] is True
+    assert facts["log_level"] == "debug"
+
+
+ERRORS = """
+def application(environ, start_response):
+    stream = environ["wsgi.errors"]
+    stream.write("first \\u20ac\\n")
+    stream.writelines(["second\\n", "third\\n"])
+    stream.flush()
+    print("printed", environ["PATH_INFO"], file=stream)
+    start_response("200 OK", [("Content-Length", "0")])
+    return []
+"""
+
+
+def test_wsgi_errors_is_a_text_stream_to_the_error_log(serve: Any, any_shape: Any, until: Any) -> None:
+    server = serve(ERRORS, any_shape)
+    assert server.get("/there").status == 200
+    until(lambda: "printed /there" in server.errors(), "the text in the error log")
+    for text in ("first ", "second\n", "third\n"):
+        assert text in server.errors()

@@ -1,0 +1,246 @@
+"""wsgi.input: a byte stream that ends where the body ends, in memory and in a temporary file.
+
+The oracle is io.BytesIO: the same calls on the same bytes give the same results.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+CALLS = """
+import base64, json
+
+def perform(stream, calls):
+    results = []
+    for name, *arguments in calls:
+        if name == "iter":
+            results.append(list(stream))
+        elif name == "next":
+            results.append(next(iter(stream), None))
+        else:
+            results.append(getattr(stream, name)(*arguments))
+    return results
+
+def plain(value):
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    assert type(value) is bytes, type(value)
+    return base64.b64encode(value).decode()
+
+def application(environ, start_response):
+    calls = json.loads(environ["HTTP_X_CALLS"])
+    answer = json.dumps(plain(perform(environ["wsgi.input"], calls))).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
+    return [answer]
+"""
+LINES = b"first\nsecond line\n\nno end of line at all" + bytes(range(256)) + b"\n\r\nlast"
+BODIES = {
+    "empty": b"",
+    "one-line": b"one line\n",
+    "no-newline": b"abc",
+    "newlines": b"\n\n\n",
+    "lines": LINES,
+    "long-lines": b"\n".join(b"%d" % i * 500 for i in range(60)),
+    "larger-than-memory": LINES * 900,
+}
+CALLS_CASES: dict[str, list[list[Any]]] = {
+    "read": [["read"], ["read"], ["read", 1], ["readline"], ["readlines"]],
+    "read-sizes": [["read", 1], ["read", 0], ["read", 5], ["read", 100000], ["read", 10]],
+    "read-negative": [["read", 3], ["read", -1], ["read", -1]],
+    "read-none": [["read", None], ["read"]],
+    "readline": [["readline"]] * 6 + [["read"]],
+    "readline-size": [["readline", 3], ["readline", 3], ["readline", 100], ["readline", 0], ["readline", 2], ["read"]],
+    "readline-negative": [["readline", -1], ["readline", None], ["readline", -5]],
+    "readlines": [["readlines"], ["readlines"]],
+    "readlines-hint": [["readlines", 7], ["readlines", 1], ["readlines", 0]],
+    "readlines-hint-none": [["readline"], ["readlines", None]],
+    "readlines-hint-negative": [["readlines", -1]],
+    "iteration": [["iter"], ["iter"], ["read"]],
+    "mixed": [["readline"], ["read", 2], ["next"], ["readline", 4], ["readlines", 9], ["next"], ["read"]],
+    "past-the-end": [["read", 1 << 40], ["read", 1 << 40], ["readline", 1 << 40], ["readlines", 1 << 40]],
+}
+
+
+def expected(body: bytes, calls: list[list[Any]]) -> list[Any]:
+    stream = io.BytesIO(body)
+    results: list[Any] = []
+    for name, *arguments in calls:
+        if name == "iter":
+            results.append(list(stream))
+        elif name == "next":
+            results.append(next(iter(stream), None))
+        else:
+            results.append(getattr(stream, name)(*arguments))
+    return results
+
+
+def decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [decoded(one) for one in value]
+    return None if value is None else base64.b64decode(value)
+
+
+def chunked(body: bytes) -> bytes:
+    pieces = [body[i : i + 777] for i in range(0, len(body), 777)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+def ask(client: Any, body: bytes, calls: list[list[Any]], framing: str) -> Any:
+    lines = ["X-Calls: " + json.dumps(calls)]
+    if framing == "chunked":
+        lines.append("Transfer-Encoding: chunked")
+        body = chunked(body)
+    response = client.request("/", *lines, method="POST", body=body)
+    assert response.status == 200, response
+    return decoded(response.json())
+
+
+@pytest.fixture
+def memory(serve: Any, any_shape: Any) -> Any:
+    return serve(CALLS, any_shape)
+
+
+@pytest.fixture
+def file(serve: Any, any_shape: Any) -> Any:
+    """Every body above 16 bytes goes to a temporary file."""
+    return serve(CALLS, any_shape, body_memory="16")
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_like_bytesio(request: Any, place: str, name: str, framing: str) -> None:
+    server = request.getfixturevalue(place)
+    body = BODIES[name]
+    with server.connect() as client:
+        for calls_name, calls in CALLS_CASES.items():
+            assert ask(client, body, calls, framing) == expected(body, calls), calls_name
+
+
+SIZES = st.one_of(st.none(), st.integers(-2, 40))
+STEPS = st.one_of(
+    st.tuples(st.just("read"), SIZES).map(list),
+    st.tuples(st.just("readline"), SIZES).map(list),
+    st.tuples(st.just("readlines"), SIZES).map(list),
+    st.just(["next"]),
+    st.just(["read", 3]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=st.binary(max_size=80).map(lambda raw: raw.replace(b"a", b"\n")), calls=st.lists(STEPS, max_size=6))
+def test_like_bytesio_whatever_is_called(serve: Any, body: bytes, calls: list[list[Any]]) -> None:
+    for server in (serve(CALLS), serve(CALLS, body_memory="16")):
+        with server.connect() as client:
+            assert ask(client, body, calls, "length") == expected(body, calls)
+
+
+def test_no_read_goes_into_the_pipeline(memory: Any, compose: Any) -> None:
+    calls = json.dumps([["read", 1000], ["read"], ["readline"], ["readlines"]])
+    with memory.connect() as client:
+        one = compose("/", f"X-Calls: {calls}", method="POST", body=b"abc")
+        client.send(one + one)
+        for _ in range(2):
+            assert decoded(client.response().json()) == [b"abc", b"", b"", []]
+
+
+def test_a_body_that_is_not_read_is_consumed(serve: Any, any_shape: Any, compose: Any) -> None:
+    server = serve(
+        "def application(environ, start_response):\n    start_response('200 OK', [('Content-Length', '2')])\n    return [b'ok']\n",
+        any_shape,
+    )
+    body = compose("/smuggled")
+    with server.connect() as client:
+        client.send(
+            compose("/", method="POST", body=body) + compose("/", method="GET", body=body * 1000) + compose("/")
+        )
+        assert [client.response().body for _ in range(3)] == [b"ok"] * 3
+        assert client.is_silent()
+
+
+CLOSED = """
+def application(environ, start_response):
+    stream = environ["wsgi.input"]
+    stream.read(3)
+    if hasattr(stream, "close"):
+        stream.close()
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+def test_an_application_that_closes_its_input_harms_nobody(serve: Any, any_shape: Any) -> None:
+    server = serve(CLOSED, any_shape, body_memory="16")
+    with server.connect() as client:
+        for body in (b"abcdef", b"x" * 1000, b""):
+            assert client.request("/", method="POST", body=body).body == b"ok"
+
+
+KEPT = """
+import json
+kept = []
+
+def application(environ, start_response):
+    kept.append(environ["wsgi.input"])
+    old = kept[0].read() if len(kept) > 1 else b""
+    start_response("200 OK", [("Content-Type", "application/octet-stream"), ("Content-Length", str(len(old)))])
+    return [old]
+"""
+
+
+def test_an_input_kept_beyond_its_request_is_its_own(serve: Any) -> None:
+    """It gives its own bytes or nothing, never those of another request."""
+    server = serve(KEPT)
+    with server.connect() as client:
+        client.request("/", method="POST", body=b"mine")
+        assert client.request("/", method="POST", body=b"theirs").body in (b"mine", b"")
+
+
+SUM = """
+import hashlib
+
+def application(environ, start_response):
+    digest, size = hashlib.sha256(), 0
+    while piece := environ["wsgi.input"].read(65536):
+        digest.update(piece)
+        size += len(piece)
+    body = f"{size} {digest.hexdigest()}".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_ten_megabytes_in(serve: Any, any_shape: Any, framing: str) -> None:
+    import hashlib
+
+    server = serve(SUM, any_shape)
+    body = bytes(range(256)) * 40960
+    raw = chunked(body) if framing == "chunked" else body
+    lines = ["Transfer-Encoding: chunked"] if framing == "chunked" else []
+    answer = server.get("/", *lines, method="POST", body=raw).body.decode()
+    assert answer == f"{len(body)} {hashlib.sha256(body).hexdigest()}"
+
+
+def test_a_large_body_costs_a_file_and_not_memory(serve: Any) -> None:
+    """Sixty megabytes in, within the limit of 64: the process grows by little, and the file is gone afterwards."""
+    server = serve(SUM, environment={"TMPDIR": "/tmp"})
+    server.get("/", method="POST", body=b"x" * 1000)
+    before = server.memory()
+    with server.connect() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 62914560\r\n\r\n")
+        for _ in range(59):
+            client.send(b"y" * 1048576)
+        grown = server.memory() - before
+        client.send(b"y" * 1048576)
+        assert client.response().body.startswith(b"62914560 ")
+    assert grown < 16 * 1024 * 1024

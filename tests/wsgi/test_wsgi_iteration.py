@@ -1,0 +1,497 @@
+"""The life of a response's iterable: blocks, lengths, exceptions, and close() exactly once whatever happens.
+
+Knows PEP 3333 and the policy's checklist. The application notes what is done to its iterables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+APP = '''
+import sys
+from gate import note, wait
+
+def application(environ, start_response):
+    name = environ["PATH_INFO"].strip("/")
+    return CASES[name](environ, start_response, environ["QUERY_STRING"])
+
+class Blocks:
+    """An iterable that notes its close()."""
+    def __init__(self, tag, blocks, error_at=-1, close_error=None, error=ZeroDivisionError):
+        self.tag, self.blocks, self.error_at, self.close_error, self.error = tag, blocks, error_at, close_error, error
+
+    def __iter__(self):
+        for number, block in enumerate(self.blocks):
+            if number == self.error_at:
+                raise self.error("declared in iteration")
+            yield block
+        if self.error_at == len(self.blocks):
+            raise self.error("declared in iteration")
+
+    def close(self):
+        note("close " + self.tag)
+        if self.close_error:
+            raise self.close_error("declared in close")
+
+class List(list):
+    def close(self):
+        note("close " + self.tag)
+
+def blocks(*given, length=None, status="200 OK", **more):
+    def case(environ, start_response, tag):
+        headers = [("Content-Type", "text/plain")]
+        if length is not None:
+            headers.append(("Content-Length", str(length)))
+        start_response(status, headers)
+        return Blocks(tag, given, **more)
+    return case
+
+def gated(environ, start_response, tag):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    def produce():
+        for number in range(4):
+            note(f"produced {tag} {number}")
+            yield b"block %d" % number
+            wait(f"{tag}-{number}")
+    return produce()
+
+def generator(environ, start_response, tag):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    def produce():
+        try:
+            for _ in range(1000):
+                yield b"x" * 65536
+        except GeneratorExit:
+            note("exit " + tag)
+            raise
+        finally:
+            note("finally " + tag)
+    return produce()
+
+def endless(environ, start_response, tag):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    def forever():
+        while True:
+            yield b"x" * 65536
+    class Endless(Blocks):
+        def __iter__(self):
+            return forever()
+    return Endless(tag, ())
+
+def iter_raises(environ, start_response, tag):
+    start_response("200 OK", [])
+    class Bad(Blocks):
+        def __iter__(self):
+            raise ZeroDivisionError("declared in iter")
+    return Bad(tag, ())
+
+def no_start(environ, start_response, tag):
+    return Blocks(tag, (b"x",))
+
+def bad_status(environ, start_response, tag):
+    result = Blocks(tag, (b"x",))
+    try:
+        start_response("bad", [])
+    except Exception:
+        pass
+    return result
+
+def raises(error):
+    def case(environ, start_response, tag):
+        raise error("declared in the application <b>&")
+    return case
+
+def raises_after_start(environ, start_response, tag):
+    start_response("200 OK", [("X-First", "1"), ("Content-Length", "5")])
+    raise ZeroDivisionError("declared after start")
+
+def returns(value):
+    def case(environ, start_response, tag):
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return value
+    return case
+
+def listed(*given):
+    def case(environ, start_response, tag):
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        result = List(given)
+        result.tag = tag
+        return result
+    return case
+
+def large(environ, start_response, tag):
+    start_response("200 OK", [("Content-Type", "application/octet-stream")])
+    return [bytes(range(256)) * 40960]
+
+def large_blocks(environ, start_response, tag):
+    start_response("200 OK", [("Content-Type", "application/octet-stream")])
+    return (bytes(range(256)) * 16 for _ in range(2560))
+
+def old_protocol(environ, start_response, tag):
+    """An iterable by __getitem__, which Python still iterates."""
+    start_response("200 OK", [])
+    class Old:
+        def __getitem__(self, number):
+            if number > 2:
+                raise IndexError(number)
+            return b"%d" % number
+        def close(self):
+            note("close " + tag)
+    return Old()
+
+def recursion(environ, start_response, tag):
+    def deeper(n):
+        return deeper(n + 1)
+    return deeper(0)
+
+def exits(environ, start_response, tag):
+    sys.exit(3)
+
+CASES = {
+    "normal": blocks(b"one ", b"two"),
+    "one": blocks(b"one"),
+    "list-one": listed(b"one"),
+    "list-two": listed(b"one ", b"two"),
+    "list-empty": listed(),
+    "list-empty-block": listed(b""),
+    "empty-blocks": blocks(b"", b"one", b"", b"", b"two", b""),
+    "nothing": blocks(),
+    "too-many": blocks(b"12345", b"67890", b"more", length=7),
+    "too-many-later": blocks(b"12345", b"67890", length=5),
+    "too-many-first": blocks(b"1234567890", length=5),
+    "too-few": blocks(b"123", length=5),
+    "too-few-none": blocks(length=5),
+    "exact": blocks(b"123", b"45", length=5),
+    "zero-with-body": blocks(b"123", length=0),
+    "204": blocks(b"body", length=4, status="204 No Content"),
+    "304": blocks(b"body", length=4, status="304 Not Modified"),
+    "304-none": blocks(status="304 Not Modified"),
+    "error-first": blocks(b"one", error_at=0),
+    "error-after-empty": blocks(b"", b"", b"one", error_at=2),
+    "error-second": blocks(b"one", b"two", error_at=1),
+    "error-end": blocks(b"one", b"two", error_at=2),
+    "error-length": blocks(b"one", b"two", length=6, error_at=1),
+    "error-base": blocks(b"one", b"two", error_at=1, error=SystemExit),
+    "close-error": blocks(b"one", b"two", close_error=ZeroDivisionError),
+    "close-error-length": blocks(b"one", b"two", length=6, close_error=ZeroDivisionError),
+    "str-block": blocks("text"),
+    "str-block-second": blocks(b"one", "text"),
+    "none-block": blocks(None),
+    "int-block": blocks(1),
+    "list-str": listed("text"),
+    "gated": gated,
+    "generator": generator,
+    "endless": endless,
+    "iter-raises": iter_raises,
+    "no-start": no_start,
+    "bad-status": bad_status,
+    "raises": raises(ZeroDivisionError),
+    "raises-base": raises(BaseException),
+    "raises-keyboard": raises(KeyboardInterrupt),
+    "raises-exit": exits,
+    "raises-generator-exit": raises(GeneratorExit),
+    "raises-stop": raises(StopIteration),
+    "raises-memory": raises(MemoryError),
+    "raises-recursion": recursion,
+    "raises-after-start": raises_after_start,
+    "returns-none": returns(None),
+    "returns-int": returns(7),
+    "returns-str": returns("text"),
+    "returns-bytes": returns(b"abc"),
+    "returns-tuple": returns((b"a", b"b")),
+    "large": large,
+    "large-blocks": large_blocks,
+    "old-protocol": old_protocol,
+}
+'''
+DECLARED = [
+    "declared",
+    "text",
+    "Error",
+    "SystemExit",
+    "KeyboardInterrupt",
+    "GeneratorExit",
+    "StopIteration",
+    "start_response",
+]
+tags = iter(range(1_000_000))
+
+
+@pytest.fixture
+def server(serve: Any, any_shape: Any) -> Any:
+    return serve(APP, any_shape, errors=DECLARED)
+
+
+@pytest.fixture
+def tag() -> str:
+    return f"t{next(tags)}"
+
+
+def closed_once(server: Any, tag: str) -> None:
+    """close() was called, and is not called again by what follows."""
+    server.await_note(f"close {tag}")
+    assert server.get(f"/one?after-{tag}").body == b"one"
+    server.await_note(f"close after-{tag}")
+    assert server.notes().count(f"close {tag}") == 1
+
+
+# -------------------------------------------------------------------------------------------------- close(), once
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize(
+    "name",
+    """normal one list-one list-two list-empty list-empty-block empty-blocks nothing exact zero-with-body 204 304 304-none
+    too-many too-many-later too-many-first close-error close-error-length error-first error-after-empty iter-raises no-start
+    bad-status str-block none-block int-block list-str old-protocol""".split(),
+)
+def test_close_is_called_once(server: Any, tag: str, name: str, method: str) -> None:
+    with server.connect() as client:
+        client.send(f"{method} /{name}?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.response(method)
+        closed_once(server, tag)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize(
+    "name", "too-few too-few-none error-second error-end error-length error-base str-block-second".split()
+)
+def test_close_is_called_once_where_the_response_breaks_off(server: Any, tag: str, name: str, version: str) -> None:
+    with server.connect() as client:
+        client.send(f"GET /{name}?{tag} HTTP/{version}\r\nHost: a\r\n\r\n")
+        client.response(version=version, truncated=True)
+        closed_once(server, tag)
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+def test_close_is_called_once_where_the_client_leaves(server: Any, tag: str, how: str) -> None:
+    client = server.connect(receive_buffer=4096)
+    client.send(f"GET /endless?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert client.head_only().status == 200
+    assert len(client.body_piece()) > 0
+    getattr(client, how)()
+    closed_once(server, tag)
+
+
+def test_a_generator_is_ended_where_the_client_leaves(server: Any, tag: str) -> None:
+    client = server.connect(receive_buffer=4096)
+    client.send(f"GET /generator?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert client.head_only().status == 200
+    client.reset()
+    server.await_note(f"finally {tag}")
+    assert server.notes().count(f"exit {tag}") == 1
+    assert server.notes().count(f"finally {tag}") == 1
+
+
+def test_close_is_called_once_on_a_write_error_on_the_way(server: Any, tag: str) -> None:
+    """The client is gone before the first byte of the response."""
+    client = server.connect()
+    client.send(f"GET /endless?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+    client.reset()
+    assert server.get("/one?x").body == b"one"
+    # The request may have gone with its connection before it was read: then there is nothing to close.
+    assert server.notes().count(f"close {tag}") <= 1
+
+
+# ----------------------------------------------------------------------------------------------------- streaming
+
+
+def test_each_block_is_sent_before_the_next_is_asked_for(server: Any, tag: str) -> None:
+    with server.connect() as client:
+        client.send(f"GET /gated?{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.head_only().framing == "none"
+        for number in range(4):
+            assert client.body_piece() == b"block %d" % number
+            assert f"produced {tag} {number + 1}" not in server.notes()
+            server.open_gate(f"{tag}-{number}")
+        assert client.last_chunk()
+
+
+def test_blocks_are_streamed_on_1_0(server: Any, tag: str) -> None:
+    with server.connect() as client:
+        client.send(f"GET /gated?{tag} HTTP/1.0\r\nHost: a\r\n\r\n")
+        assert client.head_only("1.0").closes
+        for number in range(4):
+            wanted = b"block %d" % number
+            while len(client.buffer) < len(wanted):
+                client.buffer += client.sock.recv(1024)
+            assert client.buffer == wanted
+            client.buffer = b""
+            server.open_gate(f"{tag}-{number}")
+        client.expect_close()
+
+
+# ------------------------------------------------------------------------------------------------------- framing
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("normal", b"one two"),
+        ("list-two", b"one two"),
+        ("empty-blocks", b"onetwo"),
+        ("nothing", b""),
+        ("list-empty", b""),
+        ("list-empty-block", b""),
+        ("exact", b"12345"),
+        ("returns-tuple", b"ab"),
+        ("old-protocol", b"012"),
+        ("returns-bytes", None),
+    ],
+)
+def test_bodies(server: Any, name: str, body: bytes | None) -> None:
+    with server.connect() as client:
+        response = client.request(f"/{name}?x")
+        if body is None:  # iterating over bytes gives numbers, so this is an error of the application
+            assert response.status == 500 or response.body == b"abc"
+            return
+        assert (response.status, response.body) == (200, body)
+        assert response.framing in ("length", "chunked")
+        assert client.request("/one?x").body == b"one", "the framing ended where it said"
+
+
+def test_one_element_gets_a_length(server: Any) -> None:
+    response = server.get("/list-one?x")
+    assert (response.framing, response.header("Content-Length")) == ("length", "3")
+
+
+def test_an_empty_list_gets_a_length(server: Any) -> None:
+    response = server.get("/list-empty?x")
+    assert (response.framing, response.header("Content-Length")) == ("length", "0")
+
+
+@pytest.mark.parametrize("name", ["too-many", "too-many-later", "too-many-first", "zero-with-body"])
+def test_never_more_than_was_announced(server: Any, until: Any, name: str) -> None:
+    lines = len(server.error_lines())
+    with server.connect() as client:
+        client.send(f"GET /{name}?x HTTP/1.1\r\nHost: a\r\n\r\n")
+        response = client.response()
+        assert response.body == b"1234567890"[: int(response.header("Content-Length"))]
+        if response.closes:
+            client.expect_close()
+        else:
+            client.send("GET /one?x HTTP/1.1\r\nHost: a\r\n\r\n")
+            rest = client.half_close().rest()
+            assert rest == b"" or rest.startswith(b"HTTP/1.1 200 OK\r\n"), "the next response, or nothing"
+    until(lambda: len(server.error_lines()) > lines, "a line in the error log")
+
+
+@pytest.mark.parametrize("name", ["too-few", "too-few-none"])
+def test_fewer_than_announced_closes_and_is_told(server: Any, until: Any, name: str) -> None:
+    lines = len(server.error_lines())
+    with server.connect() as client:
+        client.send(f"GET /{name}?x HTTP/1.1\r\nHost: a\r\n\r\n")
+        response = client.response(truncated=True)
+        if name == "too-few-none" and response.status == 500:  # nothing was sent yet, so it may still be told
+            return
+        assert (response.status, response.complete) == (200, False)
+    until(lambda: len(server.error_lines()) > lines, "a line in the error log")
+
+
+def test_head_304_and_204(server: Any) -> None:
+    with server.connect() as client:
+        assert client.request("/exact?x", method="HEAD").header("Content-Length") == "5"
+        assert client.request("/304?x").header("Content-Length") == "4", "kept"
+        assert client.request("/204?x").header("Content-Length") is None, "removed"
+        assert client.request("/304-none?x").header("Transfer-Encoding") is None
+        assert client.request("/204?x", method="HEAD").header("Content-Length") is None
+        assert client.request("/one?x").body == b"one"
+
+
+# ---------------------------------------------------------------------------------------------------- exceptions
+
+EARLY = """error-first error-after-empty iter-raises raises raises-base raises-keyboard raises-exit raises-generator-exit raises-stop
+    raises-memory raises-recursion raises-after-start returns-none returns-int returns-str str-block none-block int-block list-str""".split()
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_an_exception_before_the_first_byte_is_500(server: Any, until: Any, name: str) -> None:
+    pids, tracebacks = server.pids(), len(server.error_lines())
+    with server.connect() as client:
+        response = client.request(f"/{name}?x")
+        assert response.status == 500
+        assert response.header("X-First") is None
+        assert b"Traceback" not in response.body, "not without debug"
+        assert b"declared" not in response.body
+        if not response.closes:
+            assert client.request("/one?x").body == b"one"
+    until(lambda: len(server.error_lines()) > tracebacks, "it is in the error log")
+    assert server.get("/one?x").body == b"one"
+    assert server.pids() == pids
+
+
+def test_the_traceback_is_in_the_error_log(server: Any, until: Any) -> None:
+    before = server.errors().count("declared in the application")
+    server.get("/raises?x")
+    until(lambda: server.errors().count("declared in the application") > before)
+    assert "ZeroDivisionError" in server.errors()
+    assert "Traceback (most recent call last)" in server.errors()
+    assert "app.py" in server.errors()
+
+
+def test_with_debug_the_page_tells_the_traceback(serve: Any, any_shape: Any) -> None:
+    server = serve(APP, any_shape, errors=DECLARED, debug=True)
+    body = server.get("/raises?x").body
+    assert b"Traceback" in body
+    assert b"declared in the application &lt;b&gt;&amp;" in body, "escaped"
+    assert b"<b>&" not in body
+
+
+def test_the_page_of_500_names_the_webmaster(serve: Any) -> None:
+    server = serve(APP, errors=DECLARED, webmaster="me@example.com")
+    response = server.get("/raises?x")
+    assert b"me@example.com" in response.body
+    assert b"500" in response.body
+    assert response.header("Content-Type").startswith("text/html")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("name", ["error-second", "error-end", "error-length", "error-base", "str-block-second"])
+def test_an_exception_after_the_first_byte_breaks_off(server: Any, until: Any, name: str, version: str) -> None:
+    """No last chunk, fewer bytes than announced: the client sees that it is incomplete; no error page in the middle."""
+    lines, pids = len(server.error_lines()), server.pids()
+    with server.connect() as client:
+        client.send(f"GET /{name}?x HTTP/{version}\r\nHost: a\r\n\r\n")
+        response = client.response(version=version, truncated=True)
+        assert response.status == 200
+        assert response.body in (b"one", b"onetwo")
+        if response.framing != "close":
+            assert not response.complete
+    until(lambda: len(server.error_lines()) > lines, "it is in the error log")
+    assert server.get("/one?x").body == b"one"
+    assert server.pids() == pids
+
+
+@pytest.mark.parametrize("name", ["close-error", "close-error-length"])
+def test_an_exception_in_close_is_told_and_harms_no_response(server: Any, until: Any, name: str) -> None:
+    before = server.errors().count("declared in close")
+    with server.connect() as client:
+        response = client.request(f"/{name}?x")
+        assert (response.status, response.body) == (200, b"onetwo")
+    until(lambda: server.errors().count("declared in close") > before, "it is in the error log")
+
+
+# --------------------------------------------------------------------------------------------------- large bodies
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("name", ["large", "large-blocks"])
+def test_ten_megabytes_out(server: Any, name: str, version: str) -> None:
+    response = server.get(f"/{name}?x", version=version)
+    assert hashlib.sha256(response.body).digest() == hashlib.sha256(bytes(range(256)) * 40960).digest()
+
+
+def test_a_large_response_read_in_small_pieces(server: Any) -> None:
+    with server.connect(receive_buffer=4096) as client:
+        client.send("GET /large?x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert client.head_only().header("Content-Length") == "10485760"
+        digest, size = hashlib.sha256(client.buffer), len(client.buffer)
+        client.buffer = b""
+        while piece := client.sock.recv(10_000):
+            digest.update(piece)
+            size += len(piece)
+    assert size == 10485760
+    assert digest.digest() == hashlib.sha256(bytes(range(256)) * 40960).digest()

@@ -1,0 +1,241 @@
+"""Calls that block, streams that stall, calls that are late: who waits for whom in each shape.
+
+Knows the promises of the baton and of the phases; knows no clock but the settings it gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+APP = """
+import threading, time
+from gate import note, wait
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    kind, _, text = path.strip("/").partition("/")
+    if kind == "block":
+        note("blocked " + text)
+        wait(text)
+    if kind == "stream":
+        start_response("200 OK", [("Content-Type", "application/octet-stream")])
+        return stream(text)
+    if kind == "late":
+        return late(text, start_response)
+    if kind == "late-stream":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return late_stream(text)
+    body = threading.current_thread().name.encode() if kind == "thread" else path.encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+
+def stream(tag):
+    try:
+        for number in range(1024):
+            if number % 64 == 0:
+                note(f"produced {tag} {number}")
+            yield b"%c" % (number % 251) * 65536
+    finally:
+        note("ended " + tag)
+
+def late(tag, start_response):
+    note("late " + tag)
+    try:
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            time.sleep(0.005)
+    except BaseException as error:
+        note(f"{type(error).__module__}.{type(error).__name__} {tag}")
+        raise
+    start_response("200 OK", [])
+    return [b"never"]
+
+def late_stream(tag):
+    yield b"begun"
+    note("late " + tag)
+    end = time.monotonic() + 15
+    try:
+        while time.monotonic() < end:
+            time.sleep(0.005)
+    except BaseException as error:
+        note(f"{type(error).__name__} {tag}")
+        raise
+    yield b"never"
+"""
+BLOCK = 64 * 1024 * 1024
+
+
+def test_three_blocked_calls_do_not_hold_up_a_fourth(start: Any, compose: Any) -> None:
+    server = start(APP, (1, 4))
+    blocked = [server.connect().send(compose(f"/block/{name}")) for name in "abc"]
+    for name in "abc":
+        server.await_note(f"blocked {name}")
+    for number in range(50):
+        assert server.get(f"/{number}").body == f"/{number}".encode()
+    assert all(client.is_silent() for client in blocked)
+    for name, client in zip("abc", blocked, strict=True):
+        server.open_gate(name)
+        assert client.response().body == f"/block/{name}".encode()
+
+
+def test_blocked_calls_one_after_another_find_threads(start: Any, compose: Any) -> None:
+    """As many calls run at once as there are threads, again and again."""
+    server = start(APP, (1, 4))
+    for turn in range(5):
+        names = [f"{turn}-{number}" for number in range(4)]
+        clients = [server.connect().send(compose(f"/block/{name}")) for name in names]
+        for name in names:
+            server.await_note(f"blocked {name}")
+        for name, client in zip(reversed(names), reversed(clients), strict=True):
+            server.open_gate(name)
+            assert client.response().body == f"/block/{name}".encode()
+            client.close()
+
+
+def test_requests_beyond_the_threads_wait_and_are_answered(start: Any, any_shape: Any, compose: Any) -> None:
+    server = start(APP, any_shape)
+    clients = [server.connect().send(compose("/block/all")) for _ in range(30)]
+    server.await_note("blocked all")
+    server.open_gate("all")
+    for client in clients:
+        assert client.response().body == b"/block/all"
+
+
+def test_a_connection_serves_on_after_a_blocked_call(start: Any, compose: Any) -> None:
+    """What came in the meantime on the same connection is answered afterwards, in order."""
+    server = start(APP, (1, 4))
+    with server.connect() as client:
+        client.send(compose("/block/own"))
+        server.await_note("blocked own")
+        client.send(compose("/second") + compose("/third"))
+        assert server.get("/other").body == b"/other"
+        server.open_gate("own")
+        assert [client.response().body for _ in range(3)] == [b"/block/own", b"/second", b"/third"]
+
+
+def test_single_runs_the_application_in_the_main_thread(serve: Any) -> None:
+    assert serve(APP).get("/thread").body == b"MainThread"
+
+
+# ------------------------------------------------------------------------------------------------ suspended streams
+
+
+@pytest.mark.parametrize("readers", [1, 5])
+def test_a_stalled_reader_of_a_stream_costs_bounded_memory_and_no_thread(
+    start: Any, any_shape: Any, compose: Any, readers: int
+) -> None:
+    server = start(APP, any_shape)
+    assert server.get("/warm").body == b"/warm"
+    before = server.memory()
+    clients = [server.connect(receive_buffer=8192).send(compose(f"/stream/s{number}")) for number in range(readers)]
+    for number in range(readers):
+        server.await_note(f"produced s{number} 0")
+    for number in range(50):
+        assert server.get(f"/{number}").body == f"/{number}".encode()
+    assert server.memory() - before < 10 * 1024 * 1024 * readers
+    assert not [note for note in server.notes() if note.startswith("ended")], "they are suspended"
+    assert not [note for note in server.notes() if note.endswith(" 512")], "half of 64 MB is not produced for nobody"
+    first = clients[0]
+    response = first.response()
+    assert len(response.body) == BLOCK
+    assert response.body[-65536:] == b"%c" % (1023 % 251) * 65536
+    assert first.request("/again").body == b"/again"
+    for client in clients[1:]:
+        client.reset()
+    for number in range(readers):
+        server.await_note(f"ended s{number}")
+    assert sorted(note for note in server.notes() if note.startswith("ended")) == sorted(
+        f"ended s{number}" for number in range(readers)
+    ), "each once"
+
+
+def test_a_stalled_reader_on_1_0(start: Any, compose: Any) -> None:
+    server = start(APP)
+    with server.connect(receive_buffer=8192) as client:
+        client.send(compose("/stream/s", version="1.0"))
+        server.await_note("produced s 0")
+        assert server.get("/other").body == b"/other"
+        assert len(client.response(version="1.0").body) == BLOCK
+
+
+# -------------------------------------------------------------------------------------------------- request_timeout
+
+
+@pytest.fixture
+def hasty(serve: Any, any_shape: Any) -> Any:
+    return serve(APP, any_shape, request_timeout=0.3, errors=["RequestTimeout"])
+
+
+tags = iter(range(1_000_000))
+
+
+def test_a_late_call_is_504_and_learns_of_it(hasty: Any, until: Any) -> None:
+    tag, lines = f"l{next(tags)}", len(hasty.error_lines())
+    response = hasty.get(f"/late/{tag}")
+    assert response.status == 504
+    until(lambda: [note for note in hasty.notes() if note.endswith(f"RequestTimeout {tag}")], "the exception")
+    told = next(note for note in hasty.notes() if note.endswith(f"RequestTimeout {tag}"))
+    assert told.startswith("poorhttp"), "poorhttp.RequestTimeout"
+    until(lambda: len(hasty.error_lines()) > lines, "a line in the error log")
+    assert f"/late/{tag}" in hasty.errors(), "the log names the request"
+    assert hasty.get("/after").body == b"/after"
+
+
+def test_a_late_call_can_be_caught_by_name(start: Any) -> None:
+    """The application may answer for itself."""
+    source = """
+    import time
+    import poorhttp
+
+    def application(environ, start_response):
+        try:
+            while True:
+                time.sleep(0.005)
+        except poorhttp.RequestTimeout:
+            start_response("200 OK", [("Content-Length", "6")])
+            return [b"caught"]
+    """
+    server = start(source, request_timeout=0.3, errors=["RequestTimeout"])
+    response = server.get("/")
+    assert (response.status, response.body) in [(200, b"caught"), (504, response.body)]
+
+
+def test_a_late_stream_breaks_off(hasty: Any) -> None:
+    tag = f"s{next(tags)}"
+    with hasty.connect() as client:
+        client.send(f"GET /late-stream/{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
+        response = client.response(truncated=True)
+        assert (response.status, response.body, response.complete) == (200, b"begun", False)
+    hasty.await_note(f"RequestTimeout {tag}")
+
+
+def test_a_quick_call_after_a_late_one_is_not_hit(hasty: Any) -> None:
+    """The exception of one request never reaches another one."""
+    for _ in range(3):
+        assert hasty.get(f"/late/q{next(tags)}").status == 504
+        with hasty.connect() as client:
+            for number in range(100):
+                assert client.request(f"/{number}").body == f"/{number}".encode()
+
+
+def test_a_stalled_reader_is_not_a_late_call(start: Any, compose: Any) -> None:
+    """A suspended stream waits for its client, under the write deadline, not under request_timeout."""
+    server = start(APP, request_timeout=0.3, errors=["RequestTimeout"])
+    with server.connect(receive_buffer=8192) as client:
+        client.send(compose("/stream/s"))
+        server.await_note("produced s 0")
+        assert server.get("/late/x").status == 504, "more than the timeout has passed"
+        assert server.get("/late/y").status == 504
+        assert len(client.response().body) == BLOCK
+    assert "RequestTimeout s" not in server.errors()
+
+
+def test_a_slow_body_is_not_a_late_call(start: Any) -> None:
+    server = start(APP, request_timeout=0.3, errors=["RequestTimeout"])
+    with server.connect() as client:
+        client.send(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+        assert server.get("/late/x").status == 504, "more than the timeout has passed"
+        client.send("cd")
+        assert client.response().body == b"/slow"
