@@ -610,6 +610,7 @@ def test_the_traceback_is_logged_and_not_shown():
     assert LOG_LINE.fullmatch(first)
     assert first.endswith("[192.0.2.7] [E] GET /: ValueError: the reason")
     assert all(line.startswith("    ") for line in rest)
+    assert "dispatcher.py" not in sent.log
 
 
 @pytest.mark.parametrize("debug", [True, "yes", "On", "1"])
