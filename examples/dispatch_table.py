@@ -10,16 +10,15 @@ from light import light
 
 from poorhttp import http
 
-re_mail = None
+shared = {}  # what is made once and used by all requests
 
 
 def setreq(req):
     """Called before every request: add to `req` what the handlers need."""
-    global re_mail
-    if re_mail is None:
-        re_mail = re.compile(r"^[a-z0-9\-_.]+@[a-z0-9\-_.]+$")
+    if not shared:
+        shared["re_mail"] = re.compile(r"^[a-z0-9\-_.]+@[a-z0-9\-_.]+$")
         req.log_error("Initialisation ...")
-    req.re_mail = re_mail
+    req.re_mail = shared["re_mail"]
 
 
 handlers = {

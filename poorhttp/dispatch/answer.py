@@ -72,7 +72,7 @@ class Answer:
         self._parts.append(data)
         room = self._room = self._room - len(data)
         if room < 0:
-            self.flush()
+            self._make_room()
 
     def flush(self) -> None:
         """Send what has been written; from here on the status and the headers are fixed."""
@@ -102,7 +102,7 @@ class Answer:
             self.content_type = FILE_TYPE
         self._file = file
         self._raw = True
-        self._room = -1  # the next write() flushes, so that it stands behind the file
+        self._room = -1  # the next write() flushes: it stands behind the file
         return file.size
 
     def started(self) -> bool:
@@ -198,7 +198,7 @@ class Answer:
             owned = {"content-type", "content-length"}
         elif any("Content-Type" in headers for headers in outs):
             del fields[0]
-        if ("Content-Length" in dict(fields)):
+        if "Content-Length" in dict(fields):
             owned.add("content-length")
         for headers in outs:
             own = [(name, value) for name, value in headers.items() if name.lower() not in owned]
@@ -215,6 +215,15 @@ class Answer:
             self._swallowed += self._file.size
             self._file.close()
             self._file = None
+
+    def _make_room(self) -> None:
+        """Send the buffer after a write() that was too much for it."""
+        if self._file is None:
+            self.flush()
+        else:  # what was written last stands behind the file
+            last = self._parts.pop()
+            self.flush()
+            self._parts.append(last)
 
     def _taken_body(self) -> bytes:
         """The buffer as bytes; leaves it empty."""

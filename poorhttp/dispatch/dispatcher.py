@@ -236,7 +236,10 @@ class Dispatcher:
     def _report(self, req: Request, error: Exception) -> str:
         from traceback import format_exception
 
-        trace = "".join(format_exception(type(error), error, error.__traceback__))
+        frames = error.__traceback__
+        if frames is not None and frames.tb_next is not None:
+            frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
+        trace = "".join(format_exception(type(error), error, frames))
         error_log.write_exception(req.environ, error, trace)
         return trace
 

@@ -7,6 +7,8 @@ with 413. Transfer encodings and nested multiparts, which RFC 7578 has abolished
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
 from poorhttp.dispatch.form import Field, FormError
 
@@ -210,10 +212,33 @@ def _stored(stream: _PartStream, filename: str, file_callback: Callable[[str], I
         for block in stream.content():
             file.write(block)
         return file
-    from tempfile import SpooledTemporaryFile
+    return _spooled(stream.content())
 
-    spool: IO[bytes] = SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115
-    for block in stream.content():
-        spool.write(block)
-    spool.seek(0)
-    return spool
+
+def _spooled(content: Iterator[bytes]) -> IO[bytes]:
+    """Keep up to SPOOL bytes in memory; more goes to a temporary file without a name, closed when nobody has it.
+
+    SpooledTemporaryFile would do the same, but warns when it is not closed by hand even if it is memory only.
+    """
+    memory = BytesIO()
+    for block in content:
+        memory.write(block)
+        if memory.tell() > SPOOL:
+            return _in_a_file(memory.getvalue(), content)
+    memory.seek(0)
+    return memory
+
+
+def _in_a_file(start: bytes, rest: Iterator[bytes]) -> IO[bytes]:
+    from tempfile import TemporaryFile
+
+    file = TemporaryFile()  # noqa: SIM115
+    try:
+        file.write(start)
+        for block in rest:
+            file.write(block)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file

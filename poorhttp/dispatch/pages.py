@@ -1,9 +1,12 @@
 """The default pages: small centred html that says what happened, to which URI, and whom to ask.
 
-Knows html only. Contract: every text that is passed in is escaped here, and the result can always be encoded.
+Knows html and the words for a status. Contract: every text that is passed in is escaped here, and the result can always
+be encoded.
 """
 
 from __future__ import annotations
+
+from poorhttp.dispatch.reasons import status_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ _PAGE = """\
 </html>
 """
 
+_TITLES = {404: "Page Not Found"}
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;", ord("'"): "&#x27;"}
 
 
@@ -56,12 +60,12 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
 
 
-def page(status: int, reason: str, method: str, uri: str, webmaster: str, notice: str = "") -> str:
+def page(status: int, method: str, uri: str, webmaster: str, notice: str = "") -> str:
     """The page for `status`; `notice` is one more sentence about the cause."""
     text = _TEXTS.get(status, "The request for <code>{uri}</code> gave this answer.")
     detail = f"  <p>{escape(notice)}</p>\n" if notice else ""
     return _PAGE.format(
-        title=escape(f"{status} - {reason}"),
+        title=escape(_title(status)),
         text=text.format(uri=escape(uri), method=escape(method)),
         detail=detail,
         foot=f"webmaster: {escape(webmaster)}",
@@ -72,8 +76,12 @@ def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str
     """The 500 page for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
     return _PAGE.format(
-        title="500 - Internal Server Error",
+        title=_title(500),
         text=_TEXTS[500].format(uri=escape(uri)),
         detail=f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n",
         foot=escape(", ".join((*versions, f"webmaster: {webmaster}"))),
     )
+
+
+def _title(status: int) -> str:
+    return f"{status} - {_TITLES.get(status) or status_line(status)[4:]}"

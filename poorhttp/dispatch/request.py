@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _HOST_CHARS = frozenset("-.:[]_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
-
-
 if TYPE_CHECKING:
     from functools import cached_property as made_once
 else:
