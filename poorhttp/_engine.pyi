@@ -29,8 +29,8 @@ class Engine:
         listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
             them, the caller keeps and closes its own.
         control: descriptors to read; each byte is a signal number (SIGTERM or SIGINT: stop gracefully, the second
-            one or SIGQUIT: stop at once; other bytes are ignored), end of file means that the parent died and stops
-            gracefully.
+            one or SIGQUIT: stop at once), end of file means that the parent died and stops gracefully. After each byte
+            Python's own handlers run, on the thread of slot 0, which must be the main thread.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`.
 

@@ -45,6 +45,9 @@ const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
 const SIGTERM: u8 = 15;
 
+/// The slot of the thread on which the interpreter hears signals.
+const SIGNAL_SLOT: usize = 0;
+
 /// A connection with its name.
 type Named<H> = (Key, Box<Connection<H>>);
 /// The baton.
@@ -143,13 +146,14 @@ impl<H: Handler> Server<H> {
                 Some(event_loop) => self.turn(event_loop, slot, &mut desk),
                 None => {
                     self.shared.handler.detached(|| self.team.sleep(slot));
+                    self.hear_signals(slot);
                     self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
                 }
             };
         }
         drop(held);
         self.shared.access_log.flush();
-        self.team.wake_all();
+        self.team.dismiss();
         if let Some(watchdog) = watchdog {
             self.shared.handler.detached(|| {
                 self.shared.watchdog.rouse();
@@ -225,7 +229,7 @@ impl<H: Handler> Server<H> {
                     return self.settle(event_loop, (key, connection), verdict, slot, desk);
                 }
             }
-            Some(Event::Control(index)) => self.heed(&mut event_loop, index),
+            Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
             Some(Event::Wake) => shared.drain_waker(),
             None => self.wait(&mut event_loop),
         }
@@ -359,12 +363,23 @@ impl<H: Handler> Server<H> {
         }
     }
 
+    fn hear_signals(&self, slot: usize) {
+        if slot == SIGNAL_SLOT && self.shared.handler.hear_signals() {
+            self.shared.begin_stop();
+        }
+    }
+
     /// Signals came, or the parent died.
-    fn heed(&self, event_loop: &mut EventLoop<H>, index: usize) {
+    fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let shared = &self.shared;
         let (signals, ended) = event_loop.heed(index);
         if ended {
             shared.begin_stop();
+        }
+        if !signals.is_empty() {
+            // The interpreter runs its handlers on the main thread only, which may be a follower now.
+            self.team.wake(SIGNAL_SLOT);
+            self.hear_signals(slot);
         }
         for signal in signals {
             match signal {

@@ -286,6 +286,18 @@ impl Handler for Application {
         });
     }
 
+    fn hear_signals(&self) -> bool {
+        Python::attach(|py| match py.check_signals() {
+            Ok(()) => false,
+            Err(error) => {
+                let about = About { peer: None, line: "a signal handler".to_owned() };
+                self.tell_exception(py, &error, &about);
+                // SystemExit and KeyboardInterrupt ask for the end, as they would in a program of its own.
+                !error.is_instance_of::<PyException>(py)
+            }
+        })
+    }
+
     fn enter(&self, slot: usize) {
         if let Some(seat) = self.seats.get(slot) {
             // SAFETY: it only reads the identifier of the calling thread.
