@@ -40,6 +40,9 @@ const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
+/// Time within which a second signal to stop is the first one, in ms.
+const REPEAT: u64 = 100;
+
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
@@ -67,6 +70,8 @@ pub struct Shared<H: Handler> {
     sleeping: AtomicBool,
     stopping: AtomicBool,
     finished: AtomicBool,
+    /// When a signal asked to stop; 0 before it.
+    first_stop_signal: AtomicU64,
     /// When a stop becomes late; 0 before it.
     stop_deadline: AtomicU64,
     counts: Counts,
@@ -119,6 +124,7 @@ impl<H: Handler> Server<H> {
             sleeping: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            first_stop_signal: AtomicU64::new(0),
             stop_deadline: AtomicU64::new(0),
             counts: Counts::default(),
             watchdog: Watchdog::default(),
@@ -384,7 +390,7 @@ impl<H: Handler> Server<H> {
         for signal in signals {
             match signal {
                 SIGQUIT => shared.finish(),
-                SIGINT | SIGTERM if shared.is_stopping() => shared.finish(),
+                SIGINT | SIGTERM if shared.is_insisted() => shared.finish(),
                 SIGINT | SIGTERM => shared.begin_stop(),
                 _ => {}
             }
@@ -452,6 +458,14 @@ impl<H: Handler> Shared<H> {
     pub fn slept(&self) {
         self.sleeping.store(false, Ordering::SeqCst);
         self.watchdog.rouse();
+    }
+
+    /// A signal to stop came: whether it is a second one. Process managers signal a process and then its whole group,
+    /// so the same within a moment is the first one told twice.
+    fn is_insisted(&self) -> bool {
+        let now = clock::now();
+        let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
     }
 
     fn begin_stop(&self) {

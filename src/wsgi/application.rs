@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionAbortedError, PyException};
+use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -19,7 +19,7 @@ use crate::net::outbox::Outbox;
 pyo3::create_exception!(
     poorhttp,
     RequestTimeout,
-    PyException,
+    PyBaseException,
     "Raised inside an application that gave nothing for request_timeout seconds."
 );
 
