@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from poorhttp.config import Config
 from poorhttp.log import ErrorLog
 
-class RequestTimeout(Exception):
-    """Raised inside an application that gave nothing for `request_timeout` seconds."""
+class RequestTimeout(BaseException):
+    """Raised inside an application that gave nothing for `request_timeout` seconds.
+
+    No Exception, so that a framework which answers every Exception itself does not swallow it.
+    """
 
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
@@ -29,8 +32,8 @@ class Engine:
         listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
             them, the caller keeps and closes its own.
         control: descriptors to read; each byte is a signal number (SIGTERM or SIGINT: stop gracefully, the second
-            one or SIGQUIT: stop at once; other bytes are ignored), end of file means that the parent died and stops
-            gracefully.
+            one or SIGQUIT: stop at once), end of file means that the parent died and stops gracefully. After each byte
+            Python's own handlers run, on the thread of slot 0, which must be the main thread.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`.
 
@@ -41,7 +44,7 @@ class Engine:
         """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ..."""
 
     def stop(self) -> None:
-        """Accept no more, finish what is in flight (at most `graceful_timeout` seconds), then let every run() return."""
+        """Accept no more, finish what is in flight for at most `graceful_timeout` seconds, then let every run() return."""
 
     def stats(self) -> dict[str, int]:
         """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`."""

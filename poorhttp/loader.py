@@ -163,7 +163,7 @@ def _import(module: str, directory: str) -> ModuleType:
 
 def _no_module(missing: str, directory: str) -> LoadError:
     package, dot, _ = missing.rpartition(".")
-    place = os.path.join(directory, *package.split("."))
+    place = os.path.join(directory, *package.split(".")) if package else directory
     files = os.listdir(place) if os.path.isdir(place) else []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     hint = suggestion(missing, modules, "start in its directory, or in the environment in which it is installed")

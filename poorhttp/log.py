@@ -1,8 +1,8 @@
 """The error log and the access log: descriptors opened for appending, and lines that nobody can forge.
 
-Knows the line format of the error log, how text that came from outside is made harmless, the server's own html pages
-and how a log is opened anew after it was rotated. Does not know what is worth a line, nor the format of the access
-log: the engine writes that one by itself.
+Knows the line format of the error log, that what is not printable is escaped in it (so that no text can end a line,
+move a cursor or hide something), the server's own html pages, and how a log is opened anew after it was rotated. Does
+not know what is worth a line, nor the format of the access log: the engine writes that one by itself.
 Contract: one call is one `os.write` to an O_APPEND descriptor, so lines of several processes never mix; a log that
 cannot be written (disk full, reader gone) never makes a request fail; a descriptor keeps its number when reopened.
 """
@@ -14,14 +14,16 @@ import os
 import sys
 import time
 
+from poorhttp.errors import printable
+from poorhttp.settings import LEVELS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TextIO
 
-LEVELS = ("emerg", "alert", "crit", "error", "warning", "notice", "info", "debug")
 LETTERS = "SACEWNID0"
-"""One letter for each level, most urgent first; the last is below debug. S also marks start and stop."""
+"""One letter for each of `LEVELS`, and 0 for a message without a level. S also marks start and stop."""
 
 STDOUT, STDERR = 1, 2
 NO_LOG = -1
@@ -43,7 +45,7 @@ class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
     path: file to append to (made if it is not there), "-" is standard error.
-    level: least urgent level that is written, a name out of `LEVELS` or its number as text.
+    level: least urgent level that is written, one of `LEVELS`; the last one means everything.
     debug: whether `exception` shows the traceback to the client.
     webmaster: who is named at the foot of the pages, as text; "" for nobody.
 
@@ -57,7 +59,7 @@ class ErrorLog:
 
     def __init__(self, path: str, level: str, debug: bool, webmaster: str) -> None:
         self._descriptor = STDERR if path == "-" else _open(path)
-        self._threshold = int(level) if level.isdigit() else LEVELS.index(level)
+        self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
         self._debug = debug
         self._webmaster = webmaster
         self._files = {} if path == "-" else {self._descriptor: path}
@@ -137,17 +139,6 @@ def reopen_access_log(descriptor: int, path: str) -> None:
     os.close(new)
 
 
-def escape(text: str) -> str:
-    """Return `text` in one line: what is not printable becomes its Python escape, such as \\n, \\x1b or \\u2028.
-
-    Not printable are control and format characters, every separator but the space, surrogates, and what Unicode has
-    not assigned: all that could end a line, move a cursor or hide text from whoever reads the log.
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 class _Appender(io.RawIOBase):
     """The raw side of `ErrorLog.stream`: a failing log is no reason for a failing request."""
 
@@ -177,13 +168,13 @@ def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def _line(level: str, text: str, remote: str) -> str:
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{escape(remote)}] [{level}] {escape(text)}\n"
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{printable(remote)}] [{level}] {printable(text)}\n"
 
 
 def _indented(trace: str) -> Iterator[str]:
     """Yield the lines of a traceback; none can pass for a line of its own, for those begin with a date."""
     for line in trace.rstrip("\n").split("\n"):
-        yield f"    {escape(line)}\n"
+        yield f"    {printable(line)}\n"
 
 
 def _traceback(exc: BaseException) -> str:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 HANDLED = (*STOPS, signal.SIGHUP, signal.SIGUSR1)
 
-LATE = 0.5
-"""Seconds beyond `graceful_timeout` after which an application that did not return is left: the engine answers what it
-can at the time-out itself, and a supervisor kills a second after it."""
+LATE = 0.8
+"""Seconds that an application gets to return when its time is over, `graceful_timeout` or that of the engine; a
+supervisor kills after one second."""
 
 REPEAT = 0.1
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
@@ -147,8 +147,8 @@ class _Signals:
     """The signals of a serving process, from its making until `restore`.
 
     control: the descriptor on which the engine reads every signal as one byte, written by the interpreter's own
-    handler at once, in whichever thread. The Python handlers below run only when the main thread runs Python code:
-    either inside the application, where the engine cannot stop, or while it waits for other threads.
+    handler at once, in whichever thread. The Python handlers below run only when the main thread runs Python code: that
+    matters inside the application, from where the engine cannot bring it back.
     """
 
     def __init__(self, graceful_timeout: float, error_log: ErrorLog, supervised: bool) -> None:
@@ -169,12 +169,10 @@ class _Signals:
         self._handle(signal.SIGINT, signal.SIG_IGN if supervised else self._stop)
         self._handle(signal.SIGHUP, signal.SIG_IGN if supervised else self._hang_up)
 
-    def expect_threads(self, cut: bool) -> None:
-        """The main thread is back from the engine: leave unless the others follow, soon if requests were cut."""
-        if cut:
-            self._expect_end(LATE)
-        elif self._since is None:
-            self._expect_end(self._graceful_timeout + LATE)
+    def expect_end(self, seconds: float) -> None:
+        """Leave the process unless it is over in so many seconds."""
+        self._handle(signal.SIGALRM, self._late)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
@@ -189,22 +187,16 @@ class _Signals:
         self._old.setdefault(signum, afterwards(signum))
         signal.signal(signum, handler)
 
-    def _expect_end(self, seconds: float) -> None:
-        """Leave the process unless it is over in so many seconds."""
-        self._handle(signal.SIGALRM, self._late)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         first = self._since is None
         if self._since is None:
             self._since = now
-            self._expect_end(self._graceful_timeout + LATE)
+            self.expect_end(self._graceful_timeout + LATE)
         elif now - self._since < REPEAT:
             return
-        if frame is None or frame.f_code is _enter.__code__:
-            return  # not inside the application: the engine has read the same byte and does what it says
-        if not first or signum == signal.SIGQUIT:
+        # Elsewhere the engine has read the same byte and does what it says.
+        if (signum == signal.SIGQUIT or not first) and _is_inside_application(frame):
             leave_at_once(128 + signum, self._error_log)
 
     def _late(self, signum: int, frame: FrameType | None) -> None:
@@ -216,6 +208,14 @@ class _Signals:
 
     def _hang_up(self, signum: int, frame: FrameType | None) -> None:
         self._error_log.write("W", NO_RELOAD)
+
+
+def _is_inside_application(frame: FrameType | None) -> bool:
+    """Whether the engine was entered above this frame, which belongs to what it called then."""
+    above = frame.f_back if frame else None
+    while above and above.f_code is not _enter.__code__:
+        above = above.f_back
+    return above is not None
 
 
 def _close(listeners: Sequence[socket], supervised: bool) -> None:
@@ -239,7 +239,7 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals
         failures.append(failure)
         engine.stop()
     if others:
-        signals.expect_threads(cut=engine.stats().get("stopped_late", 0) > 0)
+        signals.expect_end(LATE)  # the engine is finished: who is still inside the application is late already
     for thread in others:
         thread.join()
     if failures:
@@ -247,7 +247,7 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals
 
 
 def _enter(engine: Engine) -> None:
-    """Run slot 0. A function of its own: a signal handler knows by it that no application is running."""
+    """Run slot 0. A function of its own: a signal handler knows by it whether the application is running."""
     engine.run(0)
 
 

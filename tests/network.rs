@@ -109,6 +109,10 @@ impl Handler for Site {
 
     fn interrupt(&self, _: usize, _: &dyn Fn() -> bool) {}
 
+    fn hear_signals(&self) -> bool {
+        false
+    }
+
     fn enter(&self, _: usize) {}
 }
 

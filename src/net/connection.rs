@@ -81,6 +81,7 @@ pub struct Connection<H: Handler> {
     outbox: Outbox,
     stream: Option<Stream<H>>,
     lingered: usize,
+    has_served: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
 }
@@ -105,6 +106,7 @@ impl<H: Handler> Connection<H> {
             outbox: Outbox::default(),
             stream: None,
             lingered: 0,
+            has_served: false,
             watched: None,
         }
     }
@@ -138,6 +140,8 @@ impl<H: Handler> Connection<H> {
     pub fn deadline(&self, shared: &Shared<H>) -> u64 {
         let limits = &shared.limits;
         match self.phase {
+            // The first request has as long as its head, counted from the beginning.
+            Phase::Idle if !self.has_served => self.since + limits.head_timeout,
             Phase::Idle => clock::now() + limits.keepalive_timeout,
             Phase::Head => self.since + limits.head_timeout,
             Phase::Body => clock::now() + limits.body_timeout,
@@ -293,7 +297,7 @@ impl<H: Handler> Connection<H> {
         let asked = Asked {
             is_head: head.method.of(bytes) == b"HEAD",
             version: head.version,
-            persistent: head.persistent && !shared.is_stopping(),
+            persistent: head.persistent && shared.limits.keepalive_timeout > 0 && !shared.is_stopping(),
         };
         if head.asterisk {
             return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
@@ -315,6 +319,7 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
+        self.has_served = true;
         if let Some(inbound) = &mut self.inbound {
             if shared.access_log.is_on() {
                 let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };

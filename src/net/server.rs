@@ -40,10 +40,16 @@ const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
+/// Time within which a second signal to stop is the first one, in ms.
+const REPEAT: u64 = 100;
+
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
 const SIGTERM: u8 = 15;
+
+/// The slot of the thread on which the interpreter hears signals.
+const SIGNAL_SLOT: usize = 0;
 
 /// A connection with its name.
 type Named<H> = (Key, Box<Connection<H>>);
@@ -64,6 +70,8 @@ pub struct Shared<H: Handler> {
     sleeping: AtomicBool,
     stopping: AtomicBool,
     finished: AtomicBool,
+    /// When a signal asked to stop; 0 before it.
+    first_stop_signal: AtomicU64,
     /// When a stop becomes late; 0 before it.
     stop_deadline: AtomicU64,
     counts: Counts,
@@ -116,6 +124,7 @@ impl<H: Handler> Server<H> {
             sleeping: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            first_stop_signal: AtomicU64::new(0),
             stop_deadline: AtomicU64::new(0),
             counts: Counts::default(),
             watchdog: Watchdog::default(),
@@ -143,13 +152,14 @@ impl<H: Handler> Server<H> {
                 Some(event_loop) => self.turn(event_loop, slot, &mut desk),
                 None => {
                     self.shared.handler.detached(|| self.team.sleep(slot));
+                    self.hear_signals(slot);
                     self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
                 }
             };
         }
         drop(held);
         self.shared.access_log.flush();
-        self.team.wake_all();
+        self.team.dismiss();
         if let Some(watchdog) = watchdog {
             self.shared.handler.detached(|| {
                 self.shared.watchdog.rouse();
@@ -225,7 +235,7 @@ impl<H: Handler> Server<H> {
                     return self.settle(event_loop, (key, connection), verdict, slot, desk);
                 }
             }
-            Some(Event::Control(index)) => self.heed(&mut event_loop, index),
+            Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
             Some(Event::Wake) => shared.drain_waker(),
             None => self.wait(&mut event_loop),
         }
@@ -359,17 +369,28 @@ impl<H: Handler> Server<H> {
         }
     }
 
+    fn hear_signals(&self, slot: usize) {
+        if slot == SIGNAL_SLOT && self.shared.handler.hear_signals() {
+            self.shared.begin_stop();
+        }
+    }
+
     /// Signals came, or the parent died.
-    fn heed(&self, event_loop: &mut EventLoop<H>, index: usize) {
+    fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let shared = &self.shared;
         let (signals, ended) = event_loop.heed(index);
         if ended {
             shared.begin_stop();
         }
+        if !signals.is_empty() {
+            // The interpreter runs its handlers on the main thread only, which may be a follower now.
+            self.team.wake(SIGNAL_SLOT);
+            self.hear_signals(slot);
+        }
         for signal in signals {
             match signal {
                 SIGQUIT => shared.finish(),
-                SIGINT | SIGTERM if shared.is_stopping() => shared.finish(),
+                SIGINT | SIGTERM if shared.is_insisted() => shared.finish(),
                 SIGINT | SIGTERM => shared.begin_stop(),
                 _ => {}
             }
@@ -437,6 +458,14 @@ impl<H: Handler> Shared<H> {
     pub fn slept(&self) {
         self.sleeping.store(false, Ordering::SeqCst);
         self.watchdog.rouse();
+    }
+
+    /// A signal to stop came: whether it is a second one. Process managers signal a process and then its whole group,
+    /// so the same within a moment is the first one told twice.
+    fn is_insisted(&self) -> bool {
+        let now = clock::now();
+        let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
     }
 
     fn begin_stop(&self) {

@@ -14,6 +14,7 @@ use super::clock::Pulse;
 pub struct Team<M> {
     seats: Vec<Seat<M>>,
     asleep: Mutex<Vec<usize>>,
+    dismissed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -33,7 +34,11 @@ impl<M> Team<M> {
             mail: Mutex::new(Vec::new()),
             pulse: Pulse::default(),
         };
-        Self { seats: (0..size).map(|_| seat()).collect(), asleep: Mutex::new(Vec::with_capacity(size)) }
+        Self {
+            seats: (0..size).map(|_| seat()).collect(),
+            asleep: Mutex::new(Vec::with_capacity(size)),
+            dismissed: AtomicBool::new(false),
+        }
     }
 
     /// The calling thread is that of `slot`. Fails where there is no such slot, or it is taken.
@@ -52,12 +57,12 @@ impl<M> Team<M> {
         self.seats.iter().map(|seat| &seat.pulse)
     }
 
-    /// Sleep until woken, or until there is mail.
+    /// Sleep until woken, or until there is mail; not at all once dismissed.
     pub fn sleep(&self, slot: usize) {
         let Some(seat) = self.seats.get(slot) else { return };
         lock(&self.asleep).push(slot);
-        // Mail that came before the slot was on the list woke nobody.
-        if !lock(&seat.mail).is_empty() {
+        // Whatever came before the slot was on the list woke nobody.
+        if !lock(&seat.mail).is_empty() || self.dismissed.load(Ordering::SeqCst) {
             self.wake(slot);
         }
         while !seat.woken.swap(false, Ordering::Acquire) {
@@ -74,8 +79,9 @@ impl<M> Team<M> {
         slot.is_some()
     }
 
-    /// Wake everybody.
-    pub fn wake_all(&self) {
+    /// Wake everybody, for good.
+    pub fn dismiss(&self) {
+        self.dismissed.store(true, Ordering::SeqCst);
         while self.wake_one() {}
     }
 
@@ -92,7 +98,8 @@ impl<M> Team<M> {
         self.seats.get(slot).and_then(|seat| lock(&seat.mail).pop())
     }
 
-    fn wake(&self, slot: usize) {
+    /// Wake the thread of `slot` if it sleeps.
+    pub fn wake(&self, slot: usize) {
         let mut asleep = lock(&self.asleep);
         if let Some(position) = asleep.iter().position(|&other| other == slot) {
             asleep.remove(position);

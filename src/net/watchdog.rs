@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use super::clock;
+use super::clock::{self, Pulse};
 use super::handler::Handler;
 use super::server::{Server, Shared};
 
@@ -87,9 +87,11 @@ fn watch<H: Handler>(server: &Server<H>) {
     }
 }
 
-/// Finished, and nobody is in the application any more.
+/// Finished, and the first thread, which waits for this one, is not in the application. If it were, nobody else could
+/// end the process.
 fn is_over<H: Handler>(server: &Server<H>) -> bool {
-    server.shared().is_finished() && server.team().pulses().all(|pulse| pulse.last().is_none())
+    let first = server.team().pulse(0).and_then(Pulse::last);
+    server.shared().is_finished() && first.is_none()
 }
 
 fn sleep<H: Handler>(shared: &Shared<H>) {
@@ -137,7 +139,7 @@ fn end_late_stop<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let shared = server.shared();
     let Some(deadline) = shared.stop_deadline() else { return };
     let now = clock::now();
-    if now > deadline && !seen.is_stop_late {
+    if now >= deadline && !seen.is_stop_late {
         seen.is_stop_late = true;
         shared.finish();
         for (slot, pulse) in server.team().pulses().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionAbortedError, PyException};
+use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -19,7 +19,7 @@ use crate::net::outbox::Outbox;
 pyo3::create_exception!(
     poorhttp,
     RequestTimeout,
-    PyException,
+    PyBaseException,
     "Raised inside an application that gave nothing for request_timeout seconds."
 );
 
@@ -284,6 +284,18 @@ impl Handler for Application {
                 self.write_log(py, 'W', None, &text);
             }
         });
+    }
+
+    fn hear_signals(&self) -> bool {
+        Python::attach(|py| match py.check_signals() {
+            Ok(()) => false,
+            Err(error) => {
+                let about = About { peer: None, line: "a signal handler".to_owned() };
+                self.tell_exception(py, &error, &about);
+                // SystemExit and KeyboardInterrupt ask for the end, as they would in a program of its own.
+                !error.is_instance_of::<PyException>(py)
+            }
+        })
     }
 
     fn enter(&self, slot: usize) {

@@ -19,15 +19,19 @@ def launch(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for server in started:
         server.clean_up()
+        print(server.said)  # shown if the test failed
 
 
 @pytest.fixture
 def start(launch: Start, tmp_path: Path) -> Start:
-    """Start the application above (`source` replaces it) in a shape, with more arguments, and wait until it serves."""
+    """Start the application above (`source` replaces it) in a shape, with more arguments, and wait until it serves;
+    on a port of the system's choice unless told otherwise by --bind.
+    """
 
     def begin(shape: str, *arguments: str, source: str = APPLICATION) -> Server:
         (tmp_path / "app.py").write_text(source)
-        server = launch("app.py", "--bind", "127.0.0.1:0", *SHAPES[shape], *arguments)
+        bind = () if any(word.startswith("--bind") for word in arguments) else ("--bind=127.0.0.1:0",)
+        server = launch("app.py", *bind, *SHAPES[shape], *arguments)
         server.await_address()
         if shape in SUPERVISED and source is APPLICATION:
             wait_for(lambda: len(server.workers()) == 2, "two workers")

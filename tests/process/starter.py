@@ -117,6 +117,19 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIEN
         time.sleep(0.01)
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """A client's connection to a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(self._path))
+
+
 class Server:
     """One started poorhttp and what it says."""
 
@@ -125,6 +138,7 @@ class Server:
         self.marks = directory / "marks"
         self.marks.mkdir(exist_ok=True)
         self.port = 0
+        self.is_unix = "--bind=unix:server.sock" in arguments
         self._said: list[str] = []
         self._children: set[psutil.Process] = set()
         search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
@@ -146,12 +160,12 @@ class Server:
         return "".join(self._said)
 
     def await_address(self) -> None:
-        """Wait until the address is printed and a worker of every process is there."""
-        pattern = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+        """Wait until the address is printed."""
+        pattern = re.compile(r"unix:\S+server.sock|http://127\.0\.0\.1:(\d+)/")
         wait_for(lambda: pattern.search(self.said) or self.process.poll() is not None, "an address or an end")
         found = pattern.search(self.said)
         assert found, f"ended with code {self.process.poll()} before serving:\n{self.said}"
-        self.port = int(found[1])
+        self.port = int(found[1] or 0)
 
     def await_text(self, text: str) -> None:
         wait_for(lambda: text in self.said, f"{text!r} on standard error")
@@ -167,10 +181,15 @@ class Server:
             return {child.pid for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE}
         return set()
 
-    def get(self, path: str = "/", timeout: float = PATIENCE) -> tuple[int, str]:
+    def connection(self) -> http.client.HTTPConnection:
+        """A client's connection, to the unix socket `server.sock` if there is one; it connects when it is used."""
+        if self.is_unix:
+            return UnixConnection(self.directory / "server.sock")
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def get(self, path: str = "/") -> tuple[int, str]:
         """Make one request on a connection of its own: status and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        with contextlib.closing(connection):
+        with contextlib.closing(self.connection()) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -178,8 +197,9 @@ class Server:
     def refuses(self) -> bool:
         """Whether a new connection is refused."""
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
-        except ConnectionRefusedError:
+            with contextlib.closing(self.connection()) as connection:
+                connection.connect()
+        except (ConnectionRefusedError, FileNotFoundError):
             return True
         except ConnectionResetError:
             return False  # the listener was closed in this very moment; the next one knows

@@ -39,8 +39,7 @@ def test_a_stop_right_after_the_start_is_clean(start: Start, shape: str) -> None
 
 def test_an_idle_connection_does_not_delay_the_stop(start: Start, shape: str) -> None:
     server = start(shape)
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
-    with contextlib.closing(connection):
+    with contextlib.closing(server.connection()) as connection:
         connection.request("GET", "/")
         connection.getresponse().read()
         assert server.stop() == 0
@@ -72,6 +71,15 @@ def test_while_a_request_is_finished_new_connections_are_refused(
     assert server.refuses()
 
 
+def test_a_unix_socket_is_removed(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, "--bind=unix:server.sock")
+    answer = pool.submit(server.get, "/slow")
+    server.await_mark("slow")
+    assert server.stop() == 0
+    assert answer.result(PATIENCE) == (200, "slow")
+    assert not (server.directory / "server.sock").exists()
+
+
 def test_a_signal_to_the_whole_group_is_one_stop(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
     """Service managers signal every process of the service, supervisor and workers alike."""
     server = start(shape)
@@ -94,22 +102,19 @@ class Client:
         self._keep_alive = keep_alive
 
     def run(self) -> None:
-        connection = self._connect()
+        connection = self._server.connection()
         for number in range(1_000_000):
             text = f"{self._name}-{number}"
             try:
                 if not self._ask(connection, text):
                     connection.close()
-                    connection = self._connect()
+                    connection = self._server.connection()
             except http.client.IncompleteRead:
                 self.torn.append(text)
                 break
             except (OSError, http.client.HTTPException):
                 break
         connection.close()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=PATIENCE)
 
     def _ask(self, connection: http.client.HTTPConnection, text: str) -> bool:
         """Make one request; whether the connection may be used for another one."""
@@ -121,9 +126,10 @@ class Client:
 
 
 @pytest.mark.parametrize("keep_alive", [True, False], ids=["keep-alive", "close"])
-def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, keep_alive: bool) -> None:
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"], ids=["tcp", "unix"])
+def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: str, keep_alive: bool) -> None:
     """Whatever reached the application is answered whole."""
-    server = start(shape)
+    server = start(shape, f"--bind={bind}")
     clients = [Client(server, number, keep_alive) for number in range(CLIENTS)]
     threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
@@ -159,8 +165,9 @@ def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, 
 def test_hup_is_no_stop(start: Start, shape: str) -> None:
     server = start(shape)
     server.send(signal.SIGHUP)
-    wait_for(lambda: server.get() and "reload arrives with a later version" in server.said, "an answer to SIGHUP")
+    assert server.get()[0] == 200
     assert server.stop() == 0
+    assert "reload arrives with a later version" in server.said
 
 
 def test_what_the_application_registered_with_atexit_is_called(start: Start, shape: str) -> None:

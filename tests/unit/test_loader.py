@@ -140,6 +140,7 @@ one, proxy = Callable(), Proxy()
     ("spec", "files", "words"),
     [
         ("simpel", {"simple": GOOD}, "did you mean simple?"),
+        ("simpel", {"simple": GOOD}, "0 or on Python's path"),
         ("pkg.wsg", {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD}, "did you mean pkg.wsgi?"),
         (
             "simpel.py",

@@ -1,0 +1,14 @@
+"""The dispatch table of the original Poor Http as a plain WSGI application.
+
+    import dispatch_table
+    from poorhttp.dispatch import application
+    application = application(dispatch_table)
+
+Runs under any WSGI server: it imports nothing of poorhttp's own and nothing that was compiled.
+The names that handlers use are in `poorhttp.http`.
+"""
+
+from poorhttp.dispatch.dispatcher import application
+from poorhttp.dispatch.table import TableError
+
+__all__ = ["TableError", "application"]

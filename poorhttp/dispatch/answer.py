@@ -1,0 +1,247 @@
+"""The answer as a handler writes it: status, type, fields and body, held back until the handler has returned.
+
+Knows `start_response`, `write()` and `wsgi.file_wrapper` of PEP 3333. Knows nothing of handlers and the table.
+Contract: nothing reaches the server before the buffer is full, `flush` is called or `finish` returns, so that until
+then the whole answer can be discarded for an error page; when all was held back, Content-Length is true.
+"""
+
+from __future__ import annotations
+
+from poorhttp.dispatch.headers import Headers, checked_value
+from poorhttp.dispatch.reasons import status_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from _typeshed import OptExcInfo
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from poorhttp.dispatch.file_slice import FileSlice
+
+DEFAULT_TYPE = "text/html; charset=utf-8"
+FILE_TYPE = "application/octet-stream"
+
+_FULL_TYPES = {DEFAULT_TYPE: DEFAULT_TYPE, "text/html": DEFAULT_TYPE, "text/plain": "text/plain; charset=utf-8"}
+_WITHOUT_CONTENT = frozenset((204, 304))  # RFC 9110 sections 15.3.5 and 15.4.5
+
+
+class Answer:
+    """The half of a request that goes out.
+
+    status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
+    """
+
+    status = 200
+    content_type = DEFAULT_TYPE
+    environ: WSGIEnvironment
+    method: str
+
+    # What is the same for most requests stands in the class, so that making a request costs nothing for it.
+    _headers_out: Headers | None = None
+    _err_headers_out: Headers | None = None
+    _file: FileSlice | None = None
+    _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
+    _swallowed = 0  # bytes that the answer to HEAD leaves out
+
+    _raw = False  # whether the body has bytes in it whose charset only the application knows
+
+    _start: StartResponse
+    _parts: list[str | bytes]
+    _limit: int
+    _room: int
+
+    @property
+    def headers_out(self) -> Headers:
+        """Fields of the answer; an error page does without them."""
+        if self._headers_out is None:
+            self._headers_out = Headers()
+        return self._headers_out
+
+    @property
+    def err_headers_out(self) -> Headers:
+        """Fields that are sent with error pages too."""
+        if self._err_headers_out is None:
+            self._err_headers_out = Headers()
+        return self._err_headers_out
+
+    def write(self, data: str | bytes) -> None:
+        """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""
+        if data.__class__ is not str and not isinstance(data, (bytes, str)):
+            raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}: {data!r}")
+        self._parts.append(data)
+        room = self._room = self._room - len(data)
+        if room < 0:
+            self._make_room()
+
+    def flush(self) -> None:
+        """Send what has been written; from here on the status and the headers are fixed."""
+        body = self._taken_body()
+        if self._send is None and self._leaves_out_body():
+            self._swallow(body)
+            return
+        if self._send is None:
+            self._send = self._begin(None)
+        if body:
+            self._send(body)
+        self._send_file(self._send)
+
+    def sendfile(self, path: str, offset: int = 0, limit: int = -1) -> int:
+        """Add `limit` bytes (-1: to the end) of the file from `offset` to the body; returns how many bytes it will be.
+
+        Through `wsgi.file_wrapper` where the file is the end of the answer. Whether the client may see `path` is the
+        application's to know. Without a content type of your own it is application/octet-stream.
+        Raises SERVER_RETURN with 404 for what is not a readable regular file, 403 without permission.
+        """
+        from poorhttp.dispatch.file_slice import open_slice
+
+        file = open_slice(path, offset, limit)
+        if self._file is not None:
+            self.flush()
+        if self.content_type is DEFAULT_TYPE and not self._parts:
+            self.content_type = FILE_TYPE
+        self._file = file
+        self._raw = True
+        self._room = -1  # the next write() flushes: it stands behind the file
+        return file.size
+
+    def started(self) -> bool:
+        """Whether part of the answer has been sent, so that it can no longer become another one."""
+        return self._send is not None
+
+    def empty(self) -> bool:
+        """Whether there is no body yet."""
+        return not (self._parts or self._file or self._send or self._swallowed)
+
+    def discard(self) -> None:
+        """Forget body, headers_out and content type; err_headers_out stay. Raises RuntimeError if it is too late."""
+        if self._send is not None:
+            raise RuntimeError("part of the answer has been sent already, it cannot become another one")
+        self._parts.clear()
+        self._room = self._limit
+        self._swallowed = 0
+        self._raw = False
+        self._headers_out = None
+        self.content_type = DEFAULT_TYPE
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def abort(self, exc_info: OptExcInfo) -> None:
+        """Let the server end an answer that cannot be completed: it raises the exception again (PEP 3333).
+
+        A server that has sent nothing yet does not; then a short 500 takes the place of the answer.
+        """
+        self._send = self._start(status_line(500), [("Content-Type", "text/plain")], exc_info)
+        self._parts[:] = ["500 - Internal Server Error\n"]
+        self._file = None
+
+    def finish(self, exc_info: OptExcInfo | None = None) -> Iterable[bytes]:
+        """Send the head, unless it was sent, and return the rest of the body for the server to iterate.
+
+        exc_info: given when an error page replaces an answer that failed here before.
+        """
+        body = self._taken_body()
+        if self._send is not None or self._file is not None or self._leaves_out_body():
+            return self._finish_otherwise(body, exc_info)
+        self._begin(len(body), exc_info)
+        return [body]
+
+    def _finish_otherwise(self, body: bytes, exc_info: OptExcInfo | None) -> Iterable[bytes]:
+        if self._send is None and self._leaves_out_body():
+            self._swallow(body)
+            # A handler that leaves the work out for HEAD may still announce the length that GET has.
+            own_length = self.empty() and "Content-Length" in self.headers_out
+            self._begin(None if own_length else self._swallowed, exc_info)
+            return []
+        file, self._file = self._file, None
+        if file is None:
+            return [body]
+        if self._send is None:
+            self._send = self._begin(len(body) + file.size, exc_info)
+        if body:
+            self._send(body)
+        return file.wrapped(self.environ.get("wsgi.file_wrapper"))
+
+    def _begin(self, length: int | None, exc_info: OptExcInfo | None = None) -> Callable[[bytes], object]:
+        if exc_info is None:  # a server may count the arguments, so the third is not always there
+            return self._start(status_line(self.status), self._fields(length))
+        return self._start(status_line(self.status), self._fields(length), exc_info)
+
+    def _fields(self, length: int | None) -> list[tuple[str, str]]:
+        """The fields of the head; `length` in bytes, None if it is not known."""
+        content_type = _FULL_TYPES.get(self.content_type)
+        if content_type is None or self._raw:
+            content_type = self._full_type()
+        if self.status in _WITHOUT_CONTENT:
+            fields = []
+        elif length is None:
+            fields = [("Content-Type", content_type)]
+        else:
+            fields = [("Content-Type", content_type), ("Content-Length", str(length))]
+        if self._headers_out or self._err_headers_out:
+            self._add_own_fields(fields)
+        return fields
+
+    def _full_type(self) -> str:
+        """The content type with its charset: what was written as str is utf-8, and a browser would not guess that."""
+        content_type = checked_value(self.content_type)
+        if not self._raw and content_type.startswith("text/") and "charset" not in content_type.lower():
+            return content_type + "; charset=utf-8"
+        return content_type
+
+    def _add_own_fields(self, fields: list[tuple[str, str]]) -> None:
+        """Add headers_out, then of err_headers_out what is not in it; a true length beats the application's."""
+        outs = [headers for headers in (self._headers_out, self._err_headers_out) if headers]
+        owned: set[str] = set()
+        if self.status in _WITHOUT_CONTENT:
+            owned = {"content-type", "content-length"}
+        elif any("Content-Type" in headers for headers in outs):
+            del fields[0]
+        if "Content-Length" in dict(fields):
+            owned.add("content-length")
+        for headers in outs:
+            own = [(name, value) for name, value in headers.items() if name.lower() not in owned]
+            fields += own
+            owned |= {name.lower() for name, _ in own} - {"set-cookie"}
+
+    def _leaves_out_body(self) -> bool:
+        return self.method == "HEAD" or self.status in _WITHOUT_CONTENT
+
+    def _swallow(self, body: bytes) -> None:
+        """Count what HEAD, 204 and 304 do not send."""
+        self._swallowed += len(body)
+        if self._file is not None:
+            self._swallowed += self._file.size
+            self._file.close()
+            self._file = None
+
+    def _make_room(self) -> None:
+        """Send the buffer after a write() that was too much for it."""
+        if self._file is None:
+            self.flush()
+        else:  # what was written last stands behind the file
+            last = self._parts.pop()
+            self.flush()
+            self._parts.append(last)
+
+    def _taken_body(self) -> bytes:
+        """The buffer as bytes; leaves it empty."""
+        parts = self._parts
+        try:
+            body = "".join(parts).encode()  # type: ignore[arg-type]  # the usual case: text alone, encoded at once
+        except TypeError:
+            self._raw = True
+            body = b"".join([part.encode() if isinstance(part, str) else part for part in parts])
+        parts.clear()
+        self._room = self._limit
+        return body
+
+    def _send_file(self, send: Callable[[bytes], object]) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                for block in file:
+                    send(block)
+            finally:
+                file.close()

@@ -1,0 +1,289 @@
+"""A dispatch table as a WSGI application: from the environ to the handler and on to the answer.
+
+Knows hooks, routes, the meaning of what a handler returns, and the error pages. Knows nothing of the server: its facts
+come in the environ (`SERVER_ADMIN`, `poorhttp.debug`, `poorhttp.options`, `poorhttp.log_level`). Contract: `serve`
+raises only when part of an answer has been sent and the rest has failed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from poorhttp.dispatch import error_log
+from poorhttp.dispatch.constants import (
+    DECLINED,
+    DONE,
+    HTTP_BAD_REQUEST,
+    HTTP_ERROR,
+    HTTP_INTERNAL_SERVER_ERROR,
+    HTTP_METHOD_NOT_ALLOWED,
+    HTTP_NOT_FOUND,
+    HTTP_NOT_IMPLEMENTED,
+    HTTP_NOT_MODIFIED,
+    LOG_DEBUG,
+    LOG_ERR,
+    METHOD_BITS,
+    OK,
+)
+from poorhttp.dispatch.outcome import SERVER_RETURN
+from poorhttp.dispatch.request import Request
+from poorhttp.dispatch.table import read_errors, read_hook, read_routes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from poorhttp.dispatch.table import Handler
+
+BUFFER_LIMIT = 65536
+
+
+def application(
+    table: object,
+    *,
+    debug: bool = False,
+    webmaster: str = "",
+    options: Mapping[str, str] | None = None,
+    buffer_limit: int = BUFFER_LIMIT,
+) -> WSGIApplication:
+    """Make a WSGI application of a dispatch table.
+
+    table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
+        `default_handler`; it is read once, now.
+    debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
+    buffer_limit: characters or bytes of an answer that are held back before it is sent in parts.
+    Raises TableError.
+    """
+    return Dispatcher(table, debug, webmaster, options, buffer_limit).serve
+
+
+class Dispatcher:
+    """What is the same for all requests of one application."""
+
+    def __init__(
+        self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
+    ) -> None:
+        hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
+        self._routes = read_routes(table)
+        self._errors = read_errors(table)
+        self._before = tuple(hook for hook in hooks if hook is not None)
+        self._after = read_hook(table, "post_process")
+        self._default = read_hook(table, "default_handler")
+        self._debug = debug
+        self._webmaster = webmaster
+        self._options = options
+        self._buffer_limit = buffer_limit
+
+    def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request: the WSGI callable."""
+        req = Request(environ, start_response, self._buffer_limit)
+        try:
+            if not req.uri.isascii():
+                req.uri = _decoded(req.uri)
+            if self._options is not None:
+                environ.setdefault("poorhttp.options", self._options)
+            for hook in self._before:
+                hook(req)
+            try:
+                handler = self._routes[req.uri][req.method]
+            except KeyError:
+                handler = self._unrouted(req)
+            outcome = handler(req)
+        except SERVER_RETURN as end:
+            outcome = self._ended(req, end)
+        except Exception as error:
+            self._crashed(req, error)
+            outcome = DONE
+        if outcome is not DONE:
+            self._conclude(req, outcome)
+        if self._after is not None:
+            self._post_process(req, self._after)
+        try:
+            return req.finish()
+        except Exception as error:
+            self._crashed(req, error)
+            return req.finish(sys.exc_info())
+
+    def _unrouted(self, req: Request) -> Handler:
+        """What answers a request for which the table has no function."""
+        if req.method not in METHOD_BITS:
+            raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
+        methods = self._routes.get(req.uri)
+        if methods is not None:
+            req.err_headers_out["Allow"] = ", ".join(method for method in METHOD_BITS if method in methods)
+            raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
+        if self._default is None:
+            raise SERVER_RETURN(HTTP_NOT_FOUND)
+        return self._default
+
+    def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
+        """The outcome of a handler that ended by raising; what it tells beyond the code is for the developer."""
+        if end.details:
+            req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", LOG_DEBUG)
+        return end.code
+
+    def _conclude(self, req: Request, outcome: Any) -> None:
+        """Turn what a handler returned or raised into an answer, unless the handler has written it."""
+        if not isinstance(outcome, int):
+            self._misreturned(req, outcome)
+        elif outcome in (OK, DONE):
+            return
+        elif outcome == DECLINED:
+            self._decline(req)
+        elif outcome == HTTP_ERROR:
+            self._answer_status(req, HTTP_INTERNAL_SERVER_ERROR)
+        elif 200 <= outcome <= 599:
+            self._answer_status(req, int(outcome))
+        else:
+            self._misreturned(req, outcome)
+
+    def _answer_status(self, req: Request, status: int) -> None:
+        """Answer with the status that a handler gave instead of http.DONE."""
+        if req.started():
+            if status != req.status:
+                self._log(req, f"the status {status} comes too late: part of the answer has been sent")
+        elif status < 300:
+            req.status = status
+        elif status < 400:
+            self._redirected(req, status)
+        else:
+            self._error_page(req, status)
+
+    def _redirected(self, req: Request, status: int) -> None:
+        """The status of a redirect belongs to the Location that the handler has set, so the headers stay."""
+        req.status = status
+        if status in self._errors:
+            self._own_page(req, self._errors[status])
+        elif req.empty() and status != HTTP_NOT_MODIFIED:
+            self._write_page(req)
+
+    def _error_page(self, req: Request, status: int, notice: str = "") -> None:
+        """The application's page from `errors`, else the default page. The answer must not have been started."""
+        _replace(req, status)
+        if status in self._errors:
+            self._own_page(req, self._errors[status])
+        else:
+            self._write_page(req, notice)
+
+    def _own_page(self, req: Request, handler: Handler) -> None:
+        try:
+            outcome = handler(req)
+        except SERVER_RETURN as end:
+            outcome = self._ended(req, end)
+        except Exception as error:
+            self._report(req, error)
+            outcome = HTTP_INTERNAL_SERVER_ERROR
+        if not isinstance(outcome, int) or outcome not in (OK, DONE):
+            self._default_page(req, outcome)
+
+    def _default_page(self, req: Request, outcome: Any) -> None:
+        """For an error handler that gave no page of its own: never another handler, so this ends."""
+        if req.started():
+            self._log(req, f"an error handler returned {outcome!r} after part of its page had been sent")
+        elif isinstance(outcome, int) and 300 <= outcome <= 599:
+            _replace(req, int(outcome))
+            self._write_page(req)
+        else:
+            notice = _misreturn(outcome)
+            self._log(req, f"error handler for {req.status}: {notice}")
+            _replace(req, HTTP_INTERNAL_SERVER_ERROR)
+            self._write_page(req, notice if self._debugging(req) else "")
+
+    def _decline(self, req: Request) -> None:
+        """A handler that declines leaves the request to default_handler; one that does so too, to the 404 page."""
+        if self._default is None or req.started():
+            self._answer_status(req, HTTP_NOT_FOUND)
+            return
+        req.discard()
+        try:
+            outcome = self._default(req)
+        except SERVER_RETURN as end:
+            outcome = self._ended(req, end)
+        except Exception as error:
+            self._crashed(req, error)
+            return
+        self._conclude(req, HTTP_NOT_FOUND if outcome == DECLINED else outcome)
+
+    def _misreturned(self, req: Request, outcome: Any) -> None:
+        notice = _misreturn(outcome)
+        self._log(req, notice)
+        if not req.started():
+            self._error_page(req, HTTP_INTERNAL_SERVER_ERROR, notice if self._debugging(req) else "")
+
+    def _post_process(self, req: Request, hook: Handler) -> None:
+        """Run post_process once, also after errors; what it returns does not matter, what it raises does."""
+        try:
+            hook(req)
+        except SERVER_RETURN as end:
+            self._conclude(req, self._ended(req, end))
+        except Exception as error:
+            self._crashed(req, error)
+
+    def _crashed(self, req: Request, error: Exception) -> None:
+        """Log `error` and make the 500 page. Call it while `error` is handled: an `errors[500]` may look at it."""
+        trace = self._report(req, error)
+        if req.started():
+            req.abort(sys.exc_info())
+        elif HTTP_INTERNAL_SERVER_ERROR in self._errors or not self._debugging(req):
+            self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
+        else:
+            _replace(req, HTTP_INTERNAL_SERVER_ERROR)
+            self._write_traceback(req, trace)
+
+    def _report(self, req: Request, error: Exception) -> str:
+        from traceback import format_exception
+
+        frames = error.__traceback__
+        if frames is not None and frames.tb_next is not None:
+            frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
+        trace = "".join(format_exception(type(error), error, frames))
+        error_log.write_exception(req.environ, error, trace)
+        return trace
+
+    def _log(self, req: Request, text: str) -> None:
+        req.log_error(f"{req.method} {req.uri}: {text}", LOG_ERR)
+
+    def _write_page(self, req: Request, notice: str = "") -> None:
+        from poorhttp.dispatch.pages import page
+
+        req.write(page(req.status, req.method, req.uri, self._webmaster_of(req), notice))
+
+    def _write_traceback(self, req: Request, trace: str) -> None:
+        from poorhttp import __version__
+        from poorhttp.dispatch.pages import traceback_page
+
+        versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
+        req.write(traceback_page(req.uri, trace, versions, self._webmaster_of(req)))
+
+    def _webmaster_of(self, req: Request) -> str:
+        return str(req.environ.get("SERVER_ADMIN") or self._webmaster)
+
+    def _debugging(self, req: Request) -> bool:
+        """A bool from poorhttp, a text from servers that can set only texts."""
+        debug = req.environ.get("poorhttp.debug", self._debug)
+        return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
+
+
+def _decoded(path: str) -> str:
+    """PATH_INFO holds bytes as Latin-1 (PEP 3333); a path is utf-8. Raises SERVER_RETURN with 400 if it is not."""
+    try:
+        return path.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8") from None
+
+
+def _replace(req: Request, status: int) -> None:
+    req.discard()
+    req.status = status
+
+
+def _misreturn(outcome: object) -> str:
+    """What to tell the author of a handler that returned or raised none of the agreed values."""
+    if outcome is None:
+        return "the handler returned None: 'return http.DONE' is missing"
+    if isinstance(outcome, (str, bytes)):
+        return f"the handler returned {type(outcome).__name__}: give it to req.write() and 'return http.DONE'"
+    return f"the handler returned {outcome!r}: expected http.DONE, http.OK or a status, http.HTTP_NOT_FOUND or the like"

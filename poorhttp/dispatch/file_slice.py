@@ -1,0 +1,83 @@
+"""A part of a regular file as a body: its size is known, its content is read while it is sent.
+
+Knows files, nothing of requests. Contract: `size` bytes at most are given, also when the file grows meanwhile; the
+file is closed by `close()`, which a WSGI server calls.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from errno import EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO
+
+from poorhttp.dispatch.constants import HTTP_FORBIDDEN, HTTP_NOT_FOUND
+from poorhttp.dispatch.outcome import SERVER_RETURN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+BLOCK = 65536
+_MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENXIO))
+
+
+def open_slice(path: str, offset: int, limit: int) -> FileSlice:
+    """Open `limit` bytes (-1: to the end) from `offset` of the file at `path`, both in bytes.
+
+    Raises SERVER_RETURN: 404 if there is no regular file, 403 if it may not be read; ValueError if `offset` < 0.
+    """
+    if offset < 0:
+        raise ValueError(f"the offset of a file is 0 or more, not {offset}")
+    descriptor = _opened(path)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SERVER_RETURN(HTTP_NOT_FOUND, f"{path} is not a regular file")
+        rest = max(0, status.st_size - offset)
+        os.lseek(descriptor, offset, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return FileSlice(descriptor, rest if limit < 0 else min(rest, limit), to_end=limit < 0 or limit >= rest)
+
+
+def _opened(path: str) -> int:
+    # O_NONBLOCK: to open a pipe that nobody writes to would wait for ever.
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except PermissionError as error:
+        raise SERVER_RETURN(HTTP_FORBIDDEN, f"no permission to read {path}") from error
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL or a lone surrogate, of which no file name consists.
+        if isinstance(error, OSError) and error.errno not in _MISSING:
+            raise
+        raise SERVER_RETURN(HTTP_NOT_FOUND, f"no such file: {path!r}") from error
+
+
+class FileSlice:
+    """An iterable of blocks of a file, from its present position on."""
+
+    def __init__(self, descriptor: int, size: int, *, to_end: bool) -> None:
+        self.size = size
+        self._to_end = to_end
+        # Unbuffered, so that the position of the descriptor is where a server that uses sendfile(2) has to begin.
+        self._file = open(descriptor, "rb", buffering=0)  # noqa: SIM115  # close() does
+
+    def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
+        """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so."""
+        if file_wrapper is not None and self._to_end:
+            return file_wrapper(self._file, BLOCK)
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = self.size
+        while left > 0:
+            block = self._file.read(min(BLOCK, left))
+            if not block:
+                break
+            left -= len(block)
+            yield block
+
+    def close(self) -> None:
+        self._file.close()

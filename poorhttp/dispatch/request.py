@@ -1,0 +1,152 @@
+"""One request as a handler sees it, in the manner of mod_python's request object.
+
+Knows the WSGI environ; its outgoing half is `Answer`. Knows nothing of the table. Contract: only what every request
+needs is made at once; the rest is made when it is asked for, and any attribute may be added or replaced.
+"""
+
+from __future__ import annotations
+
+from poorhttp.dispatch import error_log
+from poorhttp.dispatch.answer import Answer
+from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, LOG_NOTICE
+from poorhttp.dispatch.headers import RequestHeaders
+from poorhttp.dispatch.outcome import SERVER_RETURN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+_HOST_CHARS = frozenset("-.:[]_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as made_once
+else:
+
+    class made_once:
+        """An attribute that is made when it is asked for, then kept; it may be assigned to.
+
+        What functools.cached_property does, whose module costs more than all of this package. A `__getattr__` would
+        do too, but a class that has one makes the interpreter look up every attribute the slow way.
+        """
+
+        def __init__(self, make):
+            self._make = make
+            self._name = make.__name__
+            self.__doc__ = make.__doc__
+
+        def __get__(self, req, owner):
+            if req is None:
+                return self
+            value = req.__dict__[self._name] = self._make(req)
+            return value
+
+
+class Request(Answer):
+    """A request and its answer.
+
+    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded.
+    """
+
+    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
+        """limit: characters or bytes of output to hold back before it is sent."""
+        self.environ = environ
+        self.method: str = environ["REQUEST_METHOD"]
+        # A mount point without a slash leaves an empty path (PEP 3333).
+        self.uri: str = environ.get("PATH_INFO") or "/"
+        self._start = start_response
+        self._parts = []
+        self._limit = self._room = limit
+
+    def read(self, length: int = -1) -> bytes:
+        """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
+
+        Raises SERVER_RETURN with 400 if Content-Length is not a number.
+        """
+        stream = self.environ["wsgi.input"]
+        if self.environ.get("wsgi.input_terminated"):
+            return bytes(stream.read(length))
+        # Without that promise a read beyond the body would wait for the client's next request.
+        left = self._unread()
+        data: bytes = stream.read(left if length < 0 else min(length, left))
+        self._left = left - len(data)
+        return data
+
+    def log_error(self, message: object, level: int = LOG_NOTICE, server: object = None) -> None:
+        """Write a line to the error log; `level` is one of http.LOG_*, `server` is ignored (mod_python has it)."""
+        error_log.write(self.environ, level, str(message))
+
+    def get_options(self) -> dict[str, str]:
+        """The options of the application: section [application] of poorhttp.ini, a copy."""
+        return dict(self.environ.get("poorhttp.options") or {})
+
+    def get_remote_host(self) -> str:
+        """The name of the client if the server knows it, else its address. Nothing is asked of DNS."""
+        return self.remote_host
+
+    def document_root(self) -> str:
+        """The directory of the site's files, as the server gave it in DOCUMENT_ROOT; "" if it gave none."""
+        return str(self.environ.get("DOCUMENT_ROOT", ""))
+
+    def construct_url(self, uri: str) -> str:
+        """`/light` -> `http://localhost:8080/light`, with the host that the client asked for."""
+        return f"{self.scheme}://{_authority(self.environ)}{uri}"
+
+    @made_once
+    def headers_in(self) -> RequestHeaders:
+        return RequestHeaders(self.environ)
+
+    @made_once
+    def subprocess_env(self) -> WSGIEnvironment:
+        return self.environ
+
+    @made_once
+    def remote_addr(self) -> str:
+        return str(self.environ.get("REMOTE_ADDR", ""))
+
+    @made_once
+    def remote_host(self) -> str:
+        return str(self.environ.get("REMOTE_HOST") or self.remote_addr)
+
+    @made_once
+    def user_agent(self) -> str:
+        return str(self.environ.get("HTTP_USER_AGENT", ""))
+
+    @made_once
+    def scheme(self) -> str:
+        return str(self.environ["wsgi.url_scheme"])
+
+    @made_once
+    def hostname(self) -> str:
+        """The host that the client asked for, without the port."""
+        host = _authority(self.environ)
+        end = host.find("]") + 1  # the colons of [::1] are not the port's
+        return host[:end] if end else host.partition(":")[0]
+
+    if TYPE_CHECKING:  # any attribute may be added
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def _unread(self) -> int:
+        left: int | None = self.__dict__.get("_left")
+        if left is not None:
+            return left
+        length = self.environ.get("CONTENT_LENGTH") or "0"
+        # int() would take +5, -5, 5_0 and digits of other scripts.
+        if not (length.isascii() and length.isdecimal()):
+            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
+        return int(length)
+
+
+def _authority(environ: WSGIEnvironment) -> str:
+    """Host and port. The Host field is a client's word: used if it looks like a host, so that nothing rides on it."""
+    host: str = environ.get("HTTP_HOST", "")
+    if host and _HOST_CHARS.issuperset(host):
+        return host
+    name, port = environ["SERVER_NAME"], environ["SERVER_PORT"]
+    default = {"http": "80", "https": "443"}.get(environ["wsgi.url_scheme"])
+    host = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return host if port == default or not port else f"{host}:{port}"

@@ -1,0 +1,105 @@
+"""From the module `dispatch_table` to the routes that are looked up for each request.
+
+Knows the shapes in which an author may write `handlers` and `errors`. Knows nothing of requests. Contract: the table
+is read once, when the application is made; what is wrong in it is said then, and completely.
+"""
+
+from __future__ import annotations
+
+from poorhttp.dispatch.constants import METHOD_ALL, METHOD_BITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from poorhttp.dispatch.request import Request
+
+    Handler: TypeAlias = Callable[[Request], Any]
+    Routes: TypeAlias = dict[str, dict[str, Handler]]
+
+
+class TableError(ValueError):
+    """The dispatch table cannot be used; the message says which entry and what was expected."""
+
+
+def read_routes(table: object) -> Routes:
+    """`handlers` as uri -> method -> function, with HEAD wherever there is GET. Raises TableError."""
+    handlers = getattr(table, "handlers", None)
+    if not isinstance(handlers, dict):
+        raise TableError(
+            f"{_name(table)} needs a dict 'handlers', for example: handlers = {{'/': (http.METHOD_GET, page)}}"
+        )
+    return {_uri(uri): _methods(uri, entry) for uri, entry in handlers.items()}
+
+
+def read_errors(table: object) -> dict[int, Handler]:
+    """`errors` as status -> function; {} without it. Raises TableError."""
+    errors = getattr(table, "errors", {})
+    if not isinstance(errors, dict):
+        raise TableError(f"'errors' of {_name(table)} is a dict of status and function, not {type(errors).__name__}")
+    for status, function in errors.items():
+        if not isinstance(status, int) or not 300 <= status <= 599:
+            raise TableError(f"'errors' has the key {status!r}; expected a status, http.HTTP_NOT_FOUND or the like")
+        _callable(function, f"errors[{status}]")
+    return {int(status): function for status, function in errors.items()}
+
+
+def read_hook(table: object, name: str) -> Handler | None:
+    """The optional function `name` of the table. Raises TableError if it is there and cannot be called."""
+    hook = getattr(table, name, None)
+    return None if hook is None else _callable(hook, f"'{name}'")
+
+
+def _uri(uri: object) -> str:
+    if not isinstance(uri, str) or not uri.startswith("/"):
+        raise TableError(f"'handlers' has the key {uri!r}; expected a path that begins with /")
+    return uri
+
+
+def _methods(uri: str, entry: object) -> dict[str, Handler]:
+    methods: dict[str, Handler] = {}
+    for mask, function in _pairs(uri, entry):
+        _callable(function, f"handlers[{uri!r}]")
+        for method in _methods_of(uri, mask):
+            if method in methods:
+                raise TableError(f"handlers[{uri!r}] has two functions for {method}")
+            methods[method] = function
+    if "GET" in methods:
+        methods.setdefault("HEAD", methods["GET"])
+    return methods
+
+
+def _pairs(uri: str, entry: Any) -> list[tuple[Any, Any]]:
+    """The three ways to write an entry: (mask, function), [(mask, function), ...], {mask: function, ...}."""
+    if isinstance(entry, dict):
+        pairs = list(entry.items())
+    else:
+        pairs = [entry] if _is_pair(entry) and callable(entry[1]) else entry
+    if not isinstance(pairs, (tuple, list)) or not pairs or not all(map(_is_pair, pairs)):
+        raise TableError(
+            f"handlers[{uri!r}] is {entry!r}; expected (http.METHOD_GET, function), a list of such pairs, "
+            "or {http.METHOD_GET: function, ...}"
+        )
+    return list(pairs)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2
+
+
+def _methods_of(uri: str, mask: object) -> list[str]:
+    if not isinstance(mask, int) or not 0 < mask <= METHOD_ALL:
+        raise TableError(f"handlers[{uri!r}] has the methods {mask!r}; expected http.METHOD_GET or the like")
+    return [method for method, bit in METHOD_BITS.items() if mask & bit]
+
+
+def _callable(function: Any, where: str) -> Handler:
+    if not callable(function):
+        raise TableError(f"{where} is {function!r}, which cannot be called; expected a function of one argument, req")
+    handler: Handler = function
+    return handler
+
+
+def _name(table: object) -> str:
+    return getattr(table, "__name__", None) or type(table).__name__

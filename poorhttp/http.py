@@ -1,0 +1,54 @@
+"""The names that an application writes: `from poorhttp import http`, then `http.METHOD_GET`, `http.DONE` ...
+
+Knows which names there are; what they mean stands in `poorhttp.dispatch`. The original called this module `http`, a
+name that Python 3 has given to its standard library. Contract: a name that does not exist is an AttributeError that
+says which one was probably meant; HTTPStatus and the like are those of the standard library.
+"""
+
+from __future__ import annotations
+
+from poorhttp.dispatch.constants import *  # noqa: F403
+from poorhttp.dispatch.constants import DONE
+from poorhttp.dispatch.outcome import SERVER_RETURN as SERVER_RETURN
+from poorhttp.dispatch.outcome import redirect as redirect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from poorhttp.dispatch.form import Field as Field
+    from poorhttp.dispatch.form import FieldStorage as FieldStorage
+    from poorhttp.dispatch.form import FormError as FormError
+    from poorhttp.dispatch.request import Request
+
+_OF_FORMS = ("Field", "FieldStorage", "FormError")
+_OF_THE_STANDARD_LIBRARY = ("HTTPMethod", "HTTPStatus")
+
+
+def sendfile(req: Request, path: str, offset: int = 0, limit: int = -1) -> int:
+    """Send a file as the whole answer: `return http.sendfile(req, path)`. See the request's method of this name."""
+    req.sendfile(path, offset, limit)
+    return DONE
+
+
+if not TYPE_CHECKING:  # for a type checker every name would exist
+
+    def __getattr__(name: str) -> object:
+        """Names that few applications need, imported when asked for; for others a helpful AttributeError."""
+        if name in _OF_FORMS:
+            from poorhttp.dispatch import form
+
+            return getattr(form, name)
+        if name in _OF_THE_STANDARD_LIBRARY:
+            import http
+
+            return getattr(http, name)
+        raise AttributeError(f"module 'poorhttp.http' has no name {name!r}{_hint(name)}", name=name)
+
+
+def _hint(name: str) -> str:
+    if name.startswith("__"):  # asked by the interpreter, not by an author
+        return ""
+    from difflib import get_close_matches
+
+    known = [known for known in (*globals(), *_OF_FORMS, *_OF_THE_STANDARD_LIBRARY) if not known.startswith("_")]
+    nearest = get_close_matches(name, known, 1) or get_close_matches(name.upper(), known, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
