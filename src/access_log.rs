@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Mutex;
 
-use crate::http::head::RequestHead;
+use crate::http::head::{RequestHead, Version};
 use crate::net::clock;
 use crate::net::handler::Done;
 use crate::net::team::lock;
@@ -31,7 +31,7 @@ pub enum Format {
 pub struct Entry<'a> {
     /// The client; none on a unix socket.
     pub peer: Option<SocketAddr>,
-    /// The request.
+    /// The request, as far as it was read.
     pub head: &'a RequestHead,
     /// What the spans of the head point into.
     pub bytes: &'a [u8],
@@ -211,13 +211,27 @@ fn client(out: &mut String, peer: Option<SocketAddr>) -> std::fmt::Result {
 
 fn request_and_result(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     out.push('"');
-    escape(out, entry.head.method.of(entry.bytes))?;
-    out.push(' ');
-    escape(out, entry.head.target.of(entry.bytes))?;
-    write!(out, " {}\" {} {}", entry.version(), entry.done.status, entry.done.length)
+    let method = entry.head.method.of(entry.bytes);
+    if method.is_empty() {
+        // A request line that could not be read.
+        out.push('-');
+    } else {
+        escape(out, method)?;
+        out.push(' ');
+        escape(out, entry.head.target.of(entry.bytes))?;
+        write!(out, " {}", entry.version())?;
+    }
+    write!(out, "\" {} {}", entry.done.status, entry.done.length)
 }
 
 impl Entry<'_> {
+    fn version(&self) -> &'static str {
+        match self.head.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+
     fn host(&self) -> &[u8] {
         self.head.host.map_or(b"-", |host| host.of(self.bytes))
     }

@@ -31,6 +31,6 @@ pub struct Limits {
     pub max_body: u64,
     /// Above this a request body is kept in a temporary file.
     pub body_memory: usize,
-    /// Most connections of one process.
+    /// Most connections of one process; fewer where descriptors are scarce.
     pub max_connections: usize,
 }

@@ -297,7 +297,7 @@ impl HeadParser {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 self.hosts = if self.hosts == Hosts::None && is_host(value) { Hosts::One } else { Hosts::Invalid };
-                if !self.authority {
+                if self.hosts == Hosts::One && !self.authority {
                     self.head.host = Some(span);
                 }
             }

@@ -15,7 +15,6 @@ use super::server::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::access_log::Entry;
-use crate::http::head::Version;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, CONTINUE};
@@ -319,12 +318,9 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
+        self.log(done, shared);
         self.has_served = true;
         if let Some(inbound) = &mut self.inbound {
-            if shared.access_log.is_on() {
-                let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
-                shared.access_log.record(&entry, |second| shared.handler.utc_offset(second));
-            }
             inbound.next_request();
         }
         if !done.persistent {
@@ -339,6 +335,13 @@ impl<H: Handler> Connection<H> {
             return Some(self.wait_for_room());
         }
         None
+    }
+
+    fn log(&self, done: Done, shared: &Shared<H>) {
+        if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
+            let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
+            shared.access_log.record(&entry, |second| shared.handler.utc_offset(second));
+        }
     }
 
     fn wait_for_room(&mut self) -> Verdict {
@@ -398,7 +401,8 @@ impl<H: Handler> Connection<H> {
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
-        shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
+        let done = shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
+        self.log(done, shared);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);
@@ -453,15 +457,5 @@ impl<H: Handler> Connection<H> {
             desk.outbound = std::mem::take(&mut self.outbox.bytes);
         }
         self.outbox = Outbox::default();
-    }
-}
-
-impl Entry<'_> {
-    /// Whether the request said which version it speaks; for the log.
-    pub fn version(&self) -> &'static str {
-        match self.head.version {
-            Version::Http10 => "HTTP/1.0",
-            Version::Http11 => "HTTP/1.1",
-        }
     }
 }

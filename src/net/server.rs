@@ -102,16 +102,28 @@ pub struct Server<H: Handler> {
     slow: AtomicU32,
 }
 
+/// How many descriptors this process may have.
+fn descriptors() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many connections leave descriptors for the application: an eighth of all, at least 32.
+fn connections_for(descriptors: u64) -> usize {
+    let reserved = (descriptors / 8).max(32);
+    usize::try_from(descriptors.saturating_sub(reserved)).unwrap_or(usize::MAX).max(1)
+}
+
 impl<H: Handler> Server<H> {
     /// A server for `threads` threads, each of which is to call [`Server::run`].
     pub fn new(
         handler: H,
-        limits: Limits,
+        mut limits: Limits,
         access_log: AccessLog,
         listeners: Vec<Listener>,
         controls: Vec<OwnedFd>,
         threads: usize,
     ) -> std::io::Result<Self> {
+        limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, controls, waker.as_fd())?;
         let shared = Shared {
@@ -492,10 +504,10 @@ impl<H: Handler> Shared<H> {
     }
 
     /// Refuse a request.
-    pub fn answer_reject(&self, reject: Reject, is_head: bool, peer: Option<SocketAddr>, outbox: &mut Outbox) {
+    pub fn answer_reject(&self, reject: Reject, is_head: bool, peer: Option<SocketAddr>, outbox: &mut Outbox) -> Done {
         self.counts.rejected.fetch_add(1, Ordering::Relaxed);
         self.handler.report('I', peer, &format!("{} {}: {}", reject.status, reject.reason(), reject.why));
-        self.answer(reject.status, reject.reason(), reject.why, is_head, outbox);
+        self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
     }
 
     /// 500, where a handler gave no answer at all.
@@ -513,17 +525,20 @@ impl<H: Handler> Shared<H> {
         Done { status: 204, length: 0, persistent }
     }
 
-    fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) {
+    fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {
         let page = self.handler.page(status, reason, why);
         let line = format!("{status} {reason}");
-        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return };
+        let mut done = Done { status, length: 0, persistent: false };
+        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
         // A constant field cannot be refused.
         let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
         let asked = Asked { is_head, persistent: false, ..Asked::default() };
         self.finish_head(&head, asked, Some(page.len() as u64), outbox);
         if !is_head {
             outbox.bytes.extend_from_slice(&page);
+            done.length = page.len() as u64;
         }
+        done
     }
 
     fn finish_head(

@@ -132,7 +132,9 @@ impl Application {
 
     /// Log a traceback. Returns the body of a 500 page.
     fn tell_exception(&self, py: Python<'_>, error: &PyErr, about: &About) -> Vec<u8> {
-        let arguments = (error.value(py), remote(about.peer), about.line.as_str());
+        // As a value of its own it carries its traceback, which before Python 3.12 it does not otherwise.
+        let error = error.clone_ref(py).into_value(py);
+        let arguments = (error, remote(about.peer), about.line.as_str());
         let page = self.error_log.bind(py).call_method1(intern!(py, "exception"), arguments);
         page.and_then(|page| page.extract()).unwrap_or_default()
     }
@@ -165,6 +167,7 @@ impl Application {
         outbox: &mut Outbox,
         about: &dyn Fn() -> About,
     ) -> Outcome<Suspended> {
+        let py = exchange.py();
         let done = match (result, iterable) {
             (Ok((Progress::Full, iterator)), Some(iterable)) => {
                 *outbox = exchange.borrow_mut().release();
@@ -183,7 +186,12 @@ impl Application {
             (Ok(_), _) => self.conclude(exchange, iterable, about),
             (Err(error), _) => self.fail(exchange, &error, iterable, &about()),
         };
-        *outbox = exchange.borrow_mut().release();
+        let mut exchange = exchange.borrow_mut();
+        if let Some(file) = exchange.input_file.take() {
+            // Not left to the collector, which may come late: a descriptor hangs on it. Closing it cannot fail.
+            let _ = file.call_method0(py, intern!(py, "close"));
+        }
+        *outbox = exchange.release();
         Outcome::Done(done)
     }
 }
@@ -207,7 +215,8 @@ impl Handler for Application {
                 let (head, bytes, peer) = (request.head, request.bytes, request.peer);
                 move || About { peer, line: text_line(head, bytes) }
             };
-            let returned = self.environs.build(py, &mut request).and_then(|environ| {
+            let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
+                exchange.borrow_mut().input_file = file;
                 let start_response = exchange.getattr(intern!(py, "start_response"))?;
                 self.app.bind(py).call1((environ, start_response))
             });

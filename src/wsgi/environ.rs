@@ -79,8 +79,12 @@ impl Environs {
         })
     }
 
-    /// The environ of `request`, whose body moves into `wsgi.input`.
-    pub fn build<'py>(&self, py: Python<'py>, request: &mut Request<'_>) -> PyResult<Bound<'py, PyDict>> {
+    /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
+    pub fn build<'py>(
+        &self,
+        py: Python<'py>,
+        request: &mut Request<'_>,
+    ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let template = self.templates.get(request.listener).or(self.templates.first());
         let environ = match template {
             Some(template) => template.bind(py).copy()?,
@@ -100,8 +104,11 @@ impl Environs {
             // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
             environ.set_item(intern!(py, "CONTENT_LENGTH"), PyString::new(py, &request.body.len().to_string()))?;
         }
-        environ.set_item(intern!(py, "wsgi.input"), self.input(py, std::mem::take(request.body))?)?;
-        Ok(environ)
+        let body = std::mem::take(request.body);
+        let is_file = matches!(body, Body::File(..));
+        let input = self.input(py, body)?;
+        environ.set_item(intern!(py, "wsgi.input"), &input)?;
+        Ok((environ, is_file.then(|| input.unbind())))
     }
 
     fn peer(&self, environ: &Bound<'_, PyDict>, peer: Option<SocketAddr>) -> PyResult<()> {

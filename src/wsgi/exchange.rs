@@ -48,6 +48,8 @@ pub struct Exchange {
     pub overrun: bool,
     /// Header names that were left out because they are the server's business.
     pub dropped: Vec<String>,
+    /// `wsgi.input` where it is a temporary file.
+    pub input_file: Option<Py<PyAny>>,
     own: Arc<OwnFields>,
     write_timeout: Duration,
 }
