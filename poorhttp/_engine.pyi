@@ -44,7 +44,7 @@ class Engine:
         """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ..."""
 
     def stop(self) -> None:
-        """Accept no more, finish what is in flight for at most `graceful_timeout` seconds, then let every run() return."""
+        """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""
 
     def stats(self) -> dict[str, int]:
         """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`."""

@@ -204,11 +204,47 @@ def test_repeated_fields_are_joined(server: Any) -> None:
 
 def test_every_usual_field_is_told(server: Any) -> None:
     """A lookup table for usual names must not mix them up."""
-    names = """Accept Accept-Charset Accept-Encoding Accept-Language Access-Control-Request-Headers
-        Access-Control-Request-Method Authorization Cache-Control Cookie DNT Date Forwarded From If-Match
-        If-Modified-Since If-None-Match If-Range If-Unmodified-Since Max-Forwards Origin Pragma Priority Range Referer
-        Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Sec-Fetch-User TE Upgrade-Insecure-Requests User-Agent Via Warning
-        X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Real-Ip X-Request-Id X-Requested-With""".split()
+    names = [
+        "Accept",
+        "Accept-Charset",
+        "Accept-Encoding",
+        "Accept-Language",
+        "Access-Control-Request-Headers",
+        "Access-Control-Request-Method",
+        "Authorization",
+        "Cache-Control",
+        "Cookie",
+        "DNT",
+        "Date",
+        "Forwarded",
+        "From",
+        "If-Match",
+        "If-Modified-Since",
+        "If-None-Match",
+        "If-Range",
+        "If-Unmodified-Since",
+        "Max-Forwards",
+        "Origin",
+        "Pragma",
+        "Priority",
+        "Range",
+        "Referer",
+        "Sec-Fetch-Dest",
+        "Sec-Fetch-Mode",
+        "Sec-Fetch-Site",
+        "Sec-Fetch-User",
+        "TE",
+        "Upgrade-Insecure-Requests",
+        "User-Agent",
+        "Via",
+        "Warning",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Real-Ip",
+        "X-Request-Id",
+        "X-Requested-With",
+    ]
     for spelled in (names, [name.lower() for name in names], [name.upper() for name in names]):
         strings = server.get("/", *[f"{name}: v-{name}" for name in spelled]).json()["strings"]
         for name in spelled:

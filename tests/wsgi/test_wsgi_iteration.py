@@ -246,9 +246,36 @@ def closed_once(server: Any, tag: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 @pytest.mark.parametrize(
     "name",
-    """normal one list-one list-two list-empty list-empty-block empty-blocks nothing exact zero-with-body 204 304 304-none
-    too-many too-many-later too-many-first close-error close-error-length error-first error-after-empty iter-raises no-start
-    bad-status str-block none-block int-block list-str old-protocol""".split(),
+    [
+        "normal",
+        "one",
+        "list-one",
+        "list-two",
+        "list-empty",
+        "list-empty-block",
+        "empty-blocks",
+        "nothing",
+        "exact",
+        "zero-with-body",
+        "204",
+        "304",
+        "304-none",
+        "too-many",
+        "too-many-later",
+        "too-many-first",
+        "close-error",
+        "close-error-length",
+        "error-first",
+        "error-after-empty",
+        "iter-raises",
+        "no-start",
+        "bad-status",
+        "str-block",
+        "none-block",
+        "int-block",
+        "list-str",
+        "old-protocol",
+    ],
 )
 def test_close_is_called_once(server: Any, tag: str, name: str, method: str) -> None:
     with server.connect() as client:
@@ -259,7 +286,7 @@ def test_close_is_called_once(server: Any, tag: str, name: str, method: str) -> 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize(
-    "name", "too-few too-few-none error-second error-end error-length error-base str-block-second".split()
+    "name", ["too-few", "too-few-none", "error-second", "error-end", "error-length", "error-base", "str-block-second"]
 )
 def test_close_is_called_once_where_the_response_breaks_off(server: Any, tag: str, name: str, version: str) -> None:
     with server.connect() as client:
@@ -405,8 +432,27 @@ def test_head_304_and_204(server: Any) -> None:
 
 # ---------------------------------------------------------------------------------------------------- exceptions
 
-EARLY = """error-first error-after-empty iter-raises raises raises-base raises-keyboard raises-exit raises-generator-exit raises-stop
-    raises-memory raises-recursion raises-after-start returns-none returns-int returns-str str-block none-block int-block list-str""".split()
+EARLY = [
+    "error-first",
+    "error-after-empty",
+    "iter-raises",
+    "raises",
+    "raises-base",
+    "raises-keyboard",
+    "raises-exit",
+    "raises-generator-exit",
+    "raises-stop",
+    "raises-memory",
+    "raises-recursion",
+    "raises-after-start",
+    "returns-none",
+    "returns-int",
+    "returns-str",
+    "str-block",
+    "none-block",
+    "int-block",
+    "list-str",
+]
 
 
 @pytest.mark.parametrize("name", EARLY)
