@@ -56,8 +56,9 @@ impl Site {
 
 impl Handler for Site {
     type Stream = Stream;
+    type Session = ();
 
-    fn call(&self, request: Request<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+    fn call(&self, request: Request<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         let path = request.head.path.of(request.bytes);
         let head = ResponseHead::begin(&mut outbox.bytes, b"200 OK").unwrap();
         let length = if path == b"/stream" { STREAM } else { 5 };

@@ -30,11 +30,6 @@ pub const fn is_target_byte(byte: u8) -> bool {
     byte > 0x20 && byte < 0x7f && byte != b'#'
 }
 
-/// A whole request target.
-pub fn is_target(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().fold(true, |ok, &byte| ok & is_target_byte(byte))
-}
-
 /// `bytes` without SP and HTAB at both ends: OWS, RFC 9110 5.6.3.
 pub fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {

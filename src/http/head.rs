@@ -8,7 +8,7 @@
 use memchr::memchr;
 
 use super::framing::{BodyFraming, FramingFields};
-use super::grammar::{is_host, is_target, is_target_byte, is_tchar, is_token, is_value, is_value_byte, members, trim};
+use super::grammar::{is_host, is_target_byte, is_tchar, is_value, is_value_byte, members, trim};
 use super::reject::Reject;
 use crate::limits::Limits;
 
@@ -161,6 +161,11 @@ impl HeadParser {
     /// Hold the line that is being read, which ends at `end` or goes on there, to its limits. What comes before a
     /// limit is judged first, so that the same bytes meet the same fault in whichever pieces they come.
     fn bound(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
+        let is_far =
+            self.count < limits.max_fields && end <= limits.max_head && end - self.line <= limits.max_request_line;
+        if is_far {
+            return Ok(());
+        }
         if self.stage == Stage::Fields && self.count >= limits.max_fields {
             let begins = bytes.get(self.line..end).and_then(<[u8]>::first);
             if begins.is_some_and(|&byte| byte != b'\r' && byte != b'\n') {
@@ -210,17 +215,14 @@ impl HeadParser {
     /// `method SP request-target SP HTTP-version`, RFC 9112 3.
     fn request_line(&mut self, line: &[u8]) -> Result<(), Reject> {
         const MALFORMED: Reject = Reject::bad("the request line is not METHOD SP TARGET SP HTTP/1.1");
-        let mut parts = line.split(|&byte| byte == b' ');
-        let (Some(method), Some(target), Some(version), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(MALFORMED);
-        };
-        if !is_token(method) {
-            return Err(MALFORMED);
-        }
-        if !is_target(target) {
+        let (method, rest) = line.split_at(run(line, is_tchar));
+        let (b" ", rest) = rest.split_at(rest.len().min(1)) else { return Err(MALFORMED) };
+        let (target, rest) = rest.split_at(run(rest, is_target_byte));
+        let (b" ", version) = rest.split_at(rest.len().min(1)) else {
             return Err(Reject::bad("the request target holds a byte that belongs in no target"));
+        };
+        if method.is_empty() || target.is_empty() {
+            return Err(MALFORMED);
         }
         self.head.version = match version {
             b"HTTP/1.1" => Version::Http11,
@@ -271,23 +273,21 @@ impl HeadParser {
 
     /// `field-name ":" OWS field-value OWS`, RFC 9112 5. No obs-fold (5.2), no space before the colon (5.1).
     fn field(&mut self, line: &[u8]) -> Result<(), Reject> {
-        let colon = memchr(b':', line).ok_or(Reject::bad("a field line has no colon"))?;
-        let (name, value) = line.split_at(colon);
-        let value = value.get(1..).unwrap_or_default();
-        if !is_token(name) {
-            return Err(Reject::bad("a field name is not a token"));
-        }
+        let (name, value) = line.split_at(run(line, is_tchar));
+        let (false, [b':', value @ ..]) = (name.is_empty(), value) else {
+            return Err(Reject::bad("a field line does not begin with a token and a colon"));
+        };
         if !is_value(value) {
             return Err(Reject::bad("a field value holds a control character"));
         }
         let leading = value.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
-        let start = self.line + colon + 1 + leading;
+        let start = self.line + name.len() + 1 + leading;
         let value = trim(value);
         let span = Span::new(start, value.len());
         self.count += 1;
         self.note(name, value, span)?;
-        if memchr(b'_', name).is_none() && !name.eq_ignore_ascii_case(b"proxy") {
-            self.head.fields.push(Field { name: Span::new(self.line, colon), value: span });
+        if !name.contains(&b'_') && !name.eq_ignore_ascii_case(b"proxy") {
+            self.head.fields.push(Field { name: Span::new(self.line, name.len()), value: span });
         }
         Ok(())
     }
@@ -339,6 +339,11 @@ impl HeadParser {
         self.head.persistent = !self.close && (!is_http_10 || self.keep_alive);
         Ok(())
     }
+}
+
+/// How many bytes at the beginning of `bytes` are of a class.
+fn run(bytes: &[u8], class: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|&byte| !class(byte)).unwrap_or(bytes.len())
 }
 
 /// Where in a line that has no LF yet: enough of the grammar to refuse the first wrong byte.

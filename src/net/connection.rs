@@ -79,6 +79,7 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
+    session: H::Session,
     lingered: usize,
     has_served: bool,
     /// What the poller watches its descriptor for.
@@ -104,6 +105,7 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
+            session: H::Session::default(),
             lingered: 0,
             has_served: false,
             watched: None,
@@ -311,6 +313,7 @@ impl<H: Handler> Connection<H> {
             asked,
             pulse,
             slot,
+            session: &mut self.session,
         };
         Some(shared.handler.call(request, &mut self.outbox))
     }
@@ -351,7 +354,10 @@ impl<H: Handler> Connection<H> {
 
     /// Send what is to be sent; once all is, go on with what comes after.
     fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
-        match self.outbox.flush(&self.transport) {
+        let is_last = self.after_flush != AfterFlush::Next && self.stream.is_none();
+        let flushed =
+            if is_last { self.outbox.flush_last(&self.transport) } else { self.outbox.flush(&self.transport) };
+        match flushed {
             Flushed::Pending => Verdict::Park,
             Flushed::Broken | Flushed::Drained if self.stream.is_some() => Verdict::Serve,
             Flushed::Broken => Verdict::Close,

@@ -101,16 +101,28 @@ impl Outbox {
 
     /// Send what goes now.
     pub fn flush(&mut self, transport: &Transport) -> Flushed {
+        if self.file.is_some() { self.flush_last(transport) } else { self.flush_with(|bytes| transport.send(bytes)) }
+    }
+
+    /// The same where the end of the connection, or a file, follows at once: it shares a packet with these bytes.
+    pub fn flush_last(&mut self, transport: &Transport) -> Flushed {
+        match self.flush_with(|bytes| transport.send_more(bytes)) {
+            Flushed::Drained => self.flush_file(transport),
+            other => other,
+        }
+    }
+
+    fn flush_with(&mut self, send: impl Fn(&[u8]) -> Sent) -> Flushed {
         while !self.broken && self.unsent() > 0 {
             let bytes = self.bytes.get(self.sent..).unwrap_or_default();
-            match if self.file.is_some() { transport.send_more(bytes) } else { transport.send(bytes) } {
+            match send(bytes) {
                 Sent::Bytes(count) => self.sent += count,
                 Sent::Nothing => return Flushed::Pending,
                 Sent::Broken => self.broken = true,
             }
         }
         self.compact();
-        if self.broken { Flushed::Broken } else { self.flush_file(transport) }
+        if self.broken { Flushed::Broken } else { Flushed::Drained }
     }
 
     fn flush_file(&mut self, transport: &Transport) -> Flushed {

@@ -1,8 +1,8 @@
 //! Calling the application: environ in, an iterable out, `close()` always, and what becomes of its exceptions.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException};
@@ -10,11 +10,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use super::environ::Environs;
-use super::exchange::{Exchange, OwnFields};
+use super::environ::{Environs, Session};
+use super::exchange::{Exchange, Kit, OwnFields};
 use super::iteration::{Progress, close, iterate, take_body};
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
+use crate::net::team::lock;
 
 pyo3::create_exception!(
     poorhttp,
@@ -40,11 +41,12 @@ struct Seat {
     thread: AtomicI64,
     /// A RequestTimeout was sent to it.
     interrupted: AtomicBool,
+    kit: Mutex<Option<Kit>>,
 }
 
 /// An answer that waits for its client.
 pub struct Suspended {
-    exchange: Py<Exchange>,
+    kit: Kit,
     iterable: Py<PyAny>,
     /// None once it is used up: only `close()` is left to do.
     iterator: Option<Py<PyIterator>>,
@@ -152,30 +154,46 @@ impl Application {
     /// A RequestTimeout that came too late to be raised in its call must not be raised in the next one.
     fn forget_interrupt(&self, slot: usize) {
         if let Some(seat) = self.seats.get(slot)
+            && seat.interrupted.load(Ordering::Relaxed)
             && seat.interrupted.swap(false, Ordering::Relaxed)
         {
             set_async_exception(seat.thread.load(Ordering::Relaxed), None);
         }
     }
 
+    fn take_kit(&self, py: Python<'_>, slot: usize) -> PyResult<Kit> {
+        match self.seats.get(slot).and_then(|seat| lock(&seat.kit).take()) {
+            Some(kit) => Ok(kit),
+            None => Kit::new(py, slot, self.own.clone(), self.write_timeout),
+        }
+    }
+
+    fn keep_kit(&self, py: Python<'_>, kit: Kit) {
+        if let (Some(seat), Some(kit)) = (self.seats.get(kit.slot), kit.reusable(py)) {
+            *lock(&seat.kit) = Some(kit);
+        }
+    }
+
     /// Finish a turn: hand the outbox back, and keep what goes on.
-    fn hand_over(
+    fn hand_over<'py>(
         &self,
-        exchange: &Bound<'_, Exchange>,
-        result: PyResult<(Progress, Option<Bound<'_, PyIterator>>)>,
-        iterable: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        kit: Kit,
+        result: PyResult<(Progress, Option<Bound<'py, PyIterator>>)>,
+        iterable: Option<&Bound<'py, PyAny>>,
         outbox: &mut Outbox,
         about: &dyn Fn() -> About,
     ) -> Outcome<Suspended> {
-        let py = exchange.py();
+        let exchange = kit.exchange.bind(py);
         let done = match (result, iterable) {
             (Ok((Progress::Full, iterator)), Some(iterable)) => {
                 *outbox = exchange.borrow_mut().release();
+                let about = about();
                 return Outcome::Suspended(Suspended {
-                    exchange: exchange.clone().unbind(),
+                    kit,
                     iterable: iterable.clone().unbind(),
                     iterator: iterator.map(Bound::unbind),
-                    about: about(),
+                    about,
                 });
             }
             (Ok((Progress::Gone, _)), _) => {
@@ -186,52 +204,51 @@ impl Application {
             (Ok(_), _) => self.conclude(exchange, iterable, about),
             (Err(error), _) => self.fail(exchange, &error, iterable, &about()),
         };
-        let mut exchange = exchange.borrow_mut();
-        if let Some(file) = exchange.input_file.take() {
+        let file = {
+            let mut exchange = exchange.borrow_mut();
+            *outbox = exchange.release();
+            exchange.input_file.take()
+        };
+        if let Some(file) = file {
             // Not left to the collector, which may come late: a descriptor hangs on it. Closing it cannot fail.
             let _ = file.call_method0(py, intern!(py, "close"));
         }
-        *outbox = exchange.release();
+        self.keep_kit(py, kit);
         Outcome::Done(done)
     }
 }
 
 impl Handler for Application {
     type Stream = Suspended;
+    type Session = Session;
 
-    fn call(&self, mut request: Request<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
+    fn call(&self, mut request: Request<'_, Session>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let exchange = Exchange::new(
-                std::mem::take(outbox),
-                request.transport.clone(),
-                request.asked,
-                self.own.clone(),
-                self.write_timeout,
-            );
-            let Ok(exchange) = Bound::new(py, exchange) else {
+            let Ok(kit) = self.take_kit(py, request.slot) else {
                 return Outcome::Done(Done { status: 500, length: 0, persistent: false });
             };
+            let exchange = kit.exchange.bind(py);
+            exchange.borrow_mut().renew(std::mem::take(outbox), request.transport.clone(), request.asked);
             let about = {
                 let (head, bytes, peer) = (request.head, request.bytes, request.peer);
                 move || About { peer, line: text_line(head, bytes) }
             };
             let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
                 exchange.borrow_mut().input_file = file;
-                let start_response = exchange.getattr(intern!(py, "start_response"))?;
-                self.app.bind(py).call1((environ, start_response))
+                self.app.bind(py).call1((environ, kit.start_response.bind(py)))
             });
             let result = returned
                 .as_ref()
                 .map_err(|error| error.clone_ref(py))
-                .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
+                .and_then(|returned| take_body(exchange, returned, request.transport, request.pulse));
             self.forget_interrupt(request.slot);
-            self.hand_over(&exchange, result, returned.as_ref().ok(), outbox, &about)
+            self.hand_over(py, kit, result, returned.as_ref().ok(), outbox, &about)
         })
     }
 
     fn resume(&self, stream: Suspended, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let exchange = stream.exchange.bind(py);
+            let exchange = stream.kit.exchange.bind(py);
             {
                 let mut exchange = exchange.borrow_mut();
                 exchange.outbox = std::mem::take(outbox);
@@ -246,7 +263,9 @@ impl Handler for Application {
                     .map(|progress| (progress, Some(iterator))),
             };
             self.forget_interrupt(resumed.slot);
-            self.hand_over(exchange, result, Some(stream.iterable.bind(py)), outbox, &|| stream.about.clone())
+            let about = stream.about;
+            let iterable = stream.iterable.bind(py);
+            self.hand_over(py, stream.kit, result, Some(iterable), outbox, &|| about.clone())
         })
     }
 

@@ -1,9 +1,8 @@
 //! The environ of a request (PEP 3333, "environ Variables"): a copy of what is the same for all requests of a listener,
 //! then what is this request's.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::IntoRawFd;
-use std::sync::Mutex;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,7 +13,6 @@ use super::text::native;
 use crate::http::head::{RequestHead, Version};
 use crate::net::handler::Request;
 use crate::net::spool::Body;
-use crate::net::team::lock;
 
 /// Fields that most requests have; their variables are made once.
 const USUAL: [&str; 28] = [
@@ -56,9 +54,28 @@ pub struct Environs {
     names: Vec<Vec<(&'static str, Py<PyString>)>>,
     bytes_io: Py<PyAny>,
     open: Py<PyAny>,
-    /// The last client and its text: behind a proxy it is always the same.
-    last_peer: Mutex<Option<(IpAddr, Py<PyString>)>>,
 }
+
+/// Text that is the same for all, or most, requests of a connection.
+#[derive(Default)]
+pub struct Session {
+    /// Address and port of the client.
+    peer: Option<(Py<PyString>, Py<PyString>)>,
+    /// The last Host.
+    host: Option<(Box<[u8]>, Py<PyString>)>,
+}
+
+/// What every request sets. The template has them already, so that a copy of it need not grow.
+const OF_REQUEST: [&str; 8] = [
+    "REQUEST_METHOD",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "REQUEST_URI",
+    "SERVER_PROTOCOL",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "wsgi.input",
+];
 
 impl Environs {
     /// For listeners at `addresses`; `common` holds what the configuration adds.
@@ -70,20 +87,14 @@ impl Environs {
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Ok(Self {
-            templates,
-            names,
-            bytes_io: io.getattr("BytesIO")?.unbind(),
-            open: io.getattr("open")?.unbind(),
-            last_peer: Mutex::default(),
-        })
+        Ok(Self { templates, names, bytes_io: io.getattr("BytesIO")?.unbind(), open: io.getattr("open")?.unbind() })
     }
 
     /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
     pub fn build<'py>(
         &self,
         py: Python<'py>,
-        request: &mut Request<'_>,
+        request: &mut Request<'_, Session>,
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let template = self.templates.get(request.listener).or(self.templates.first());
         let environ = match template {
@@ -98,8 +109,11 @@ impl Environs {
             Version::Http10 => intern!(py, "HTTP/1.0"),
         };
         environ.set_item(intern!(py, "SERVER_PROTOCOL"), protocol)?;
-        self.peer(&environ, request.peer)?;
+        request.session.set_peer(&environ, request.peer)?;
         self.fields(&environ, head, bytes)?;
+        if let Some(host) = head.host {
+            request.session.set_host(&environ, host.of(bytes))?;
+        }
         if !request.body.is_empty() {
             // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
             environ.set_item(intern!(py, "CONTENT_LENGTH"), PyString::new(py, &request.body.len().to_string()))?;
@@ -109,26 +123,6 @@ impl Environs {
         let input = self.input(py, body)?;
         environ.set_item(intern!(py, "wsgi.input"), &input)?;
         Ok((environ, is_file.then(|| input.unbind())))
-    }
-
-    fn peer(&self, environ: &Bound<'_, PyDict>, peer: Option<SocketAddr>) -> PyResult<()> {
-        let py = environ.py();
-        let Some(peer) = peer else {
-            // RFC 3875 4.1.8 has no value for a client without an address.
-            environ.set_item(intern!(py, "REMOTE_ADDR"), intern!(py, ""))?;
-            return environ.set_item(intern!(py, "REMOTE_PORT"), intern!(py, ""));
-        };
-        {
-            let mut last = lock(&self.last_peer);
-            if last.as_ref().is_none_or(|(ip, _)| *ip != peer.ip()) {
-                *last = Some((peer.ip(), PyString::new(py, &peer.ip().to_string()).unbind()));
-            }
-            if let Some((_, text)) = &*last {
-                environ.set_item(intern!(py, "REMOTE_ADDR"), text)?;
-            }
-        }
-        let mut port = itoa::Buffer::new();
-        environ.set_item(intern!(py, "REMOTE_PORT"), PyString::new(py, port.format(peer.port())))
     }
 
     fn fields(&self, environ: &Bound<'_, PyDict>, head: &RequestHead, bytes: &[u8]) -> PyResult<()> {
@@ -144,16 +138,13 @@ impl Environs {
                 14 if name.eq_ignore_ascii_case(b"content-length") => {
                     environ.set_item(intern!(py, "CONTENT_LENGTH"), native(py, value))?;
                 }
-                // An absolute target replaces Host (RFC 9112 3.2.2).
+                // Set from the head: an absolute target replaces it (RFC 9112 3.2.2).
                 4 if name.eq_ignore_ascii_case(b"host") => {}
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
                 _ => add(environ, &self.name(py, name), value, ",")?,
             }
         }
-        match head.host {
-            Some(host) => environ.set_item(intern!(py, "HTTP_HOST"), native(py, host.of(bytes))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn name<'py>(&self, py: Python<'py>, name: &[u8]) -> Bound<'py, PyString> {
@@ -173,10 +164,41 @@ impl Environs {
     }
 }
 
+impl Session {
+    fn set_peer(&mut self, environ: &Bound<'_, PyDict>, peer: Option<SocketAddr>) -> PyResult<()> {
+        let py = environ.py();
+        let (address, port) = self.peer.get_or_insert_with(|| {
+            // RFC 3875 4.1.8 has no value for a client without an address.
+            let address = peer.map(|peer| peer.ip().to_string()).unwrap_or_default();
+            let port = peer.map(|peer| peer.port().to_string()).unwrap_or_default();
+            (PyString::new(py, &address).unbind(), PyString::new(py, &port).unbind())
+        });
+        environ.set_item(intern!(py, "REMOTE_ADDR"), address.bind(py))?;
+        environ.set_item(intern!(py, "REMOTE_PORT"), port.bind(py))
+    }
+
+    fn set_host(&mut self, environ: &Bound<'_, PyDict>, host: &[u8]) -> PyResult<()> {
+        let py = environ.py();
+        let name = intern!(py, "HTTP_HOST");
+        match &self.host {
+            Some((last, text)) if **last == *host => environ.set_item(name, text.bind(py)),
+            _ => {
+                let text = native(py, host);
+                environ.set_item(name, &text)?;
+                self.host = Some((host.into(), text.unbind()));
+                Ok(())
+            }
+        }
+    }
+}
+
 /// What is the same for every request that comes through one listener.
 fn template(address: Option<SocketAddr>, common: &Bound<'_, PyDict>) -> PyResult<Py<PyDict>> {
     let py = common.py();
     let environ = common.copy()?;
+    for name in OF_REQUEST {
+        environ.set_item(PyString::intern(py, name), "")?;
+    }
     let (name, port) = match address {
         Some(address) => (address.ip().to_string(), address.port()),
         // A unix socket has neither, and PEP 3333 wants both.

@@ -26,7 +26,7 @@ use crate::net::transport::Transport;
 const WRITE_AHEAD: usize = 16 * HIGH_WATER;
 
 /// What an application gets as `start_response`, and the state of its answer.
-#[pyclass(module = "poorhttp._engine", freelist = 64)]
+#[pyclass(module = "poorhttp._engine")]
 #[derive(Default)]
 pub struct Exchange {
     /// The connection's, for the time of a call.
@@ -52,6 +52,46 @@ pub struct Exchange {
     pub input_file: Option<Py<PyAny>>,
     own: Arc<OwnFields>,
     write_timeout: Duration,
+    /// The bound method `write`, made once.
+    write: Option<Py<PyAny>>,
+}
+
+/// An exchange and its bound `start_response`. Making the three objects anew costs a tenth of a small request, so a
+/// thread uses them again, unless the application kept a reference to one of them.
+pub struct Kit {
+    /// The exchange.
+    pub exchange: Py<Exchange>,
+    /// What the application gets.
+    pub start_response: Py<PyAny>,
+    /// The thread whose it is.
+    pub slot: usize,
+}
+
+impl Kit {
+    /// A new exchange, for the thread of `slot`.
+    pub fn new(py: Python<'_>, slot: usize, own: Arc<OwnFields>, write_timeout: Duration) -> PyResult<Self> {
+        let exchange = Bound::new(py, Exchange { own, write_timeout, ..Exchange::default() })?;
+        let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
+        Ok(Self { exchange: exchange.unbind(), start_response, slot })
+    }
+
+    /// The same kit if nobody else refers to its objects: then it is as good as new.
+    pub fn reusable(self, py: Python<'_>) -> Option<Self> {
+        let mut exchange = self.exchange.bind(py).borrow_mut();
+        let (write, of_write) = match &exchange.write {
+            Some(write) => (references(write), 1),
+            None => (1, 0),
+        };
+        // This kit, its start_response, the borrow above, and perhaps `write` refer to the exchange.
+        let is_alone =
+            references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 3 + of_write;
+        if !is_alone {
+            // It refers to the exchange, which refers to it.
+            exchange.write = None;
+        }
+        drop(exchange);
+        is_alone.then_some(self)
+    }
 }
 
 /// The fields that the server adds.
@@ -67,6 +107,12 @@ impl OwnFields {
     pub fn new(server: Vec<u8>) -> Self {
         Self { server, date: Mutex::default() }
     }
+}
+
+/// How many references there are to an object.
+fn references<T>(object: &Py<T>) -> isize {
+    // SAFETY: the object is alive, for this is a reference to it, and the caller is attached to the interpreter.
+    unsafe { pyo3::ffi::Py_REFCNT(object.as_ptr()) }
 }
 
 #[pymethods]
@@ -85,8 +131,13 @@ impl Exchange {
         }
         exchange.check_turn(exc_info)?;
         exchange.begin(status, headers)?;
-        drop(exchange);
-        slf.getattr(intern!(slf.py(), "write"))
+        let write = match exchange.write.take() {
+            Some(write) => write,
+            None => slf.getattr(intern!(slf.py(), "write"))?.unbind(),
+        };
+        let given = write.bind(slf.py()).clone();
+        exchange.write = Some(write);
+        Ok(given)
     }
 
     /// `write(data)`: the imperative way to give a body, kept for old applications.
@@ -127,16 +178,20 @@ fn wait_for_room(transport: &Transport, timeout: Duration) -> bool {
 }
 
 impl Exchange {
-    /// For a request that is answered into `outbox`.
-    pub fn new(
-        outbox: Outbox,
-        transport: Transport,
-        asked: Asked,
-        own: Arc<OwnFields>,
-        write_timeout: Duration,
-    ) -> Self {
-        let persistent = asked.persistent;
-        Self { outbox, transport: Some(transport), asked, persistent, own, write_timeout, ..Self::default() }
+    /// Begin with a request that is answered into `outbox`.
+    pub fn renew(&mut self, outbox: Outbox, transport: Transport, asked: Asked) {
+        self.outbox = outbox;
+        self.transport = Some(transport);
+        self.asked = asked;
+        self.persistent = asked.persistent;
+        self.head = None;
+        self.framing = Framing::None;
+        self.committed = false;
+        self.left = 0;
+        self.length = 0;
+        self.overrun = false;
+        self.dropped.clear();
+        self.input_file = None;
     }
 
     /// PEP 3333: a second call needs exc_info, and after the first byte it raises that again.
