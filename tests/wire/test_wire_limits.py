@@ -286,8 +286,8 @@ def test_max_connections(serve: Any, until: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
 def test_descriptors_run_out(start: Any, until: Any, shape: Any) -> None:
-    """No spinning, no end of the process, those inside are served, and it recovers."""
-    server = start(STREAM, shape, descriptors=64)
+    """No spinning, no end of the process, those inside are served (the application opens a file), and it recovers."""
+    server = start("hello", shape, descriptors=64)
     first = server.connect()
     assert first.request("/first").status == 200
     crowd = [server.connect() for _ in range(200)]
