@@ -278,7 +278,7 @@ def test_any_status(server: Any, status: str) -> None:
 BAD = """
 STATUSES = {
     "int": 200, "none": None, "bytes": b"200 OK", "list": ["200 OK"], "empty": "", "no-reason-no-space": "200OK",
-    "word": "OK", "two-digits": "20 OK", "four-digits": "2000 OK", "minus": "-20 OK", "plus": "+20 OK",
+    "word": "OK", "two-digits": "20 OK", "four-digits": "2000 OK", "interim": "101 Switching Protocols", "continue": "100 Continue", "minus": "-20 OK", "plus": "+20 OK",
     "space-first": " 200 OK", "letter": "2x0 OK", "crlf": "200 OK\\r\\nInjected: yes", "lf": "200 OK\\nInjected: yes",
     "cr": "200 OK\\rInjected: yes", "nul": "200 O\\0K", "escape": "200 \\x1b[31m", "del": "200 O\\x7fK",
     "unicode-digits": "\\uff12\\uff10\\uff10 OK", "euro": "200 \\u20ac", "surrogate": "200 \\udcff", "zero": "000 OK",
