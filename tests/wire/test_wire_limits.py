@@ -286,8 +286,8 @@ def test_max_connections(serve: Any, until: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
 def test_descriptors_run_out(start: Any, until: Any, shape: Any) -> None:
-    """No spinning, no end of the process, those inside are served, and it recovers."""
-    server = start(STREAM, shape, descriptors=64)
+    """No spinning, no end of the process, those inside are served (the application opens a file), and it recovers."""
+    server = start("hello", shape, descriptors=64)
     first = server.connect()
     assert first.request("/first").status == 200
     crowd = [server.connect() for _ in range(200)]
@@ -321,3 +321,34 @@ def test_ten_megabytes_of_slow_heads_do_not_grow_memory(serve: Any) -> None:
     for client in clients:
         assert client.response().status == 200
         client.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ idle
+
+
+def context_switches(server: Any) -> int:
+    total = 0
+    for pid in {server.pid, *server.pids()}:
+        for thread in psutil.Process(pid).threads():
+            with open(f"/proc/{pid}/task/{thread.id}/status", encoding="ascii") as file:
+                total += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+    return total
+
+
+def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any) -> None:
+    """Also with idle connections, whose deadlines are far away."""
+    server = start("hello", any_shape)
+    clients = [server.connect() for _ in range(20)]
+    for client in clients:
+        assert client.request("/").status == 200
+    seen = [context_switches(server)]
+
+    def settled() -> bool:
+        time.sleep(0.3)  # the window of the measurement
+        seen.append(context_switches(server))
+        return seen[-1] == seen[-2]
+
+    until(settled, "it goes to sleep after the last request", patience=5)
+    time.sleep(2.0)  # the window of the measurement
+    assert context_switches(server) == seen[-1]
+    assert clients[0].request("/").status == 200

@@ -93,3 +93,16 @@ def test_a_half_sent_head_does_not_hold_up_the_stop(start: Any, any_shape: Any) 
         server.signal(signal.SIGTERM)
         client.rest_or_reset()
     assert server.wait() == 0
+
+
+@pytest.mark.parametrize("turn", range(10))
+@pytest.mark.parametrize("shape", [(1, 2), (2, 2)], ids=["1x2", "2x2"])
+def test_every_thread_hears_of_the_end(start: Any, compose: Any, shape: Any, turn: int) -> None:
+    """A follower that lies down to sleep just as the last connection ends must not sleep for ever."""
+    server = start(APP, shape)
+    clients = [server.connect().send(compose("/large") if number % 2 else compose("/")) for number in range(4)]
+    server.await_note("/large")
+    server.signal(signal.SIGTERM)
+    for client in clients:
+        client.response()
+    assert server.wait(10) == 0

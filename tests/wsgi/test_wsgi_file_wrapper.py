@@ -1,4 +1,4 @@
-"""wsgi.file_wrapper: the same bytes by sendfile and by read(), from the file's place, within Content-Length, and close().
+"""wsgi.file_wrapper: the same bytes by sendfile and by read(), from the file's place, within Content-Length; close().
 
 Knows PEP 3333's optional platform-specific file handling.
 """
@@ -70,7 +70,8 @@ def application(environ, start_response):
         headers.append(("Content-Length", query["length"]))
     if "first" in query:
         file.readline()
-    wrapper = environ["wsgi.file_wrapper"](file, int(query["block"])) if "block" in query else environ["wsgi.file_wrapper"](file)
+    block = [int(query["block"])] if "block" in query else []
+    wrapper = environ["wsgi.file_wrapper"](file, *block)
     if "iterate" in query:
         body = b"".join(wrapper)
         wrapper.close()

@@ -28,7 +28,8 @@ def name(name):
 
 @app.route("/form", methods=["POST"])
 def form():
-    return jsonify(fields=request.form.to_dict(), files={key: file.read().decode() for key, file in request.files.items()})
+    files = {key: file.read().decode() for key, file in request.files.items()}
+    return jsonify(fields=request.form.to_dict(), files=files)
 
 @app.route("/json", methods=["POST"])
 def json():
@@ -82,7 +83,8 @@ def name(name):
 @app.post("/form")
 def form():
     files = {key: upload.file.read().decode() for key, upload in bottle.request.files.items()}
-    return {"fields": {key: value for key, value in bottle.request.forms.decode().items() if key not in files}, "files": files}
+    forms = bottle.request.forms.decode()
+    return {"fields": {key: value for key, value in forms.items() if key not in files}, "files": files}
 
 @app.post("/json")
 def json():
@@ -131,7 +133,9 @@ from django.core.wsgi import get_wsgi_application
 from django.http import FileResponse, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import path
 
-settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="for the test", USE_TZ=True, LOGGING_CONFIG=None)
+settings.configure(
+    ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="for the test", USE_TZ=True, LOGGING_CONFIG=None
+)
 
 def home(request):
     return HttpResponse("hello from django")
@@ -140,7 +144,8 @@ def name(request, name):
     return HttpResponse(name)
 
 def form(request):
-    return JsonResponse({"fields": request.POST.dict(), "files": {key: file.read().decode() for key, file in request.FILES.items()}})
+    files = {key: file.read().decode() for key, file in request.FILES.items()}
+    return JsonResponse({"fields": request.POST.dict(), "files": files})
 
 def json(request):
     import json
@@ -171,8 +176,9 @@ def url(request):
     return HttpResponse(request.build_absolute_uri())
 
 urlpatterns = [
-    path("", home), path("name/<str:name>", name), path("form", form), path("json", json), path("raw", raw), path("cookie", cookie),
-    path("stream", stream), path("file", file), path("own-file", own_file), path("error", error), path("url", url),
+    path("", home), path("name/<str:name>", name), path("form", form), path("json", json), path("raw", raw),
+    path("cookie", cookie), path("stream", stream), path("file", file), path("own-file", own_file),
+    path("error", error), path("url", url),
 ]
 application = get_wsgi_application()
 """

@@ -1,4 +1,4 @@
-"""start_response: its write(), its exc_info, and what it refuses, without harm to the process and with nothing injected.
+"""start_response: its write(), its exc_info, and what it refuses: no harm to the process, nothing injected.
 
 Knows PEP 3333 and the policy's checklist.
 """
@@ -277,27 +277,35 @@ def test_any_status(server: Any, status: str) -> None:
 
 BAD = """
 STATUSES = {
-    "int": 200, "none": None, "bytes": b"200 OK", "list": ["200 OK"], "empty": "", "no-reason-no-space": "200OK", "word": "OK",
-    "two-digits": "20 OK", "four-digits": "2000 OK", "minus": "-20 OK", "plus": "+20 OK", "space-first": " 200 OK", "letter": "2x0 OK",
-    "crlf": "200 OK\\r\\nInjected: yes", "lf": "200 OK\\nInjected: yes", "cr": "200 OK\\rInjected: yes", "nul": "200 O\\0K", "escape": "200 \\x1b[31m",
-    "del": "200 O\\x7fK", "unicode-digits": "\\uff12\\uff10\\uff10 OK", "euro": "200 \\u20ac", "surrogate": "200 \\udcff", "zero": "000 OK", "099": "099 OK",
-    "tab": "200\\tOK", "superscript": "20\\xb2 OK", "float": 200.0, "crlf-end": "200 OK\\r\\n", "ls": "200 \\u2028 OK",
+    "int": 200, "none": None, "bytes": b"200 OK", "list": ["200 OK"], "empty": "", "no-reason-no-space": "200OK",
+    "word": "OK", "two-digits": "20 OK", "four-digits": "2000 OK", "interim": "101 Switching Protocols", "continue": "100 Continue", "minus": "-20 OK", "plus": "+20 OK",
+    "space-first": " 200 OK", "letter": "2x0 OK", "crlf": "200 OK\\r\\nInjected: yes", "lf": "200 OK\\nInjected: yes",
+    "cr": "200 OK\\rInjected: yes", "nul": "200 O\\0K", "escape": "200 \\x1b[31m", "del": "200 O\\x7fK",
+    "unicode-digits": "\\uff12\\uff10\\uff10 OK", "euro": "200 \\u20ac", "surrogate": "200 \\udcff", "zero": "000 OK",
+    "099": "099 OK", "tab": "200\\tOK", "superscript": "20\\xb2 OK", "float": 200.0, "crlf-end": "200 OK\\r\\n",
+    "ls": "200 \\u2028 OK",
 }
 OK = ("X-A", "b")
 HEADERS = {
-    "none": None, "string": "X-A: b", "dict": {"X-A": "b"}, "int": 7, "iterator": iter([OK]), "item-none": [None], "item-string": ["X-A"],
-    "item-int": [1], "item-empty": [()], "item-one": [("X-A",)], "item-three": [("X-A", "b", "c")], "name-bytes": [(b"X-A", "b")], "value-bytes": [("X-A", b"b")],
-    "name-int": [(1, "b")], "value-int": [("X-A", 1)], "name-none": [(None, "b")], "value-none": [("X-A", None)], "name-empty": [("", "b")],
-    "name-space": [("X A", "b")], "name-colon": [("X-A:", "b")], "name-crlf": [("X\\r\\nInjected: yes\\r\\nY", "b")], "name-lf": [("X\\nInjected", "yes")],
-    "name-nul": [("X\\0", "b")], "name-latin": [("X\\xe9", "b")], "name-euro": [("X\\u20ac", "b")], "name-quote": [('X"', "b")], "name-tab": [("X\\t", "b")],
-    "value-crlf": [("X-A", "b\\r\\nInjected: yes")], "value-lf": [("X-A", "b\\nInjected: yes")], "value-cr": [("X-A", "b\\rInjected: yes")],
-    "value-double-crlf": [("X-A", "b\\r\\n\\r\\n<script>")], "value-nul": [("X-A", "b\\0c")], "value-control": [("X-A", "b\\x01c")], "value-escape": [("X-A", "\\x1b[31m")],
-    "value-del": [("X-A", "b\\x7f")], "value-euro": [("X-A", "\\u20ac")], "value-surrogate": [("X-A", "\\udc80")], "value-fold": [("X-A", "b\\r\\n c")],
-    "value-narrowed-crlf": [("X-A", "b\\u010d\\u010aInjected: yes")], "value-lf-end": [("X-A", "b\\n")], "second-bad": [OK, ("X-B", "c\\r\\nInjected: yes")],
-    "length-letters": [("Content-Length", "abc")], "length-minus": [("Content-Length", "-1")], "length-plus": [("Content-Length", "+4")],
-    "length-float": [("Content-Length", "4.0")], "length-empty": [("Content-Length", "")], "length-list": [("Content-Length", "4, 4")],
-    "length-huge": [("Content-Length", "9" * 40)], "length-two": [("Content-Length", "4"), ("Content-Length", "5")], "length-unicode": [("Content-Length", "\\u0664")],
-    "length-superscript": [("Content-Length", "\\xb2")],
+    "none": None, "string": "X-A: b", "dict": {"X-A": "b"}, "int": 7, "iterator": iter([OK]), "item-none": [None],
+    "item-string": ["X-A"], "item-int": [1], "item-empty": [()], "item-one": [("X-A",)],
+    "item-three": [("X-A", "b", "c")], "name-bytes": [(b"X-A", "b")], "value-bytes": [("X-A", b"b")],
+    "name-int": [(1, "b")], "value-int": [("X-A", 1)], "name-none": [(None, "b")], "value-none": [("X-A", None)],
+    "name-empty": [("", "b")], "name-space": [("X A", "b")], "name-colon": [("X-A:", "b")],
+    "name-crlf": [("X\\r\\nInjected: yes\\r\\nY", "b")], "name-lf": [("X\\nInjected", "yes")],
+    "name-nul": [("X\\0", "b")], "name-latin": [("X\\xe9", "b")], "name-euro": [("X\\u20ac", "b")],
+    "name-quote": [('X"', "b")], "name-tab": [("X\\t", "b")], "value-crlf": [("X-A", "b\\r\\nInjected: yes")],
+    "value-lf": [("X-A", "b\\nInjected: yes")], "value-cr": [("X-A", "b\\rInjected: yes")],
+    "value-double-crlf": [("X-A", "b\\r\\n\\r\\n<script>")], "value-nul": [("X-A", "b\\0c")],
+    "value-control": [("X-A", "b\\x01c")], "value-escape": [("X-A", "\\x1b[31m")], "value-del": [("X-A", "b\\x7f")],
+    "value-euro": [("X-A", "\\u20ac")], "value-surrogate": [("X-A", "\\udc80")], "value-fold": [("X-A", "b\\r\\n c")],
+    "value-narrowed-crlf": [("X-A", "b\\u010d\\u010aInjected: yes")], "value-lf-end": [("X-A", "b\\n")],
+    "second-bad": [OK, ("X-B", "c\\r\\nInjected: yes")], "length-letters": [("Content-Length", "abc")],
+    "length-minus": [("Content-Length", "-1")], "length-plus": [("Content-Length", "+4")],
+    "length-float": [("Content-Length", "4.0")], "length-empty": [("Content-Length", "")],
+    "length-list": [("Content-Length", "4, 4")], "length-huge": [("Content-Length", "9" * 40)],
+    "length-two": [("Content-Length", "4"), ("Content-Length", "5")],
+    "length-unicode": [("Content-Length", "\\u0664")], "length-superscript": [("Content-Length", "\\xb2")],
 }
 
 class Text(str):

@@ -5,6 +5,8 @@ Knows the promises of the baton and of the phases; knows no clock but the settin
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -22,6 +24,15 @@ def application(environ, start_response):
     if kind == "stream":
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return stream(text)
+    if kind == "sleep":
+        time.sleep(float(text))
+    if kind == "drip":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return drip(text)
+    if kind == "echo":
+        body = environ["wsgi.input"].read()
+        start_response("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
     if kind == "late":
         return late(text, start_response)
     if kind == "late-stream":
@@ -39,6 +50,11 @@ def stream(tag):
             yield b"%c" % (number % 251) * 65536
     finally:
         note("ended " + tag)
+
+def drip(text):
+    for number in range(int(text)):
+        time.sleep(0.0005)
+        yield b"%d," % number
 
 def late(tag, start_response):
     note("late " + tag)
@@ -117,6 +133,41 @@ def test_a_connection_serves_on_after_a_blocked_call(start: Any, compose: Any) -
 
 def test_single_runs_the_application_in_the_main_thread(serve: Any) -> None:
     assert serve(APP).get("/thread").body == b"MainThread"
+
+
+def test_a_crowd_of_clients_and_sleeping_calls(serve: Any, any_shape: Any, compose: Any) -> None:
+    """Quick and slow calls, streams, bodies, pipelines and clients that leave, all at once: each gets what is its own."""
+    server = serve(APP, any_shape)
+
+    def one(seed: int) -> None:
+        chance = random.Random(seed)
+        client = server.connect()
+        for turn in range(40):
+            kind = chance.choice(["quick", "sleep", "drip", "echo", "pipeline", "leave"])
+            name = f"/{seed}-{turn}"
+            if kind == "quick":
+                assert client.request(name).body == name.encode()
+            elif kind == "sleep":
+                target = f"/sleep/0.00{chance.randrange(4)}"
+                assert client.request(target).body == target.encode()
+            elif kind == "drip":
+                assert client.request("/drip/4").body == b"0,1,2,3,"
+            elif kind == "echo":
+                body = chance.randbytes(chance.randrange(100_000))
+                assert client.request("/echo/", method="POST", body=body).body == body
+            elif kind == "pipeline":
+                client.send(compose(name) + compose("/sleep/0.001") + compose("/drip/2") + compose(name + "b"))
+                bodies = [client.response().body for _ in range(4)]
+                assert bodies == [name.encode(), b"/sleep/0.001", b"0,1,", name.encode() + b"b"]
+            else:
+                client.send(compose(chance.choice(["/drip/9", "/sleep/0.002", name])))
+                client.reset() if chance.random() < 0.5 else client.close()
+                client = server.connect()
+        client.close()
+
+    with ThreadPoolExecutor(16) as crowd:
+        for done in [crowd.submit(one, seed) for seed in range(16)]:
+            done.result()
 
 
 # ------------------------------------------------------------------------------------------------ suspended streams

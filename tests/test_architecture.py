@@ -1,0 +1,226 @@
+"""The walls between the parts, held by reading import lines: imports point one way (ARCHITECTURE.md).
+
+Knows the names of the parts and what each may know of the others; runs nothing but the parser, and one interpreter to
+see what a serving process has imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = sorted((ROOT / "poorhttp").rglob("*.py"))
+RUST = sorted((ROOT / "src").rglob("*.rs"))
+
+SERVING = [
+    "__init__",
+    "cli",
+    "config",
+    "errors",
+    "listener",
+    "loader",
+    "log",
+    "plan",
+    "settings",
+    "supervisor",
+    "units",
+    "worker",
+]
+HEAVY = {
+    "argparse",
+    "ast",
+    "configparser",
+    "dataclasses",
+    "datetime",
+    "enum",
+    "html",
+    "importlib.metadata",
+    "inspect",
+    "json",
+    "logging",
+    "multiprocessing",
+    "pathlib",
+    "random",
+    "re",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "traceback",
+    "typing",
+    "unittest",
+    "urllib",
+    "wsgiref",
+}
+
+# module -> the modules of poorhttp that it may import at its top
+ALLOWED = {
+    "errors": set(),
+    "units": {"errors"},
+    "settings": {"units", "errors"},
+    "config": {"errors", "settings", "units"},
+    "listener": {"errors", "units"},
+    "loader": {"errors", "units"},
+    "log": {"errors", "settings"},
+    "plan": set(),
+    "worker": {"errors", "listener", "loader", "log", "_engine"},
+    "supervisor": {"errors", "listener", "log", "plan", "worker"},
+}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports_of(path: Path, *, everywhere: bool) -> set[str]:
+    """Dotted names that `path` imports: at its top (what loading it costs), or everywhere (what it knows).
+
+    What only a type checker sees is not counted.
+    """
+    found: set[str] = set()
+    package = ".".join(path.relative_to(ROOT).with_suffix("").parts[:-1])
+
+    def visit(node: ast.AST) -> None:
+        if is_type_checking(node):
+            return
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not everywhere:
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found.update(f"{module}.{alias.name}" for alias in node.names)
+            found.add(module)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return {name for name in found if name.split(".")[0] != "__future__"}
+
+
+def own_modules(imports: set[str]) -> set[str]:
+    """The direct modules of poorhttp among dotted names."""
+    known = {path.stem for path in (ROOT / "poorhttp").glob("*.py")} | {"_engine", "dispatch", "dev"}
+    parts = (name.split(".") for name in imports)
+    return {part[1] for part in parts if part[0] == "poorhttp" and len(part) > 1 and part[1] in known}
+
+
+def code_of(path: Path) -> str:
+    """Rust without comments and without its tests."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+    return re.sub(r"//[^\n]*", "", text)
+
+
+# ---------------------------------------------------------------------------------------------------------- Python
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_python_modules_open_with_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "dispatch").rglob("*.py")), ids=name_of)
+def test_dispatch_imports_nothing_of_the_server(path: Path) -> None:
+    """It must run under any WSGI server, without the compiled engine."""
+    known = {name for name in imports_of(path, everywhere=True) if name.split(".")[0] == "poorhttp"}
+    assert all(name.startswith("poorhttp.dispatch") for name in known - {"poorhttp", "poorhttp.__version__"}), known
+
+
+def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
+    code = "import sys; sys.modules['poorhttp._engine'] = None; import poorhttp.dispatch, poorhttp.http; print(*sys.modules)"
+    modules = run(code).split()
+    assert not {"poorhttp.cli", "poorhttp.config", "poorhttp.worker", "poorhttp.supervisor"} & set(modules)
+
+
+def test_plan_imports_nothing_that_acts() -> None:
+    assert imports_of(ROOT / "poorhttp" / "plan.py", everywhere=True) <= {"collections.abc", "collections", "enum"}
+
+
+@pytest.mark.parametrize("module", sorted(ALLOWED))
+def test_imports_point_one_way(module: str) -> None:
+    known = own_modules(imports_of(ROOT / "poorhttp" / f"{module}.py", everywhere=False)) - {module}
+    assert known <= ALLOWED[module]
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_only_the_entries_know_the_command_line(path: Path) -> None:
+    if path.name not in ("__main__.py", "__init__.py", "cli.py"):
+        assert not {"cli", "__main__"} & own_modules(imports_of(path, everywhere=True))
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_only_the_worker_knows_the_engine(path: Path) -> None:
+    if path.name not in ("worker.py", "__init__.py"):
+        assert "_engine" not in own_modules(imports_of(path, everywhere=True))
+
+
+@pytest.mark.parametrize("module", SERVING)
+def test_serving_modules_import_nothing_heavy(module: str) -> None:
+    path = ROOT / "poorhttp" / f"{module}.py"
+    found = {name for name in imports_of(path, everywhere=False) if name.split(".")[0] != "poorhttp"}
+    assert not {name for name in found if name in HEAVY or name.split(".")[0] in HEAVY}
+
+
+def test_a_serving_process_has_imported_nothing_heavy() -> None:
+    """Also not by way of others: what is there beyond a bare interpreter of the same environment."""
+    modules = ", ".join(f"poorhttp.{module}" for module in SERVING if module != "__init__")
+    bare, serving = (
+        set(json.loads(run(f"import sys{rest}; loaded = sorted(sys.modules); import json; print(json.dumps(loaded))")))
+        for rest in ("", f", poorhttp, {modules}")
+    )
+    assert not (serving - bare) & (HEAVY - {"enum"}), "socket brings enum"
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ------------------------------------------------------------------------------------------------------------ Rust
+
+
+@pytest.mark.parametrize("path", RUST, ids=name_of)
+def test_rust_modules_open_with_what_they_know(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("//! ")
+
+
+# `http` may parse an address (std::net::Ipv6Addr) but knows no socket, no file and no clock.
+RUST_WALLS = {
+    "http": [
+        *("crate::net", "crate::wsgi", "crate::engine", "pyo3", "rustix"),
+        *("std::os", "std::fs", "SocketAddr", "TcpStream", "TcpListener", "Instant", "SystemTime::now"),
+    ],
+    "net": ["crate::wsgi", "crate::engine", "pyo3"],
+    "wsgi": ["crate::engine"],
+}
+
+
+@pytest.mark.parametrize("part", sorted(RUST_WALLS))
+def test_rust_imports_point_one_way(part: str) -> None:
+    for path in sorted((ROOT / "src" / part).rglob("*.rs")):
+        code = code_of(path)
+        for wall in RUST_WALLS[part]:
+            assert not re.search(rf"\b{re.escape(wall)}\b", code), f"{name_of(path)} knows {wall}"
+
+
+def test_rust_leaves_know_neither_python_nor_wsgi() -> None:
+    for name in ("limits", "access_log"):
+        assert not re.search(r"crate::(wsgi|engine)\b|\bpyo3\b", code_of(ROOT / "src" / f"{name}.rs")), name
+    assert not re.search(r"crate::(http|net)\b", code_of(ROOT / "src" / "limits.rs"))
