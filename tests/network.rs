@@ -241,9 +241,9 @@ fn a_stop_finishes_what_is_in_flight() {
 
 #[test]
 fn a_reader_that_stalls_holds_up_nobody_and_gets_everything() {
-    for threads in [1, 3] {
+    for threads in [1, 2, 3] {
         let running = start(threads);
-        let mut slow: Vec<_> = (0..4).map(|_| running.ask("/stream")).collect();
+        let mut slow: Vec<_> = (0..8).map(|_| running.ask("/stream")).collect();
         for _ in 0..20 {
             assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
         }

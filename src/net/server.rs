@@ -249,7 +249,13 @@ impl<H: Handler> Server<H> {
             }
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
             Some(Event::Wake) => shared.drain_waker(),
-            None => self.wait(&mut event_loop),
+            None => match self.team.mail(slot) {
+                Some(named) => {
+                    self.lay_down(event_loop);
+                    return self.serve(named, slot, desk);
+                }
+                None => self.wait(&mut event_loop),
+            },
         }
         Some(event_loop)
     }

@@ -85,7 +85,7 @@ impl<M> Team<M> {
         while self.wake_one() {}
     }
 
-    /// Leave `mail` for `slot`, which sees it when it leaves the application, or now if it sleeps.
+    /// Leave `mail` for `slot`: it is woken if it sleeps, and looks before it sleeps or waits.
     pub fn send(&self, slot: usize, mail: M) {
         if let Some(seat) = self.seats.get(slot) {
             lock(&seat.mail).push(mail);
