@@ -70,11 +70,15 @@ impl AccessLog {
 
     /// Add a line. `utc_offset` tells the seconds that local time is ahead of UTC.
     pub fn record(&self, entry: &Entry<'_>, utc_offset: impl FnOnce(u64) -> i64) {
-        let mut batch = lock(&self.batch);
         let second = clock::unix_second();
-        if batch.quarter != Some(second / 900) {
-            batch.quarter = Some(second / 900);
-            batch.offset = utc_offset(second);
+        let quarter = Some(second / 900);
+        // Asked without the lock: the answer comes from the interpreter, which may run another thread first.
+        let is_new = lock(&self.batch).quarter != quarter;
+        let offset = is_new.then(|| utc_offset(second));
+        let mut batch = lock(&self.batch);
+        if let Some(offset) = offset {
+            batch.quarter = quarter;
+            batch.offset = offset;
             batch.second = 0;
         }
         if batch.second != second {

@@ -120,7 +120,9 @@ impl<M> Seat<M> {
     }
 }
 
-/// Lock, whatever became of the thread that held it before: what is kept under these locks is never half-changed.
+/// Lock for a moment, in which nothing of the application's and no interpreter may be called: it could switch threads,
+/// and the next one would wait here for ever, attached.
+/// What is kept under these locks is never half-changed, so they are taken even if their last holder panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
