@@ -106,6 +106,9 @@ class _Supervisor:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
         worker.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
+        self._close_descriptors()
+
+    def _close_descriptors(self) -> None:
         for descriptor in (self._signals, self._wake, *self._lifelines.values()):
             os.close(descriptor)
 
@@ -238,10 +241,14 @@ class _Supervisor:
             worker.leave(code, self._error_log)
 
     def _forget(self) -> None:
-        """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines."""
-        self.close()
-        for signum in HEARD:
-            signal.signal(signum, signal.SIG_DFL)
+        """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines.
+
+        The handlers stay until the worker has its own. Signals are blocked now, and one that waits would be thrown away
+        by the kernel if it were ignored for a moment.
+        """
+        signal.set_wakeup_fd(-1)
+        self._close_descriptors()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _heard(signum: int, frame: FrameType | None) -> None:
