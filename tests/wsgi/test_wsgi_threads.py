@@ -119,6 +119,15 @@ def test_requests_beyond_the_threads_wait_and_are_answered(start: Any, any_shape
         assert client.response().body == b"/block/all"
 
 
+@pytest.mark.parametrize("turn", range(8))
+def test_a_cold_server_takes_a_crowd(start: Any, compose: Any, turn: int) -> None:
+    """The first requests of a process meet everything that is made at first use, in several threads at once."""
+    server = start(APP, (1, 4))
+    clients = [server.connect().send(compose("/sleep/0.001")) for _ in range(12)]
+    for client in clients:
+        assert client.response().body == b"/sleep/0.001"
+
+
 def test_a_connection_serves_on_after_a_blocked_call(start: Any, compose: Any) -> None:
     """What came in the meantime on the same connection is answered afterwards, in order."""
     server = start(APP, (1, 4))
