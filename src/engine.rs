@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::access_log::{AccessLog, Format};
 use crate::limits::Limits;
+use crate::net::access_log::{AccessLog, Format};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
 use crate::wsgi::application::Application;

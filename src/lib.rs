@@ -2,7 +2,6 @@
 //!
 //! Imports point one way: `engine -> wsgi -> net -> http`. `http` and `net` build and are tested without Python.
 
-pub mod access_log;
 #[cfg(feature = "python")]
 pub mod engine;
 pub mod http;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use _engine::access_log::{AccessLog, Format};
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
+use _engine::net::access_log::{AccessLog, Format};
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::listener::Listener;
 use _engine::net::outbox::{Flushed, Outbox};

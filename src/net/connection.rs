@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use super::access_log::Entry;
 use super::clock;
 use super::handler::{Done, Handler, Outcome, Request, Resumed};
 use super::outbox::{Flushed, Outbox};
@@ -14,7 +15,6 @@ use super::poller::Interest;
 use super::server::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
-use crate::access_log::Entry;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, CONTINUE};

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Desk, Verdict};
 use super::event_loop::{Event, EventLoop};
@@ -27,7 +28,6 @@ use super::outbox::Outbox;
 use super::table::Key;
 use super::team::{Team, lock};
 use super::watchdog::{self, Watchdog};
-use crate::access_log::AccessLog;
 use crate::http::date::DateCache;
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};

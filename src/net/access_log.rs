@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Mutex;
 
+use super::clock;
+use super::handler::Done;
+use super::team::lock;
 use crate::http::head::{RequestHead, Version};
-use crate::net::clock;
-use crate::net::handler::Done;
-use crate::net::team::lock;
 
 /// A batch is written when it is this long, at the latest.
 const BATCH: usize = 32 * 1024;
