@@ -415,6 +415,16 @@ def test_the_leftover_of_a_closed_connection_is_never_parsed(server: Any, compos
     assert server.notes()[before:] == ["/one"]
 
 
+@pytest.mark.parametrize("part", ["\r\n", "junk", "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"])
+@pytest.mark.parametrize("ending", ["HTTP/1.0\r\n\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+def test_bytes_behind_the_last_request_do_not_cost_its_response(single: Any, ending: str, part: str) -> None:
+    """They may meet a closed socket, but a close with unread bytes must not throw away what was still to be sent."""
+    for _ in range(50):
+        with single.connect() as client:
+            client.send_split(*[bytes([byte]) for byte in f"GET /last {ending}{part}".encode()])
+            assert client.rest_or_reset().endswith(b"\r\n\r\n/last")
+
+
 def test_tcp_nodelay_is_set(single: Any) -> None:
     """A head and a small body in two writes of the application are not held back for an acknowledgement."""
     with single.connect() as client:
