@@ -367,6 +367,9 @@ impl<H: Handler> Connection<H> {
                     AfterFlush::Next => self.go_on(shared, desk),
                     AfterFlush::Close => {
                         self.return_inbound(desk);
+                        // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
+                        // the answer away where the client has sent more meanwhile.
+                        self.transport.finish();
                         Verdict::Close
                     }
                     AfterFlush::Linger => {
