@@ -81,7 +81,6 @@ pub struct Connection<H: Handler> {
     stream: Option<Stream<H>>,
     session: H::Session,
     lingered: usize,
-    has_served: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
 }
@@ -107,7 +106,6 @@ impl<H: Handler> Connection<H> {
             stream: None,
             session: H::Session::default(),
             lingered: 0,
-            has_served: false,
             watched: None,
         }
     }
@@ -141,8 +139,8 @@ impl<H: Handler> Connection<H> {
     pub fn deadline(&self, shared: &Shared<H>) -> u64 {
         let limits = &shared.limits;
         match self.phase {
-            // The first request has as long as its head, counted from the beginning.
-            Phase::Idle if !self.has_served => self.since + limits.head_timeout,
+            // Without keep-alive only the first request is waited for, as long as for a head.
+            Phase::Idle if limits.keepalive_timeout == 0 => clock::now() + limits.head_timeout,
             Phase::Idle => clock::now() + limits.keepalive_timeout,
             Phase::Head => self.since + limits.head_timeout,
             Phase::Body => clock::now() + limits.body_timeout,
@@ -322,7 +320,6 @@ impl<H: Handler> Connection<H> {
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
         self.log(done, shared);
-        self.has_served = true;
         if let Some(inbound) = &mut self.inbound {
             inbound.next_request();
         }

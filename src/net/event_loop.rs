@@ -1,8 +1,8 @@
 //! What the holder of the baton holds: the poller, the listeners, the table, and the deadlines.
 //!
 //! One turn of the loop is: take the next event, do what it asks ([`super::server::Server`] decides who does it), and
-//! when there is none left, wait for a new batch. Waiting first asks without blocking: while there is work the thread
-//! stays attached to the interpreter; only when nothing is ready does it detach and sleep.
+//! when there is none left, wait for a new batch. While there is much work, waiting first asks without
+//! blocking, and the thread stays attached to the interpreter; only when nothing is ready does it detach and sleep.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub struct EventLoop<H: Handler> {
     listeners: Vec<Option<Listener>>,
     controls: Vec<Option<OwnedFd>>,
     table: Table<Box<Connection<H>>>,
+    /// How many events came last.
+    batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
     queued: Vec<Event>,
     accepting: Accepting,
@@ -80,6 +82,7 @@ impl<H: Handler> EventLoop<H> {
             listeners: listeners.into_iter().map(Some).collect(),
             controls: controls.into_iter().map(Some).collect(),
             table: Table::default(),
+            batch: 0,
             queued: Vec::new(),
             accepting: Accepting::PausedUntil(0),
             next_sweep: 0,
@@ -109,8 +112,15 @@ impl<H: Handler> EventLoop<H> {
     pub fn wait(&mut self, shared: &Shared<H>) -> io::Result<()> {
         self.sweep(shared);
         self.queue_last_accepts();
-        if !self.queued.is_empty() || self.poller.wait(Some(Duration::ZERO))? > 0 {
+        if !self.queued.is_empty() {
             return Ok(());
+        }
+        // After a batch of one the next event has hardly come yet: asking would cost a system call for nothing.
+        if self.batch > 1 {
+            self.batch = self.poller.wait(Some(Duration::ZERO))?;
+            if self.batch > 0 {
+                return Ok(());
+            }
         }
         shared.access_log.flush();
         let timeout = self.timeout();
@@ -118,7 +128,7 @@ impl<H: Handler> EventLoop<H> {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| poller.wait(timeout));
             shared.slept();
-            waited?;
+            self.batch = waited?;
         }
         Ok(())
     }

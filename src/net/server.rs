@@ -225,6 +225,7 @@ impl<H: Handler> Server<H> {
     }
 
     fn lay_down(&self, event_loop: Held<'_, H>) {
+        self.shared.watchdog.rouse();
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.held.store(false, Ordering::Relaxed);
         drop(event_loop);
@@ -475,7 +476,6 @@ impl<H: Handler> Shared<H> {
     /// The holder woke up.
     pub fn slept(&self) {
         self.sleeping.store(false, Ordering::SeqCst);
-        self.watchdog.rouse();
     }
 
     /// A signal to stop came: whether it is a second one. Process managers signal a process and then its whole group,
