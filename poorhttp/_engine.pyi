@@ -46,5 +46,8 @@ class Engine:
     def stop(self) -> None:
         """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""
 
+    def abandon(self) -> None:
+        """In a child that the application forked: serve no more; it ends when it returns from its call."""
+
     def stats(self) -> dict[str, int]:
         """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`."""

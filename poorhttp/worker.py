@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from _thread import get_ident
 from socket import AF_UNIX
 
 from poorhttp._engine import Engine
@@ -72,10 +73,45 @@ def serve(
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
+        _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
     finally:
+        _serving.clear()
         signals.restore()
+
+
+_serving: list[Engine] = []
+"""The engine of this process, while it serves."""
+
+
+_masks: dict[int, Any] = {}
+"""The signals that a thread which is forking had blocked before, by its identifier."""
+
+
+def _before_fork() -> None:
+    """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
+    if _serving:
+        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+
+
+def _after_fork_in_parent() -> None:
+    mask = _masks.pop(get_ident(), None)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _after_fork_in_child() -> None:
+    """Make a child that the application forked its own: it does not serve, and hears signals like any process."""
+    for engine in _serving:
+        engine.abandon()
+        signal.set_wakeup_fd(-1)
+        for signum in (*HANDLED, signal.SIGALRM):
+            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
+    _after_fork_in_parent()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def leave(code: int, error_log: ErrorLog) -> NoReturn:

@@ -59,6 +59,10 @@ impl Engine {
         self.server.run(slot).map_err(PyRuntimeError::new_err)
     }
 
+    fn abandon(&self) {
+        self.server.handler().abandon();
+    }
+
     fn stop(&self) {
         self.server.stop();
     }

@@ -246,7 +246,6 @@ impl<H: Handler> Connection<H> {
     /// thread of `slot`. Never returns [`Verdict::Serve`].
     pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk) -> Verdict {
         self.borrow_outbound(desk);
-        pulse.beat();
         let mut verdict = self.answer(slot, shared, pulse);
         while verdict.is_none() {
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
@@ -274,6 +273,7 @@ impl<H: Handler> Connection<H> {
 
     /// One request, or the next part of a stream. None: go on with the next request.
     fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Verdict> {
+        pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
                 let resumed = Resumed { transport: &self.transport, pulse, slot };

@@ -256,6 +256,12 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>) {
+        if connection.watched.is_some() {
+            // A child of the application may hold the same socket open: closing our descriptor would then neither end
+            // the connection nor take it out of the poller.
+            connection.transport().finish();
+            let _ = self.poller.remove(connection.transport());
+        }
         drop(connection);
         self.table.release(key);
         if self.accepting == Accepting::Full {

@@ -188,6 +188,11 @@ impl<H: Handler> Server<H> {
         self.shared.wake();
     }
 
+    /// The application.
+    pub fn handler(&self) -> &H {
+        &self.shared.handler
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts

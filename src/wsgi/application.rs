@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException};
+use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -32,6 +32,8 @@ pub struct Application {
     own: Arc<OwnFields>,
     write_timeout: Duration,
     seats: Vec<Seat>,
+    /// This process is a child that the application forked.
+    is_forked: AtomicBool,
 }
 
 /// One serving thread.
@@ -61,6 +63,11 @@ struct About {
 }
 
 impl Application {
+    /// Note that this process is a child that the application forked.
+    pub fn abandon(&self) {
+        self.is_forked.store(true, Ordering::Relaxed);
+    }
+
     /// For `threads` serving threads.
     pub fn new(
         app: Py<PyAny>,
@@ -71,7 +78,7 @@ impl Application {
         threads: usize,
     ) -> Self {
         let seats = (0..threads).map(|_| Seat::default()).collect();
-        Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats }
+        Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats, is_forked: AtomicBool::new(false) }
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
@@ -161,6 +168,23 @@ impl Application {
         }
     }
 
+    /// In a child that the application forked and that came back here: end it, as its author meant. It shares every
+    /// descriptor with this server, and must not answer.
+    fn leave_if_forked_by(&self, py: Python<'_>, error: Option<&PyErr>) {
+        if !self.is_forked.load(Ordering::Relaxed) {
+            return;
+        }
+        let code = match error {
+            Some(error) if error.is_instance_of::<PySystemExit>(py) => {
+                let code = error.value(py).getattr(intern!(py, "code")).and_then(|code| code.extract::<Option<i32>>());
+                code.unwrap_or(Some(1)).unwrap_or(0)
+            }
+            Some(_) => 1,
+            None => 0,
+        };
+        let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
+    }
+
     fn take_kit(&self, py: Python<'_>, slot: usize) -> PyResult<Kit> {
         match self.seats.get(slot).and_then(|seat| lock(&seat.kit).take()) {
             Some(kit) => Ok(kit),
@@ -169,8 +193,14 @@ impl Application {
     }
 
     fn keep_kit(&self, py: Python<'_>, kit: Kit) {
-        if let (Some(seat), Some(kit)) = (self.seats.get(kit.slot), kit.reusable(py)) {
-            *lock(&seat.kit) = Some(kit);
+        let (Some(seat), Some(kit)) = (self.seats.get(kit.slot), kit.reusable(py)) else { return };
+        let mut kept = lock(&seat.kit);
+        if kept.is_none() {
+            *kept = Some(kit);
+        } else {
+            // That of a stream which was resumed meanwhile.
+            drop(kept);
+            kit.dissolve(py);
         }
     }
 
@@ -184,6 +214,7 @@ impl Application {
         outbox: &mut Outbox,
         about: &dyn Fn() -> About,
     ) -> Outcome<Suspended> {
+        self.leave_if_forked_by(py, result.as_ref().err());
         let exchange = kit.exchange.bind(py);
         let done = match (result, iterable) {
             (Ok((Progress::Full, iterator)), Some(iterable)) => {
@@ -213,6 +244,9 @@ impl Application {
             // Not left to the collector, which may come late: a descriptor hangs on it. Closing it cannot fail.
             let _ = file.call_method0(py, intern!(py, "close"));
         }
+        // One that came while the request was closed.
+        self.forget_interrupt(kit.slot);
+        self.leave_if_forked_by(py, None);
         self.keep_kit(py, kit);
         Outcome::Done(done)
     }

@@ -52,6 +52,8 @@ pub struct Exchange {
     pub input_file: Option<Py<PyAny>>,
     own: Arc<OwnFields>,
     write_timeout: Duration,
+    /// Counts the requests that it served.
+    turn: u64,
     /// The bound method `write`, made once.
     write: Option<Py<PyAny>>,
 }
@@ -73,6 +75,12 @@ impl Kit {
         let exchange = Bound::new(py, Exchange { own, write_timeout, ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
         Ok(Self { exchange: exchange.unbind(), start_response, slot })
+    }
+
+    /// Let go of it: it refers to the exchange, which refers to it.
+    pub fn dissolve(self, py: Python<'_>) {
+        let write = self.exchange.bind(py).borrow_mut().write.take();
+        drop(write);
     }
 
     /// The same kit if nobody else refers to its objects: then it is as good as new.
@@ -143,43 +151,59 @@ impl Exchange {
     /// `write(data)`: the imperative way to give a body, kept for old applications.
     #[pyo3(signature = (data, /))]
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
-        let mut exchange = slf.try_borrow_mut()?;
-        let Some(transport) = exchange.transport.clone() else {
-            return Err(PyRuntimeError::new_err("write() was called after the end of its request"));
-        };
-        if data.as_bytes().is_empty() {
-            return Ok(());
-        }
-        if !exchange.committed {
-            exchange.commit(None)?;
-        }
-        exchange.block(data.as_bytes(), &transport);
-        exchange.outbox.flush(&transport);
-        let timeout = exchange.write_timeout;
-        while exchange.outbox.unsent() > WRITE_AHEAD && !exchange.outbox.is_broken() {
-            let may_go_on = slf.py().detach(|| wait_for_room(&transport, timeout));
-            if !may_go_on || exchange.outbox.flush(&transport) == Flushed::Broken {
-                exchange.outbox.break_off();
+        let py = slf.py();
+        let (turn, transport) = slf.try_borrow_mut()?.take_written(data.as_bytes())?;
+        // The exchange is not borrowed while this waits: another thread may end the request meanwhile.
+        loop {
+            let timeout = {
+                let mut exchange = slf.try_borrow_mut()?;
+                if exchange.turn != turn || exchange.transport.is_none() {
+                    return Err(PyRuntimeError::new_err(AFTER_END));
+                }
+                if exchange.outbox.flush(&transport) == Flushed::Broken {
+                    return Err(PyConnectionAbortedError::new_err("the client is gone"));
+                }
+                if exchange.outbox.unsent() <= WRITE_AHEAD {
+                    return Ok(());
+                }
+                exchange.write_timeout
+            };
+            match py.detach(|| wait_for_room(&transport, timeout)) {
+                Ok(0) => slf.try_borrow_mut()?.outbox.break_off(),
+                Ok(_) => {}
+                Err(_) => py.check_signals()?,
             }
         }
-        if exchange.outbox.is_broken() {
-            return Err(PyConnectionAbortedError::new_err("the client is gone"));
-        }
-        Ok(())
     }
 }
 
-fn wait_for_room(transport: &Transport, timeout: Duration) -> bool {
+const AFTER_END: &str = "write() was called after the end of its request";
+
+/// How many sockets have room: 0 once the time is over. Interrupted by signals.
+fn wait_for_room(transport: &Transport, timeout: Duration) -> rustix::io::Result<usize> {
     let timeout = Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&timeout)).is_ok_and(|ready| ready > 0)
+    poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&timeout))
 }
 
 impl Exchange {
+    /// Take data from `write()`. Returns which turn it belongs to, and where it goes.
+    fn take_written(&mut self, data: &[u8]) -> PyResult<(u64, Transport)> {
+        let Some(transport) = self.transport.clone() else {
+            return Err(PyRuntimeError::new_err(AFTER_END));
+        };
+        if !data.is_empty() {
+            self.commit(None)?;
+            self.block(data, &transport);
+        }
+        Ok((self.turn, transport))
+    }
+
     /// Begin with a request that is answered into `outbox`.
     pub fn renew(&mut self, outbox: Outbox, transport: Transport, asked: Asked) {
+        self.turn += 1;
         self.outbox = outbox;
         self.transport = Some(transport);
         self.asked = asked;

@@ -44,10 +44,28 @@ impl FileWrapper {
     /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
     pub fn range(&self, py: Python<'_>) -> Option<FileRange> {
         let filelike = self.filelike.bind(py);
+        if !is_plain(filelike).unwrap_or(false) {
+            return None;
+        }
         let number: i32 = filelike.call_method0("fileno").ok()?.extract().ok()?;
         let offset: u64 = filelike.call_method0("tell").ok()?.extract().ok()?;
         let file = File::from(duplicate(number).ok()?);
         let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
     }
+}
+
+/// Whether what `read` gives is what the file holds: not so for text, or for a file that is decompressed.
+fn is_plain(filelike: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let io = filelike.py().import("io")?;
+    let raw = if filelike.get_type().is(&io.getattr("FileIO")?) {
+        filelike.clone()
+    } else if filelike.get_type().is(&io.getattr("BufferedReader")?)
+        || filelike.get_type().is(&io.getattr("BufferedRandom")?)
+    {
+        filelike.getattr("raw")?
+    } else {
+        return Ok(false);
+    };
+    Ok(raw.get_type().is(&io.getattr("FileIO")?))
 }

@@ -38,7 +38,10 @@ pub fn take_body<'py>(
     {
         return Ok((progress, None));
     }
-    let iterator = returned.try_iter().map_err(|_| {
+    let iterator = returned.try_iter().map_err(|error| {
+        if returned.hasattr(intern!(returned.py(), "__iter__")).unwrap_or(true) {
+            return error;
+        }
         PyTypeError::new_err(format!("the application returned {returned:?}, which is no iterable of bytes"))
     })?;
     let progress = iterate(exchange, &iterator, total(returned), transport, pulse)?;
