@@ -266,10 +266,11 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals
     others: list[Thread] = []
     failures: list[BaseException] = []
     try:
-        for slot in range(1, threads):
-            others.append(_start(engine, slot, failures))
+        # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
         if ready is not None:
             ready()
+        for slot in range(1, threads):
+            others.append(_start(engine, slot, failures))
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
