@@ -9,13 +9,13 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
 use crate::wsgi::application::Application;
 use crate::wsgi::environ::Environs;
-use crate::wsgi::exchange::OwnFields;
 
 /// One process's server; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", frozen)]
@@ -45,8 +45,8 @@ impl Engine {
         let application = Application::new(
             app,
             error_log,
-            Environs::new(py, &addresses, &common)?,
-            OwnFields::new(setting::<String>(config, "server_header")?.into_bytes()),
+            Environs::new(py, threads, &addresses, &common)?,
+            OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
             threads,
         );

@@ -79,7 +79,6 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
-    session: H::Session,
     lingered: usize,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
@@ -104,7 +103,6 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
-            session: H::Session::default(),
             lingered: 0,
             watched: None,
         }
@@ -311,7 +309,6 @@ impl<H: Handler> Connection<H> {
             asked,
             pulse,
             slot,
-            session: &mut self.session,
         };
         Some(shared.handler.call(request, &mut self.outbox))
     }

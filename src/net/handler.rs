@@ -11,7 +11,7 @@ use crate::http::response::Asked;
 
 /// A whole request.
 #[derive(Debug)]
-pub struct Request<'a, S> {
+pub struct Request<'a> {
     /// Its head.
     pub head: &'a RequestHead,
     /// What the spans of the head point into.
@@ -30,8 +30,6 @@ pub struct Request<'a, S> {
     pub pulse: &'a Pulse,
     /// The thread.
     pub slot: usize,
-    /// What the handler keeps for this connection.
-    pub session: &'a mut S,
 }
 
 /// What an answer that goes on needs.
@@ -70,11 +68,8 @@ pub trait Handler: Send + Sync + 'static {
     /// An answer whose body is not finished.
     type Stream: Send;
 
-    /// What is kept for a connection from one request to the next.
-    type Session: Default + Send;
-
     /// Answer `request` into `outbox`.
-    fn call(&self, request: Request<'_, Self::Session>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+    fn call(&self, request: Request<'_>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
 
     /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.
     fn resume(&self, stream: Self::Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Self::Stream>;

@@ -28,7 +28,7 @@ use super::outbox::Outbox;
 use super::table::Key;
 use super::team::{Team, lock};
 use super::watchdog::{self, Watchdog};
-use crate::http::date::DateCache;
+use crate::http::own_fields::OwnFields;
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};
 use crate::limits::Limits;
@@ -559,8 +559,7 @@ impl<H: Handler> Shared<H> {
         length: Option<u64>,
         outbox: &mut Outbox,
     ) -> (crate::http::response::Framing, bool) {
-        let mut date = DateCache::default();
-        let date = date.at(clock::unix_second());
-        head.finish(&mut outbox.bytes, asked, length, date, self.handler.server_header())
+        let mut own = OwnFields::new(self.handler.server_header());
+        head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
     }
 }

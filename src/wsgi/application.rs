@@ -1,8 +1,8 @@
 //! Calling the application: environ in, an iterable out, `close()` always, and what becomes of its exceptions.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException, PySystemExit};
@@ -10,9 +10,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use super::environ::{Environs, Session};
-use super::exchange::{Exchange, Kit, OwnFields};
+use super::environ::Environs;
+use super::exchange::{Exchange, Kit};
 use super::iteration::{Progress, close, iterate, take_body};
+use crate::http::own_fields::OwnFields;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
 use crate::net::team::lock;
@@ -29,7 +30,7 @@ pub struct Application {
     app: Py<PyAny>,
     error_log: Py<PyAny>,
     environs: Environs,
-    own: Arc<OwnFields>,
+    own: OwnFields,
     write_timeout: Duration,
     seats: Vec<Seat>,
     /// This process is a child that the application forked.
@@ -78,7 +79,7 @@ impl Application {
         threads: usize,
     ) -> Self {
         let seats = (0..threads).map(|_| Seat::default()).collect();
-        Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats, is_forked: AtomicBool::new(false) }
+        Self { app, error_log, environs, own, write_timeout, seats, is_forked: AtomicBool::new(false) }
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
@@ -254,9 +255,8 @@ impl Application {
 
 impl Handler for Application {
     type Stream = Suspended;
-    type Session = Session;
 
-    fn call(&self, mut request: Request<'_, Session>, outbox: &mut Outbox) -> Outcome<Suspended> {
+    fn call(&self, mut request: Request<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let Ok(kit) = self.take_kit(py, request.slot) else {
                 return Outcome::Done(Done { status: 500, length: 0, persistent: false });
@@ -319,7 +319,7 @@ impl Handler for Application {
     }
 
     fn server_header(&self) -> &[u8] {
-        &self.own.server
+        self.own.server()
     }
 
     fn utc_offset(&self, unix_second: u64) -> i64 {

@@ -4,8 +4,6 @@
 //! (`exc_info`) or fails; it is committed with the first byte of the body (PEP 3333, "The start_response() Callable").
 //! The outbox is lent by the connection for the time of one call.
 
-use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
@@ -15,11 +13,10 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::text;
-use crate::http::date::DateCache;
+use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
 use crate::net::clock;
 use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
-use crate::net::team::lock;
 use crate::net::transport::Transport;
 
 /// What `write()` may leave unsent before it waits for the client.
@@ -50,7 +47,7 @@ pub struct Exchange {
     pub dropped: Vec<String>,
     /// `wsgi.input` where it is a temporary file.
     pub input_file: Option<Py<PyAny>>,
-    own: Arc<OwnFields>,
+    own: OwnFields,
     write_timeout: Duration,
     /// Counts the requests that it served.
     turn: u64,
@@ -71,7 +68,7 @@ pub struct Kit {
 
 impl Kit {
     /// A new exchange, for the thread of `slot`.
-    pub fn new(py: Python<'_>, slot: usize, own: Arc<OwnFields>, write_timeout: Duration) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, slot: usize, own: OwnFields, write_timeout: Duration) -> PyResult<Self> {
         let exchange = Bound::new(py, Exchange { own, write_timeout, ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
         Ok(Self { exchange: exchange.unbind(), start_response, slot })
@@ -99,21 +96,6 @@ impl Kit {
         }
         drop(exchange);
         is_alone.then_some(self)
-    }
-}
-
-/// The fields that the server adds.
-#[derive(Default)]
-pub struct OwnFields {
-    /// Value of `Server`; none if empty.
-    pub server: Vec<u8>,
-    date: Mutex<DateCache>,
-}
-
-impl OwnFields {
-    /// With this `Server`.
-    pub fn new(server: Vec<u8>) -> Self {
-        Self { server, date: Mutex::default() }
     }
 }
 
@@ -245,8 +227,7 @@ impl Exchange {
 
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
-        let status = native("the status", status)?;
-        let mut head = ResponseHead::begin(out, &latin1(status)?)
+        let mut head = ResponseHead::begin(out, latin1("the status", status)?)
             .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
@@ -256,13 +237,11 @@ impl Exchange {
                 PyTypeError::new_err(format!("a header is a tuple (name, value), not {}", type_name(&header)))
             })?;
             let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
-            let (name, value) = (native("a header name", &name)?, native("a header value", &value)?);
-            let (name, value) = (name.to_str()?, value.to_str()?);
             let taken = head
-                .field(out, &latin1_str(name)?, &latin1_str(value)?)
+                .field(out, latin1("a header name", &name)?, latin1("a header value", &value)?)
                 .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
             if !taken {
-                self.dropped.push(name.to_owned());
+                self.dropped.push(name.to_string());
             }
         }
         Ok(head)
@@ -298,9 +277,8 @@ impl Exchange {
         if self.committed {
             return Ok(());
         }
-        let mut date = lock(&self.own.date);
-        let date = date.at(clock::unix_second());
-        let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, date, &self.own.server);
+        let own = self.own.at(clock::unix_second());
+        let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, own);
         self.framing = framing;
         self.persistent = persistent;
         self.committed = true;
@@ -370,18 +348,13 @@ impl Exchange {
     }
 }
 
-fn native<'a, 'py>(what: &str, object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
-    object.cast::<PyString>().map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))
-}
-
 fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
-fn latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
-    latin1_str(text.to_str()?)
-}
-
-fn latin1_str(text: &str) -> PyResult<Cow<'_, [u8]>> {
-    text::bytes(text).ok_or_else(|| PyValueError::new_err(format!("a character is not latin-1: {text:?}")))
+fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    let text = object
+        .cast::<PyString>()
+        .map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))?;
+    text::bytes(text).ok_or_else(|| PyValueError::new_err(format!("a character of {what} is not latin-1: {text:?}")))
 }
