@@ -2,14 +2,14 @@
 //! date for each request, then the fields and the body of this request.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::IntoRawFd;
 use std::sync::Mutex;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyDict, PyString};
 
 use super::file_wrapper::FileWrapper;
+use super::input::{EmptyInput, Inputs};
 use super::text::native;
 use crate::http::head::{RequestHead, Version};
 use crate::net::handler::Request;
@@ -56,8 +56,7 @@ pub struct Environs {
     drafts: Vec<Mutex<Option<Box<Draft>>>>,
     /// The usual variables, by length of the field name.
     names: Vec<Vec<(&'static str, Py<PyString>)>>,
-    bytes_io: Py<PyAny>,
-    open: Py<PyAny>,
+    inputs: Inputs,
 }
 
 /// What one thread's last request put into its template. A request has much in common with the one before it, and what
@@ -66,10 +65,9 @@ struct Draft {
     environ: Py<PyDict>,
     listener: usize,
     method: Variable,
-    path: Variable,
-    query: Variable,
-    uri: Variable,
     host: Variable,
+    /// The request target, of which PATH_INFO, QUERY_STRING and REQUEST_URI were made.
+    target: Vec<u8>,
     version: Option<Version>,
     address: Option<IpAddr>,
     port: Option<u16>,
@@ -87,24 +85,11 @@ impl Variable {
     }
 
     fn set(&mut self, environ: &Bound<'_, PyDict>, bytes: &[u8]) -> PyResult<()> {
-        self.set_made(environ, bytes, |py| native(py, bytes))
-    }
-
-    /// `make` makes the value of `bytes`.
-    fn set_made<'py>(
-        &mut self,
-        environ: &Bound<'py, PyDict>,
-        bytes: &[u8],
-        make: impl Fn(Python<'py>) -> Bound<'py, PyString>,
-    ) -> PyResult<()> {
-        if self.last.as_deref() == Some(bytes) {
-            return Ok(());
+        let py = environ.py();
+        if self.last.as_deref() != Some(bytes) {
+            environ.set_item(self.name.bind(py), native(py, bytes))?;
+            self.last = Some(bytes.to_vec());
         }
-        environ.set_item(self.name.bind(environ.py()), make(environ.py()))?;
-        let mut last = self.last.take().unwrap_or_default();
-        last.clear();
-        last.extend_from_slice(bytes);
-        self.last = Some(last);
         Ok(())
     }
 }
@@ -119,10 +104,8 @@ impl Draft {
             environ: environ.unbind(),
             listener,
             method: Variable::new(py, "REQUEST_METHOD"),
-            path: Variable::new(py, "PATH_INFO"),
-            query: Variable::new(py, "QUERY_STRING"),
-            uri: Variable::new(py, "REQUEST_URI"),
             host: Variable::new(py, "HTTP_HOST"),
+            target: Vec::new(),
             version: None,
             address: None,
             port: None,
@@ -140,10 +123,14 @@ impl Draft {
         let environ = self.environ.bind(py);
         let (head, bytes) = (request.head, request.bytes);
         self.method.set(environ, head.method.of(bytes))?;
-        let path = head.path.of(bytes);
-        self.path.set_made(environ, path, |py| path_info(py, path))?;
-        self.query.set(environ, head.query.of(bytes))?;
-        self.uri.set(environ, head.target.of(bytes))?;
+        let target = head.target.of(bytes);
+        if self.target != target {
+            environ.set_item(intern!(py, "PATH_INFO"), path_info(py, head.path.of(bytes)))?;
+            environ.set_item(intern!(py, "QUERY_STRING"), native(py, head.query.of(bytes)))?;
+            environ.set_item(intern!(py, "REQUEST_URI"), native(py, target))?;
+            self.target.clear();
+            self.target.extend_from_slice(target);
+        }
         if let Some(host) = head.host {
             self.host.set(environ, host.of(bytes))?;
         }
@@ -170,16 +157,8 @@ impl Draft {
 }
 
 /// What every request sets. The template has them already, so that a copy of it need not grow.
-const OF_REQUEST: [&str; 8] = [
-    "REQUEST_METHOD",
-    "PATH_INFO",
-    "QUERY_STRING",
-    "REQUEST_URI",
-    "SERVER_PROTOCOL",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "wsgi.input",
-];
+const OF_REQUEST: [&str; 7] =
+    ["REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "REQUEST_URI", "SERVER_PROTOCOL", "REMOTE_ADDR", "REMOTE_PORT"];
 
 impl Environs {
     /// For `threads` threads and listeners at `addresses`; `common` holds what the configuration adds.
@@ -189,20 +168,15 @@ impl Environs {
         addresses: &[Option<SocketAddr>],
         common: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let io = py.import("io")?;
-        let templates = addresses.iter().map(|address| template(*address, common)).collect::<PyResult<_>>()?;
+        let inputs = Inputs::new(py)?;
+        let empty = inputs.empty(py);
+        let templates = addresses.iter().map(|address| template(*address, common, empty)).collect::<PyResult<_>>()?;
         let longest = USUAL.iter().map(|name| name.len()).max().unwrap_or(0);
         let names = (0..=longest)
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Ok(Self {
-            templates,
-            drafts: (0..threads).map(|_| Mutex::default()).collect(),
-            names,
-            bytes_io: io.getattr("BytesIO")?.unbind(),
-            open: io.getattr("open")?.unbind(),
-        })
+        Ok(Self { templates, drafts: (0..threads).map(|_| Mutex::default()).collect(), names, inputs })
     }
 
     /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
@@ -213,13 +187,14 @@ impl Environs {
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let environ = self.drafted(py, request)?;
         self.fields(&environ, request.head, request.bytes)?;
-        if !request.body.is_empty() {
-            // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
-            environ.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(request.body.len()))?;
+        if request.body.is_empty() {
+            return Ok((environ, None));
         }
+        // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
+        environ.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(request.body.len()))?;
         let body = std::mem::take(request.body);
         let is_file = matches!(body, Body::File(..));
-        let input = self.input(py, body)?;
+        let input = self.inputs.of(py, body)?;
         environ.set_item(intern!(py, "wsgi.input"), &input)?;
         Ok((environ, is_file.then(|| input.unbind())))
     }
@@ -267,20 +242,14 @@ impl Environs {
         let known = usual.into_iter().find(|(usual, _)| name.eq_ignore_ascii_case(usual.as_bytes()));
         known.map_or_else(|| variable(py, name), |(_, variable)| variable.bind(py).clone())
     }
-
-    /// `wsgi.input`: a BytesIO, or a buffered reader of the temporary file. Both end where the body ends.
-    fn input<'py>(&self, py: Python<'py>, mut body: Body) -> PyResult<Bound<'py, PyAny>> {
-        body.rewind()?;
-        match body {
-            Body::Memory(bytes) if bytes.is_empty() => self.bytes_io.bind(py).call0(),
-            Body::Memory(bytes) => self.bytes_io.bind(py).call1((PyBytes::new(py, &bytes),)),
-            Body::File(file, _) => self.open.bind(py).call1((file.into_raw_fd(), "rb")),
-        }
-    }
 }
 
 /// What is the same for every request that comes through one listener.
-fn template(address: Option<SocketAddr>, common: &Bound<'_, PyDict>) -> PyResult<Py<PyDict>> {
+fn template(
+    address: Option<SocketAddr>,
+    common: &Bound<'_, PyDict>,
+    input: &Bound<'_, EmptyInput>,
+) -> PyResult<Py<PyDict>> {
     let py = common.py();
     let environ = common.copy()?;
     for name in OF_REQUEST {
@@ -298,6 +267,7 @@ fn template(address: Option<SocketAddr>, common: &Bound<'_, PyDict>) -> PyResult
     environ.set_item("wsgi.url_scheme", "http")?;
     environ.set_item("wsgi.run_once", false)?;
     environ.set_item("wsgi.input_terminated", true)?;
+    environ.set_item("wsgi.input", input)?;
     environ.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     Ok(environ.unbind())
 }

@@ -233,12 +233,12 @@ impl Exchange {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
         for header in headers.iter() {
-            let pair = header.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
-                PyTypeError::new_err(format!("a header is a tuple (name, value), not {}", type_name(&header)))
-            })?;
-            let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+            let Some([name, value]) = header.cast::<PyTuple>().ok().map(|pair| pair.as_slice()) else {
+                let kind = type_name(&header);
+                return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
+            };
             let taken = head
-                .field(out, latin1("a header name", &name)?, latin1("a header value", &value)?)
+                .field(out, latin1("a header name", name)?, latin1("a header value", value)?)
                 .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
             if !taken {
                 self.dropped.push(name.to_string());
