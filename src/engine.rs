@@ -45,7 +45,7 @@ impl Engine {
         let application = Application::new(
             app,
             error_log,
-            Environs::new(py, threads, &addresses, &common)?,
+            Environs::new(py, &addresses, &common)?,
             OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
             threads,

@@ -57,8 +57,9 @@ impl Site {
 
 impl Handler for Site {
     type Stream = Stream;
+    type Seat = ();
 
-    fn call(&self, request: Request<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+    fn call(&self, request: Request<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         let path = request.head.path.of(request.bytes);
         let head = ResponseHead::begin(&mut outbox.bytes, b"200 OK").unwrap();
         let length = if path == b"/stream" { STREAM } else { 5 };
@@ -86,7 +87,7 @@ impl Handler for Site {
         Outcome::Done(Done { status: 200, length, persistent })
     }
 
-    fn resume(&self, stream: Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+    fn resume(&self, stream: Stream, resumed: Resumed<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         Self::go_on(stream, resumed.transport, outbox)
     }
 

@@ -59,12 +59,19 @@ enum AfterFlush {
     Linger,
 }
 
-/// Memory that a thread lends to the connection it works on, so that one which waits holds almost none.
-#[derive(Debug, Default)]
-pub struct Desk {
+/// What a thread lends to the connection it works on, so that one which waits holds almost no memory.
+pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
     scratch: Vec<u8>,
+    seat: H::Seat,
+}
+
+impl<H: Handler> Desk<H> {
+    /// That of the thread whose seat this is.
+    pub fn new(seat: H::Seat) -> Self {
+        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), seat }
+    }
 }
 
 /// A connection.
@@ -149,7 +156,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Its descriptor is ready: do what can be done without the application and without waiting.
-    pub fn advance(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn advance(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         match self.phase {
             Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
             Phase::App => Verdict::Serve,
@@ -159,7 +166,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Its deadline came.
-    pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         match self.phase {
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
@@ -171,7 +178,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let received = if let Some(inbound) = &mut self.inbound {
             desk.scratch.clear();
             desk.scratch.reserve(READ);
@@ -196,7 +203,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Read on in the bytes that are here.
-    fn parse(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn parse(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         loop {
             let Some(inbound) = &mut self.inbound else { return self.park(desk) };
             match inbound.advance(&shared.limits) {
@@ -217,7 +224,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let Some(inbound) = &self.inbound else { return self.park(desk) };
         let phase = match (inbound.in_body(), inbound.has_begun()) {
             (true, _) => Phase::Body,
@@ -242,12 +249,12 @@ impl<H: Handler> Connection<H> {
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
     /// thread of `slot`. Never returns [`Verdict::Serve`].
-    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk) -> Verdict {
+    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(slot, shared, pulse);
+        let mut verdict = self.answer(slot, shared, pulse, &mut desk.seat);
         while verdict.is_none() {
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
-                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse),
+                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse, &mut desk.seat),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -270,14 +277,14 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Verdict> {
+    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, seat: &mut H::Seat) -> Option<Verdict> {
         pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
-                let resumed = Resumed { transport: &self.transport, pulse, slot };
+                let resumed = Resumed { transport: &self.transport, pulse, slot, seat };
                 shared.handler.resume(stream.answer, resumed, &mut self.outbox)
             }
-            None => self.call(slot, shared, pulse)?,
+            None => self.call(slot, shared, pulse, seat)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
@@ -288,7 +295,13 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn call(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Outcome<H::Stream>> {
+    fn call(
+        &mut self,
+        slot: usize,
+        shared: &Shared<H>,
+        pulse: &clock::Pulse,
+        seat: &mut H::Seat,
+    ) -> Option<Outcome<H::Stream>> {
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         let asked = Asked {
@@ -309,6 +322,7 @@ impl<H: Handler> Connection<H> {
             asked,
             pulse,
             slot,
+            seat,
         };
         Some(shared.handler.call(request, &mut self.outbox))
     }
@@ -347,7 +361,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Send what is to be sent; once all is, go on with what comes after.
-    fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_last = self.after_flush != AfterFlush::Next && self.stream.is_none();
         let flushed =
             if is_last { self.outbox.flush_last(&self.transport) } else { self.outbox.flush(&self.transport) };
@@ -378,7 +392,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The answer is sent. What came behind its request is parsed in a turn of its own where it is whole.
-    fn go_on(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn go_on(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.enter(Phase::Idle);
         match &self.inbound {
             Some(inbound) if !inbound.is_empty() || inbound.has_begun() => self.parse(shared, desk),
@@ -386,7 +400,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn linger(&mut self, desk: &mut Desk) -> Verdict {
+    fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
         loop {
             desk.scratch.clear();
             desk.scratch.reserve(READ);
@@ -402,7 +416,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
-    fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
         let done = shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
         self.log(done, shared);
@@ -413,7 +427,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// An own answer of status 500, where the handler itself failed.
-    pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.stream = None;
         if self.outbox.is_empty() && self.phase == Phase::App {
             shared.answer_failure(&mut self.outbox);
@@ -431,7 +445,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Wait with as little memory as possible.
-    fn park(&mut self, desk: &mut Desk) -> Verdict {
+    fn park(&mut self, desk: &mut Desk<H>) -> Verdict {
         match self.inbound.take() {
             Some(inbound) if self.phase == Phase::Idle && inbound.is_empty() && !inbound.has_begun() => {
                 desk.inbound = Some(inbound);
@@ -442,20 +456,20 @@ impl<H: Handler> Connection<H> {
         Verdict::Park
     }
 
-    fn return_inbound(&mut self, desk: &mut Desk) {
+    fn return_inbound(&mut self, desk: &mut Desk<H>) {
         if let Some(mut inbound) = self.inbound.take() {
             inbound.clear();
             desk.inbound = Some(inbound);
         }
     }
 
-    fn borrow_outbound(&mut self, desk: &mut Desk) {
+    fn borrow_outbound(&mut self, desk: &mut Desk<H>) {
         if self.outbox.is_empty() && !self.outbox.is_broken() {
             self.outbox = Outbox::with_buffer(std::mem::take(&mut desk.outbound));
         }
     }
 
-    fn return_outbound(&mut self, desk: &mut Desk) {
+    fn return_outbound(&mut self, desk: &mut Desk<H>) {
         if self.outbox.bytes.capacity() > desk.outbound.capacity() && self.outbox.bytes.capacity() <= READ {
             desk.outbound = std::mem::take(&mut self.outbox.bytes);
         }

@@ -155,9 +155,8 @@ impl<H: Handler> Server<H> {
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         self.team.join(slot)?;
-        self.shared.handler.enter(slot);
+        let mut desk = Desk::new(self.shared.handler.enter(slot));
         let watchdog = if slot == 0 { Some(watchdog::start(self)?) } else { None };
-        let mut desk = Desk::default();
         let mut held = self.take_baton();
         while !self.shared.is_finished() {
             held = match held {
@@ -237,7 +236,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// One turn of the loop. Returns the baton unless another thread took it meanwhile.
-    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize, desk: &mut Desk) -> Option<Held<'a, H>> {
+    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
             Some(Event::Accept(listener)) => return self.accept(event_loop, listener, slot, desk),
@@ -287,7 +286,7 @@ impl<H: Handler> Server<H> {
         event_loop: Held<'a, H>,
         listener: usize,
         slot: usize,
-        desk: &mut Desk,
+        desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         let mut held = event_loop;
         for _ in 0..ACCEPTS {
@@ -306,7 +305,7 @@ impl<H: Handler> Server<H> {
         (key, connection): Named<H>,
         verdict: Verdict,
         slot: usize,
-        desk: &mut Desk,
+        desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         match verdict {
             Verdict::Park => event_loop.park(key, connection, &self.shared),
@@ -323,7 +322,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
-    fn serve(&self, (key, mut connection): Named<H>, slot: usize, desk: &mut Desk) -> Option<Held<'_, H>> {
+    fn serve(&self, (key, mut connection): Named<H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         let shared = &self.shared;
         let began = self.is_slow().then(|| {
             self.team.wake_one();
@@ -349,7 +348,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serve; a panic, which would be a defect of ours, costs this connection and no other.
-    fn guarded(&self, connection: &mut Connection<H>, slot: usize, desk: &mut Desk) -> Verdict {
+    fn guarded(&self, connection: &mut Connection<H>, slot: usize, desk: &mut Desk<H>) -> Verdict {
         let shared = &self.shared;
         let Some(pulse) = self.team.pulse(slot) else { return Verdict::Close };
         catch_unwind(AssertUnwindSafe(|| connection.serve(slot, shared, pulse, desk))).unwrap_or_else(|panic| {
@@ -362,7 +361,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Go on with the streams of this thread that others found ready.
-    fn serve_mail(&self, slot: usize, desk: &mut Desk) -> Option<Held<'_, H>> {
+    fn serve_mail(&self, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         while let Some(named) = self.team.mail(slot) {
             if let Some(event_loop) = self.serve(named, slot, desk) {
                 return Some(event_loop);

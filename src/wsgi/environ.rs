@@ -2,19 +2,18 @@
 //! date for each request, then the fields and the body of this request.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use super::application::Seat;
 use super::file_wrapper::FileWrapper;
 use super::input::{EmptyInput, Inputs};
 use super::text::native;
 use crate::http::head::{RequestHead, Version};
 use crate::net::handler::Request;
 use crate::net::spool::Body;
-use crate::net::team::lock;
 
 /// Fields that most requests have; their variables are made once.
 const USUAL: [&str; 28] = [
@@ -52,8 +51,6 @@ const USUAL: [&str; 28] = [
 pub struct Environs {
     /// What is the same for every request, for each listener.
     templates: Vec<Py<PyDict>>,
-    /// One for each thread; out of its place while in use.
-    drafts: Vec<Mutex<Option<Box<Draft>>>>,
     /// The usual variables, by length of the field name.
     names: Vec<Vec<(&'static str, Py<PyString>)>>,
     inputs: Inputs,
@@ -61,7 +58,7 @@ pub struct Environs {
 
 /// What one thread's last request put into its template. A request has much in common with the one before it, and what
 /// need not be made and set again costs only a comparison.
-struct Draft {
+pub struct Draft {
     environ: Py<PyDict>,
     listener: usize,
     method: Variable,
@@ -113,13 +110,13 @@ impl Draft {
     }
 
     /// Whether it says nothing that would have to be taken back.
-    fn suits(&self, request: &Request<'_>) -> bool {
+    fn suits(&self, request: &Request<'_, Seat>) -> bool {
         self.listener == request.listener
             && (self.host.last.is_none() || request.head.host.is_some())
             && (self.port.is_none() || request.peer.is_some())
     }
 
-    fn fill(&mut self, py: Python<'_>, request: &Request<'_>) -> PyResult<()> {
+    fn fill(&mut self, py: Python<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
         let environ = self.environ.bind(py);
         let (head, bytes) = (request.head, request.bytes);
         self.method.set(environ, head.method.of(bytes))?;
@@ -161,13 +158,8 @@ const OF_REQUEST: [&str; 7] =
     ["REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "REQUEST_URI", "SERVER_PROTOCOL", "REMOTE_ADDR", "REMOTE_PORT"];
 
 impl Environs {
-    /// For `threads` threads and listeners at `addresses`; `common` holds what the configuration adds.
-    pub fn new(
-        py: Python<'_>,
-        threads: usize,
-        addresses: &[Option<SocketAddr>],
-        common: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
+    /// For listeners at `addresses`; `common` holds what the configuration adds.
+    pub fn new(py: Python<'_>, addresses: &[Option<SocketAddr>], common: &Bound<'_, PyDict>) -> PyResult<Self> {
         let inputs = Inputs::new(py)?;
         let empty = inputs.empty(py);
         let templates = addresses.iter().map(|address| template(*address, common, empty)).collect::<PyResult<_>>()?;
@@ -176,14 +168,14 @@ impl Environs {
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Ok(Self { templates, drafts: (0..threads).map(|_| Mutex::default()).collect(), names, inputs })
+        Ok(Self { templates, names, inputs })
     }
 
     /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
     pub fn build<'py>(
         &self,
         py: Python<'py>,
-        request: &mut Request<'_>,
+        request: &mut Request<'_, Seat>,
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let environ = self.drafted(py, request)?;
         self.fields(&environ, request.head, request.bytes)?;
@@ -200,18 +192,14 @@ impl Environs {
     }
 
     /// A copy of the thread's draft, brought up to date. Where that fails there is no draft any more.
-    fn drafted<'py>(&self, py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
-        let place = self.drafts.get(request.slot);
-        let draft = place.and_then(|place| lock(place).take()).filter(|draft| draft.suits(request));
-        let mut draft = match draft {
+    fn drafted<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Bound<'py, PyDict>> {
+        let mut draft = match request.seat.draft.take().filter(|draft| draft.suits(request)) {
             Some(draft) => draft,
             None => Draft::new(py, request.listener, self.templates.get(request.listener))?,
         };
         draft.fill(py, request)?;
         let environ = draft.environ.bind(py).copy()?;
-        if let Some(place) = place {
-            *lock(place) = Some(draft);
-        }
+        request.seat.draft = Some(draft);
         Ok(environ)
     }
 

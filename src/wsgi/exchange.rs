@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyTupleMethods};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::text;
@@ -233,7 +233,7 @@ impl Exchange {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
         for header in headers.iter() {
-            let Some([name, value]) = header.cast::<PyTuple>().ok().map(|pair| pair.as_slice()) else {
+            let Some([name, value]) = header.cast::<PyTuple>().ok().map(PyTupleMethods::as_slice) else {
                 let kind = type_name(&header);
                 return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
             };
