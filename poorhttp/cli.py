@@ -84,7 +84,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if flags.command == "version":
         return _write(f"{_version()}\n")
     if flags.command == "dump_config":
-        return _write(config.ini_text())
+        return _write(config.ini_text(flags, os.environ, directory))
     settings = config.read(flags, os.environ, directory)
     if flags.command == "print_config":
         return _write(config.config_text(settings))

@@ -170,9 +170,17 @@ def test_print_config(capsys):
     assert "port = 5                                  # flag --port\n" in capsys.readouterr().out
 
 
-def test_dump_config(capsys):
-    assert cli.main(["--dump-config"]) == 0
+def test_dump_config_is_the_committed_ini(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["examples", "--dump-config"]) == 0
     assert capsys.readouterr().out == (ROOT / "poorhttp.ini").read_text()
+
+
+def test_dump_config_loads_nothing(capsys, world):
+    assert cli.main(["no_such_module", "--dump-config"]) == 0
+    assert "\napplication = no_such_module\n" in capsys.readouterr().out
+    assert cli.main(["--dump-config", "--port=x"]) == 2
+    assert world.calls == []
 
 
 # Exit codes
