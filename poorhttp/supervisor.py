@@ -138,7 +138,8 @@ class _Supervisor:
         """
         if self._state.stopping is not None:
             return
-        self._error_log.write("S", f"stopping {len(self._state.workers)} workers: {signal.Signals(signum).name}")
+        workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
+        self._error_log.write("S", f"stopping {workers}: {signal.Signals(signum).name}")
         for each in self._listeners:
             if each.family == AF_UNIX:
                 each.shutdown(SHUT_RD)

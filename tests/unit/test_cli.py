@@ -94,7 +94,10 @@ def test_start(world, capsys):
         (["--type=forking"], "supervise", "forking, 4 processes x 1 thread"),
         (["--type=forking", "--processes=1"], "supervise", "forking, 1 process x 1 thread"),
         (["--type=threading"], "serve", "threading, 1 process x 16 threads"),
-        (["--processes=2", "--threads=4"], "supervise", "single, 2 processes x 4 threads"),
+        (["--processes=2", "--threads=4"], "supervise", "forking, 2 processes x 4 threads"),
+        (["--type=threading", "--processes=2"], "supervise", "forking, 2 processes x 16 threads"),
+        (["--threads=4"], "serve", "threading, 1 process x 4 threads"),
+        (["--type=threading", "--threads=1"], "serve", "single, 1 process x 1 thread"),
     ],
 )
 def test_who_serves(world, capsys, argv, kind, line):
@@ -157,12 +160,24 @@ def test_help(capsys, monkeypatch):
 
 def test_check_config(capsys, tmp_path, world):
     (tmp_path / "my.ini").write_text("[http]\nsecret = x\n")
-    assert cli.main(["-c", "my.ini", "--check-config", "--port=1"]) == 0
+    assert cli.main(["-c", "my.ini", "one", "--check-config", "--port=1", "-p", "pid", "--errorlog=/no/e"]) == 0
     said = capsys.readouterr()
     assert (said.out, said.err) == ("ok\n", "note: my.ini:2: secret is not used\n")
     assert cli.main(["--check-config", "--port=x"]) == 2
     assert capsys.readouterr().err.startswith("error: flag --port: port must be")
     assert world.calls == []
+    assert not (tmp_path / "pid").exists()
+
+
+def test_check_config_loads_the_application(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
+    (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
+    assert cli.main(["-c", "my.ini", "--check-config"]) == 0
+    assert cli.main(["no_such_module", "--check-config"]) == 3
+    said = capsys.readouterr()
+    assert said.out == "ok\n"
+    assert said.err.startswith("error: no module 'no_such_module'")
 
 
 def test_print_config(capsys):
@@ -192,7 +207,7 @@ def test_dump_config_loads_nothing(capsys, world):
         (["--prot=1"], 2, ["error: unknown flag: '--prot'", "hint: did you mean --port?"]),
         (["-c", "no\nfile.ini"], 2, None),
         (["on", "--port=0"], 3, None),
-        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable are: one:application"]),
+        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable in it: one:application"]),
         (["one", "-b", "192.0.2.1:80"], 4, None),
         (["one", "--errorlog=/no/e.log"], 2, None),
     ],
@@ -211,7 +226,7 @@ def test_port_in_use(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["one", f"--port={port}"]) == 4
-    assert f"(pid {os.getpid()})" in capsys.readouterr().err
+    assert f"by pid {os.getpid()} (" in capsys.readouterr().err
 
 
 def test_failing_application_shows_its_traceback(capsys, tmp_path):
@@ -238,7 +253,19 @@ def test_unexpected(capsys, world):
 def test_missing_engine(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
     assert cli.main(["one", "--port=0"]) == 1
-    assert "error: the compiled engine is not there: " in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("error: the compiled engine is not there: ")
+    assert (
+        said[1]
+        == f"hint: {ROOT} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
+    )
+
+
+def test_missing_engine_of_an_installed_package(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "poorhttp" / "cli.py"))
+    assert cli.main(["one", "--port=0"]) == 1
+    assert capsys.readouterr().err.splitlines()[1] == "hint: build and install it with: pip install ."
 
 
 def test_stopped_before_it_served(world, tmp_path):
@@ -340,6 +367,24 @@ def test_run_raises():
         poorhttp.run(asgi, port=0)
     with pytest.raises(SystemExit):
         poorhttp.run("one.py", port=0, type="forking", backlog=1)
+
+
+def test_run_what_is_no_application():
+    with pytest.raises(LoadError, match=r"^app is not callable: int\nhint: a WSGI application is a function of"):
+        poorhttp.run(5, port=0)
+
+
+@pytest.mark.parametrize("argv", [["--port=0"], ["--check-config"]])
+def test_run_by_an_application_that_is_being_loaded(world, capsys, tmp_path, argv):
+    (tmp_path / "eager.py").write_text(f"import poorhttp\n{APP}poorhttp.run(application, port=0)\n")
+    for _ in range(2):
+        assert cli.main(["eager.py", *argv]) == 3
+        assert capsys.readouterr().err.splitlines() == [
+            f"error: poorhttp.run was called ({tmp_path}/eager.py, line 4) while poorhttp loads eager.py",
+            'hint: put the call under: if __name__ == "__main__":',
+        ]
+    assert [call for call in world.calls if call[0] != "restore"] == []
+    assert cli.main(["one.py", "--port=0"]) == 0
 
 
 async def asgi(scope, receive, send):

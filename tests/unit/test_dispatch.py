@@ -128,8 +128,8 @@ def raises(error):
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (types.ModuleType("dispatch_table"), "dispatch_table needs a dict 'handlers'"),
-        (table(handlers=[]), "needs a dict 'handlers'"),
+        (types.ModuleType("dispatch_table"), "there is no 'handlers'; expected handlers = "),
+        (table(handlers=[]), "'handlers' is \\[\\], which is no dict"),
         (table(handlers={"light": (2, print)}), "a path that begins with /"),
         (table(handlers={"/": print}), "expected \\(http.METHOD_GET, function\\)"),
         (table(handlers={"/": (print, 2)}), "expected \\(http.METHOD_GET, function\\)"),
@@ -139,7 +139,7 @@ def raises(error):
         (table(handlers={"/": ("GET", print)}), "has the methods 'GET'"),
         (table(handlers={"/": {2: "light"}}), "'light', which cannot be called"),
         (table(handlers={"/": [(2, print), (3, print)]}), "two functions for GET"),
-        (table(handlers={}, errors=[]), "'errors' of"),
+        (table(handlers={}, errors=[]), "'errors' is \\[\\], which is no dict; expected errors = "),
         (table(handlers={}, errors={"404": print}), "the key '404'"),
         (table(handlers={}, errors={404: None}), "errors\\[404\\] is None"),
         (table(handlers={}, setreq=1), "'setreq' is 1"),
