@@ -117,6 +117,11 @@ def _serve(settings: Config, app: WSGI | None) -> int:
     boot = _boot()
     listeners: list[socket] = []
     pidfile = ""
+
+    def clean_up() -> None:
+        _remove_pidfile(pidfile)
+        listener.close(listeners)
+
     try:
         for address in settings.addresses:
             listeners.append(listener.listen(address, settings.backlog))
@@ -128,22 +133,16 @@ def _serve(settings: Config, app: WSGI | None) -> int:
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         _say_start(settings, title, listeners)
-        return _hand_over(app, listeners, settings, error_log, access_log)
+        if _is_supervised(settings):
+            from poorhttp.supervisor import supervise
+
+            return supervise(app, listeners, settings, error_log, access_log)
+        from poorhttp.worker import serve
+
+        return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up)
     finally:
-        _remove_pidfile(pidfile)
-        listener.close(listeners)
+        clean_up()
         boot.restore()
-
-
-def _hand_over(app: WSGI, listeners: list[socket], settings: Config, error_log: ErrorLog, access_log: int) -> int:
-    if _is_supervised(settings):
-        from poorhttp.supervisor import supervise
-
-        return supervise(app, listeners, settings, error_log, access_log)
-    from poorhttp.worker import serve
-
-    serve(app, listeners, settings, error_log, access_log)
-    return OK
 
 
 def _is_supervised(settings: Config) -> bool:

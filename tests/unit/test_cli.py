@@ -28,9 +28,11 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log):
+    def serve(self, app, listeners, config, error_log, access_log, clean_up):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
+        self.clean_up = clean_up
         self.serving()
+        return 143 if config.backlog == 1 else 0
 
     def supervise(self, app, listeners, config, error_log, access_log):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
@@ -140,8 +142,19 @@ def test_notes_come_before_the_start(capsys, tmp_path):
     ]
 
 
-def test_exit_code_of_the_supervisor(world):
+def test_exit_code_of_who_serves(world):
     assert cli.main(["one", "--port=0", "--type=forking", "--backlog=1"]) == 1
+    assert cli.main(["one", "--port=0", "--backlog=1"]) == 143
+
+
+def test_a_worker_that_leaves_without_returning_can_clean_up(world, tmp_path):
+    def leave():
+        world.clean_up()
+        assert not (tmp_path / "pid").exists()
+        assert not (tmp_path / "x.sock").exists()
+
+    world.serving = leave
+    assert cli.main(["one", "-b", "unix:x.sock", "--pidfile=pid"]) == 0
 
 
 # Commands that only print
