@@ -88,7 +88,7 @@ def test_workers_that_die_at_once_are_started_ever_more_slowly(start: Start) -> 
 def test_one_worker_is_one(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
     server = launch("app.py", "--bind=127.0.0.1:0", "--type=forking", "--processes=1")
-    server.await_address()
+    wait_for(server.workers, "a worker")
     assert server.stop() == 0
     assert "forking, 1 process x 1 thread" in server.said
     assert "stopping 1 worker: SIGTERM" in server.said
