@@ -96,6 +96,8 @@ impl Handler for Site {
 
     fn report(&self, _: char, _: Option<SocketAddr>, _: &str) {}
 
+    fn last_words(&self, _: &str) {}
+
     fn page(&self, status: u16, _: &str, _: &str) -> Vec<u8> {
         status.to_string().into_bytes()
     }

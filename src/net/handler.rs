@@ -85,6 +85,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Tell the log about something between this server and `peer`. `level` is a letter of the error log.
     fn report(&self, level: char, peer: Option<SocketAddr>, text: &str);
 
+    /// Tell the log why the process ends, without the interpreter and without waiting for anybody.
+    fn last_words(&self, text: &str);
+
     /// The body of an answer that the server gives itself.
     fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8>;
 

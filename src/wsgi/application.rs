@@ -1,6 +1,7 @@
 //! Calling the application: environ in, an iterable out, `close()` always, and what becomes of its exceptions.
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,6 +14,9 @@ use pyo3::types::PyIterator;
 use super::environ::{Environs, Session};
 use super::exchange::{Exchange, Kit, OwnFields};
 use super::iteration::{Progress, close, iterate, take_body};
+use crate::net::access_log::local_time;
+use crate::net::append::append_now;
+use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
 use crate::net::team::lock;
@@ -28,6 +32,10 @@ pyo3::create_exception!(
 pub struct Application {
     app: Py<PyAny>,
     error_log: Py<PyAny>,
+    /// Its descriptor, if it has one, for what is written without the interpreter.
+    error_descriptor: Option<RawFd>,
+    /// Seconds that local time was ahead of UTC at the start.
+    utc_offset: i64,
     environs: Environs,
     own: Arc<OwnFields>,
     write_timeout: Duration,
@@ -78,7 +86,20 @@ impl Application {
         threads: usize,
     ) -> Self {
         let seats = (0..threads).map(|_| Seat::default()).collect();
-        Self { app, error_log, environs, own: Arc::new(own), write_timeout, seats, is_forked: AtomicBool::new(false) }
+        let error_descriptor = Python::attach(|py| {
+            error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
+        });
+        Self {
+            app,
+            error_log,
+            error_descriptor,
+            utc_offset: utc_offset(clock::unix_second()),
+            environs,
+            own: Arc::new(own),
+            write_timeout,
+            seats,
+            is_forked: AtomicBool::new(false),
+        }
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
@@ -311,6 +332,13 @@ impl Handler for Application {
         Python::attach(|py| self.write_log(py, level, peer, text));
     }
 
+    fn last_words(&self, text: &str) {
+        if let Some(descriptor) = self.error_descriptor {
+            let time = local_time(clock::unix_second(), self.utc_offset);
+            append_now(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes());
+        }
+    }
+
     fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8> {
         Python::attach(|py| {
             let page = self.error_log.bind(py).call_method1(intern!(py, "page"), (status, reason, text));
@@ -323,12 +351,7 @@ impl Handler for Application {
     }
 
     fn utc_offset(&self, unix_second: u64) -> i64 {
-        Python::attach(|py| {
-            let offset = |py: Python<'_>| -> PyResult<i64> {
-                py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()
-            };
-            offset(py).unwrap_or(0)
-        })
+        utc_offset(unix_second)
     }
 
     fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool) {
@@ -367,6 +390,15 @@ impl Handler for Application {
             seat.thread.store(i64::try_from(thread).unwrap_or(0), Ordering::Relaxed);
         }
     }
+}
+
+fn utc_offset(unix_second: u64) -> i64 {
+    Python::attach(|py| {
+        let offset = |py: Python<'_>| -> PyResult<i64> {
+            py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()
+        };
+        offset(py).unwrap_or(0)
+    })
 }
 
 fn remote(peer: Option<SocketAddr>) -> String {
