@@ -130,6 +130,11 @@ impl<H: Handler> Connection<H> {
         self.stream.as_ref().map(|stream| stream.owner)
     }
 
+    /// Send nothing more: its stream only has to be cleaned up.
+    pub fn break_off(&mut self) {
+        self.outbox.break_off();
+    }
+
     /// What to watch its descriptor for.
     pub fn interest(&self) -> Interest {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }

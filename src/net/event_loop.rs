@@ -223,6 +223,19 @@ impl<H: Handler> EventLoop<H> {
         taken
     }
 
+    /// Take the streams of the thread of `slot` that wait, all at once.
+    pub fn take_streams(&mut self, slot: usize) -> Vec<(Key, Box<Connection<H>>)> {
+        let mut streams = Vec::new();
+        for key in self.table.waiting() {
+            match self.table.take(key) {
+                Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
+                Some(other) => self.table.put(key, other, u64::MAX),
+                None => {}
+            }
+        }
+        streams
+    }
+
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         if connection.is_idle() && shared.is_stopping() {

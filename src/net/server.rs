@@ -43,6 +43,9 @@ const SLOW_MEMORY: u32 = 16;
 /// Time within which a second signal to stop is the first one, in ms.
 const REPEAT: u64 = 100;
 
+/// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
+const LAST_CLOSES: u64 = 500;
+
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
@@ -184,12 +187,33 @@ impl<H: Handler> Server<H> {
             };
         }
         drop(held);
+        self.close_streams(slot, &mut desk);
         self.shared.access_log.flush();
         self.team.dismiss();
         if slot == 0 {
             self.leave();
         }
         Ok(())
+    }
+
+    /// Break off the streams of this thread that a stop left behind, so that the application closes them.
+    fn close_streams(&self, slot: usize, desk: &mut Desk) {
+        // Mail is sent with the baton in hand: none comes later.
+        let streams = self.shared.handler.detached(|| {
+            let mut event_loop = lock(&self.baton);
+            self.adopt_returned(&mut event_loop);
+            let mut streams = event_loop.take_streams(slot);
+            streams.extend(std::iter::from_fn(|| self.team.mail(slot)));
+            streams
+        });
+        let end = clock::now() + LAST_CLOSES;
+        for (_, mut connection) in streams {
+            if clock::now() > end {
+                break;
+            }
+            connection.break_off();
+            self.guarded(&mut connection, slot, desk);
+        }
     }
 
     /// The first thread leaves. The watchdog stays while others are in the application: they may keep the interpreter,
