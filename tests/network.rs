@@ -68,6 +68,10 @@ impl Handler for Site {
                 outbox.bytes.clear();
                 panic!("as asked")
             }
+            b"/partial" => {
+                outbox.flush(request.transport);
+                panic!("as asked, later")
+            }
             b"/stream" => {
                 return Self::go_on(
                     Stream { left: STREAM, thread: std::thread::current().id() },
@@ -257,6 +261,16 @@ fn a_reader_that_stalls_holds_up_nobody_and_gets_everything() {
         }
         running.stop();
     }
+}
+
+#[test]
+fn a_panic_behind_a_beginning_breaks_off() {
+    let running = start(1);
+    let mut broken = running.ask("/partial");
+    let mut answer = String::new();
+    broken.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains(" 500 "), "{answer}");
+    running.stop();
 }
 
 #[test]

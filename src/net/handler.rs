@@ -73,7 +73,8 @@ pub trait Handler: Send + Sync + 'static {
     /// What is kept for a connection from one request to the next.
     type Session: Default + Send;
 
-    /// Answer `request` into `outbox`.
+    /// Answer `request` into `outbox`. A panic is answered with 500 if it leaves the outbox untouched, else what is in
+    /// the outbox is sent, unless it is broken, and the connection closed.
     fn call(&self, request: Request<'_, Self::Session>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
 
     /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.

@@ -79,20 +79,21 @@ impl Kit {
 
     /// Let go of it: it refers to the exchange, which refers to it.
     pub fn dissolve(self, py: Python<'_>) {
-        let write = self.exchange.bind(py).borrow_mut().write.take();
+        let write = self.exchange.bind(py).try_borrow_mut().map(|mut exchange| exchange.write.take());
         drop(write);
     }
 
-    /// The same kit if nobody else refers to its objects: then it is as good as new.
+    /// The same kit if nobody refers to its objects but one reference of the caller's to the exchange: then it is as
+    /// good as new.
     pub fn reusable(self, py: Python<'_>) -> Option<Self> {
-        let mut exchange = self.exchange.bind(py).borrow_mut();
+        let mut exchange = self.exchange.bind(py).try_borrow_mut().ok()?;
         let (write, of_write) = match &exchange.write {
             Some(write) => (references(write), 1),
             None => (1, 0),
         };
-        // This kit, its start_response, the borrow above, and perhaps `write` refer to the exchange.
+        // This kit, its start_response, the borrow above, the caller, and perhaps `write` refer to the exchange.
         let is_alone =
-            references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 3 + of_write;
+            references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 4 + of_write;
         if !is_alone {
             // It refers to the exchange, which refers to it.
             exchange.write = None;
@@ -133,11 +134,18 @@ impl Exchange {
         headers: &Bound<'py, PyAny>,
         exc_info: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let exc_info = exc_info.filter(|exc_info| !exc_info.is_none());
+        if let Some(exc_info) = exc_info
+            && slf.try_borrow()?.must_raise()
+        {
+            // Not borrowed meanwhile: this may be code of the application's, and another thread may end the request.
+            return Err(PyErr::from_value(exc_info.get_item(1)?));
+        }
         let mut exchange = slf.try_borrow_mut()?;
         if exchange.transport.is_none() {
             return Err(PyRuntimeError::new_err("start_response() was called after the end of its request"));
         }
-        exchange.check_turn(exc_info)?;
+        exchange.check_turn(exc_info.is_some())?;
         exchange.begin(status, headers)?;
         let write = match exchange.write.take() {
             Some(write) => write,
@@ -218,19 +226,14 @@ impl Exchange {
         self.input_file = None;
     }
 
-    /// PEP 3333: a second call needs exc_info, and after the first byte it raises that again.
-    fn check_turn(&mut self, exc_info: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match exc_info.filter(|exc_info| !exc_info.is_none()) {
-            Some(exc_info) if self.committed => Err(PyErr::from_value(exc_info.get_item(1)?)),
-            Some(_) => {
-                self.roll_back();
-                Ok(())
-            }
-            None if self.head.is_some() => {
-                Err(PyAssertionError::new_err("start_response() was called again without exc_info"))
-            }
-            None => Ok(()),
+    /// PEP 3333: a second call needs exc_info, which is raised again after the first byte.
+    fn check_turn(&mut self, has_exc_info: bool) -> PyResult<()> {
+        if has_exc_info {
+            self.roll_back();
+        } else if self.head.is_some() {
+            return Err(PyAssertionError::new_err("start_response() was called again without exc_info"));
         }
+        Ok(())
     }
 
     fn begin(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -245,8 +248,8 @@ impl Exchange {
 
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
-        let status = native("the status", status)?;
-        let mut head = ResponseHead::begin(out, &latin1(status)?)
+        let status = native("the status", status)?.to_str()?;
+        let mut head = ResponseHead::begin(out, &latin1_str(status)?)
             .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
@@ -266,6 +269,11 @@ impl Exchange {
             }
         }
         Ok(head)
+    }
+
+    /// Whether it is too late for another head.
+    fn must_raise(&self) -> bool {
+        self.committed && self.transport.is_some()
     }
 
     /// Whether the head is on its way.
@@ -376,10 +384,6 @@ fn native<'a, 'py>(what: &str, object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bo
 
 fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
-}
-
-fn latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
-    latin1_str(text.to_str()?)
 }
 
 fn latin1_str(text: &str) -> PyResult<Cow<'_, [u8]>> {
