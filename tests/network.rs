@@ -69,6 +69,10 @@ impl Handler for Site {
                 outbox.bytes.clear();
                 panic!("as asked")
             }
+            b"/partial" => {
+                outbox.flush(request.transport);
+                panic!("as asked, later")
+            }
             b"/stream" => {
                 return Self::go_on(
                     Stream { left: STREAM, thread: std::thread::current().id() },
@@ -96,6 +100,8 @@ impl Handler for Site {
     }
 
     fn report(&self, _: char, _: Option<SocketAddr>, _: &str) {}
+
+    fn last_words(&self, _: &str) {}
 
     fn page(&self, status: u16, _: &str, _: &str) -> Vec<u8> {
         status.to_string().into_bytes()
@@ -256,6 +262,16 @@ fn a_reader_that_stalls_holds_up_nobody_and_gets_everything() {
         }
         running.stop();
     }
+}
+
+#[test]
+fn a_panic_behind_a_beginning_breaks_off() {
+    let running = start(1);
+    let mut broken = running.ask("/partial");
+    let mut answer = String::new();
+    broken.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains(" 500 "), "{answer}");
+    running.stop();
 }
 
 #[test]

@@ -143,6 +143,14 @@ impl AccessLog {
     }
 }
 
+/// `YYYY-mm-dd HH:MM:SS`, as the error log has it; `offset` is what local time is ahead of UTC.
+pub fn local_time(second: u64, offset: i64) -> String {
+    let local = i64::try_from(second).unwrap_or(0) + offset;
+    let (year, month, day) = civil(local.div_euclid(86_400));
+    let (hour, minute, sec) = (local.rem_euclid(86_400) / 3600, local.rem_euclid(3600) / 60, local.rem_euclid(60));
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{sec:02}")
+}
+
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Year, month and day of a day counted from the Unix epoch, in the Gregorian calendar. Years begin in March here, so

@@ -135,6 +135,11 @@ impl<H: Handler> Connection<H> {
         self.stream.as_ref().map(|stream| stream.owner)
     }
 
+    /// Send nothing more: its stream only has to be cleaned up.
+    pub fn break_off(&mut self) {
+        self.outbox.break_off();
+    }
+
     /// What to watch its descriptor for.
     pub fn interest(&self) -> Interest {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
@@ -426,17 +431,19 @@ impl<H: Handler> Connection<H> {
         self.flush(shared, desk)
     }
 
-    /// An own answer of status 500, where the handler itself failed.
+    /// The handler itself failed: an own answer of status 500, but not behind anything else.
     pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.stream = None;
-        if self.outbox.is_empty() && self.phase == Phase::App {
-            shared.answer_failure(&mut self.outbox);
-            self.return_inbound(desk);
-            self.after_flush = AfterFlush::Linger;
-            self.enter(Phase::Flush);
-            return self.flush(shared, desk);
+        if self.phase != Phase::App || self.outbox.is_broken() {
+            return Verdict::Close;
         }
-        Verdict::Close
+        if self.outbox.is_untouched() {
+            shared.answer_failure(&mut self.outbox);
+        }
+        self.return_inbound(desk);
+        self.after_flush = AfterFlush::Linger;
+        self.enter(Phase::Flush);
+        self.flush(shared, desk)
     }
 
     fn enter(&mut self, phase: Phase) {

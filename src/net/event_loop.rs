@@ -56,7 +56,6 @@ pub struct EventLoop<H: Handler> {
     poller: Poller,
     /// Closed one by one after a stop.
     listeners: Vec<Option<Listener>>,
-    controls: Vec<Option<OwnedFd>>,
     table: Table<Box<Connection<H>>>,
     /// How many events came last.
     batch: usize,
@@ -71,16 +70,15 @@ pub struct EventLoop<H: Handler> {
 
 impl<H: Handler> EventLoop<H> {
     /// Watch `listeners`, `controls` and `waker`.
-    pub fn new(listeners: Vec<Listener>, controls: Vec<OwnedFd>, waker: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn new(listeners: Vec<Listener>, controls: &[OwnedFd], waker: BorrowedFd<'_>) -> io::Result<Self> {
         let poller = Poller::new()?;
-        for (token, control) in (CONTROLS..).zip(&controls) {
+        for (token, control) in (CONTROLS..).zip(controls) {
             poller.add(control, token, Interest::Read)?;
         }
         poller.add(waker, WAKER, Interest::Read)?;
         let mut new = Self {
             poller,
             listeners: listeners.into_iter().map(Some).collect(),
-            controls: controls.into_iter().map(Some).collect(),
             table: Table::default(),
             batch: 0,
             queued: Vec::new(),
@@ -126,7 +124,14 @@ impl<H: Handler> EventLoop<H> {
         let timeout = self.timeout();
         if shared.may_sleep() {
             let Self { poller, .. } = self;
-            let waited = shared.handler.detached(|| poller.wait(timeout));
+            let waited = shared.handler.detached(|| {
+                let waited = poller.wait(timeout);
+                if poller.is_told(CONTROLS) {
+                    // A call that keeps the interpreter may keep this thread from reading it.
+                    shared.watchdog().rouse();
+                }
+                waited
+            });
             shared.slept();
             self.batch = waited?;
         }
@@ -218,6 +223,19 @@ impl<H: Handler> EventLoop<H> {
         taken
     }
 
+    /// Take the streams of the thread of `slot` that wait, all at once.
+    pub fn take_streams(&mut self, slot: usize) -> Vec<(Key, Box<Connection<H>>)> {
+        let mut streams = Vec::new();
+        for key in self.table.waiting() {
+            match self.table.take(key) {
+                Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
+                Some(other) => self.table.put(key, other, u64::MAX),
+                None => {}
+            }
+        }
+        streams
+    }
+
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         if connection.is_idle() && shared.is_stopping() {
@@ -269,19 +287,9 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    /// What was read on a control descriptor: the signals, and whether its other end is gone.
-    pub fn heed(&mut self, index: usize) -> (Vec<u8>, bool) {
-        let mut signals = Vec::with_capacity(64);
-        let Some(control) = self.controls.get_mut(index) else { return (signals, false) };
-        let Some(descriptor) = control else { return (signals, false) };
-        match rustix::io::read(&*descriptor, rustix::buffer::spare_capacity(&mut signals)) {
-            Ok(0) => {
-                let _ = self.poller.remove(&*descriptor);
-                *control = None;
-                (signals, true)
-            }
-            _ => (signals, false),
-        }
+    /// Listen no more to a control descriptor whose other end is gone.
+    pub fn forget(&self, control: BorrowedFd<'_>) {
+        let _ = self.poller.remove(control);
     }
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.

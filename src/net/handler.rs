@@ -75,7 +75,8 @@ pub trait Handler: Send + Sync + 'static {
     /// What one thread keeps from one request to the next. It never leaves its thread.
     type Seat;
 
-    /// Answer `request` into `outbox`.
+    /// Answer `request` into `outbox`. A panic is answered with 500 if it leaves the outbox untouched, else what is in
+    /// the outbox is sent, unless it is broken, and the connection closed.
     fn call(&self, request: Request<'_, Self::Seat>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
 
     /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.
@@ -91,6 +92,9 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Tell the log about something between this server and `peer`. `level` is a letter of the error log.
     fn report(&self, level: char, peer: Option<SocketAddr>, text: &str);
+
+    /// Tell the log why the process ends, without the interpreter and without waiting for anybody.
+    fn last_words(&self, text: &str);
 
     /// The body of an answer that the server gives itself.
     fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8>;

@@ -3,6 +3,7 @@
 //! Knows HTTP through `http` and the application only as a [`handler::Handler`]; knows no Python.
 
 pub mod access_log;
+pub mod append;
 pub mod clock;
 pub mod connection;
 pub mod event_loop;

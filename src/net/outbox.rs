@@ -45,6 +45,8 @@ pub struct Outbox {
     /// What follows them.
     pub file: Option<FileRange>,
     broken: bool,
+    /// Something was sent.
+    begun: bool,
 }
 
 impl Outbox {
@@ -52,6 +54,16 @@ impl Outbox {
     pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         Self { bytes: buffer, ..Self::default() }
+    }
+
+    /// An outbox of which nothing can be sent.
+    pub fn broken() -> Self {
+        Self { broken: true, ..Self::default() }
+    }
+
+    /// Whether nothing was ever put into it.
+    pub fn is_untouched(&self) -> bool {
+        self.is_empty() && !self.begun && !self.broken
     }
 
     /// Unsent bytes in memory.
@@ -85,6 +97,7 @@ impl Outbox {
         if data.len() > COPY && self.file.is_none() && !self.broken {
             match transport.send_both(self.bytes.get(self.sent..).unwrap_or_default(), data) {
                 Sent::Bytes(count) => {
+                    self.begun = true;
                     let of_bytes = count.min(self.unsent());
                     self.sent += of_bytes;
                     rest = data.get(count - of_bytes..).unwrap_or_default();
@@ -116,7 +129,10 @@ impl Outbox {
         while !self.broken && self.unsent() > 0 {
             let bytes = self.bytes.get(self.sent..).unwrap_or_default();
             match send(bytes) {
-                Sent::Bytes(count) => self.sent += count,
+                Sent::Bytes(count) => {
+                    self.sent += count;
+                    self.begun = true;
+                }
                 Sent::Nothing => return Flushed::Pending,
                 Sent::Broken => self.broken = true,
             }

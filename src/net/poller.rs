@@ -69,6 +69,11 @@ impl Poller {
         Some(*token)
     }
 
+    /// Whether the batch holds an event of this token, whatever its lowest 16 bits are.
+    pub fn is_told(&self, token: u64) -> bool {
+        self.tokens.iter().any(|told| told & !0xffff == token)
+    }
+
     /// Get a new batch: wait until there is one, at most `timeout`, or for ever. An interrupted wait is an empty batch.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.tokens.clear();

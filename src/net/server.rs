@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::access_log::AccessLog;
 use super::clock;
@@ -27,7 +27,7 @@ use super::listener::Listener;
 use super::outbox::Outbox;
 use super::table::Key;
 use super::team::{Team, lock};
-use super::watchdog::{self, Watchdog};
+use super::watchdog::{self, LAST_GRACE, Watchdog};
 use crate::http::own_fields::OwnFields;
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};
@@ -42,6 +42,9 @@ const SLOW_MEMORY: u32 = 16;
 
 /// Time within which a second signal to stop is the first one, in ms.
 const REPEAT: u64 = 100;
+
+/// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
+const LAST_CLOSES: u64 = 500;
 
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
@@ -65,6 +68,9 @@ pub struct Shared<H: Handler> {
     /// The access log.
     pub access_log: AccessLog,
     waker: OwnedFd,
+    controls: Vec<OwnedFd>,
+    /// The watchdog read signals that the interpreter has not heard yet.
+    overheard: AtomicBool,
     returned: Mutex<Vec<(Named<H>, Verdict)>>,
     has_returned: AtomicBool,
     sleeping: AtomicBool,
@@ -74,6 +80,10 @@ pub struct Shared<H: Handler> {
     first_stop_signal: AtomicU64,
     /// When a stop becomes late; 0 before it.
     stop_deadline: AtomicU64,
+    /// When the watchdog ends the process unless every thread has left; 0 before a stop.
+    end_by: AtomicU64,
+    /// The first thread, which ends the process, is in its run.
+    first_is_here: AtomicBool,
     counts: Counts,
     watchdog: Watchdog,
 }
@@ -125,12 +135,14 @@ impl<H: Handler> Server<H> {
     ) -> std::io::Result<Self> {
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let event_loop = EventLoop::new(listeners, controls, waker.as_fd())?;
+        let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
         let shared = Shared {
             handler,
             limits,
             access_log,
             waker,
+            controls,
+            overheard: AtomicBool::new(false),
             returned: Mutex::default(),
             has_returned: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
@@ -138,6 +150,8 @@ impl<H: Handler> Server<H> {
             finished: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
             stop_deadline: AtomicU64::new(0),
+            end_by: AtomicU64::new(0),
+            first_is_here: AtomicBool::new(false),
             counts: Counts::default(),
             watchdog: Watchdog::default(),
         };
@@ -156,7 +170,10 @@ impl<H: Handler> Server<H> {
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         self.team.join(slot)?;
         let mut desk = Desk::new(self.shared.handler.enter(slot));
-        let watchdog = if slot == 0 { Some(watchdog::start(self)?) } else { None };
+        if slot == 0 {
+            self.shared.first_is_here.store(true, Ordering::SeqCst);
+        }
+        watchdog::start(self)?;
         let mut held = self.take_baton();
         while !self.shared.is_finished() {
             held = match held {
@@ -169,16 +186,50 @@ impl<H: Handler> Server<H> {
             };
         }
         drop(held);
+        self.close_streams(slot, &mut desk);
         self.shared.access_log.flush();
         self.team.dismiss();
-        if let Some(watchdog) = watchdog {
-            self.shared.handler.detached(|| {
-                self.shared.watchdog.rouse();
-                // It ends by itself, and its panic would not concern the caller.
-                let _ = watchdog.join();
-            });
+        if slot == 0 {
+            self.leave();
         }
         Ok(())
+    }
+
+    /// Break off the streams of this thread that a stop left behind, so that the application closes them.
+    fn close_streams(&self, slot: usize, desk: &mut Desk<H>) {
+        // Mail is sent with the baton in hand: none comes later.
+        let streams = self.shared.handler.detached(|| {
+            let mut event_loop = lock(&self.baton);
+            self.adopt_returned(&mut event_loop);
+            let mut streams = event_loop.take_streams(slot);
+            streams.extend(std::iter::from_fn(|| self.team.mail(slot)));
+            streams
+        });
+        let end = clock::now() + LAST_CLOSES;
+        for (_, mut connection) in streams {
+            if clock::now() > end {
+                break;
+            }
+            connection.break_off();
+            self.guarded(&mut connection, slot, desk);
+        }
+    }
+
+    /// The first thread leaves. The watchdog stays while others are in the application: they may keep the interpreter,
+    /// and then nobody else could end the process.
+    fn leave(&self) {
+        let shared = &self.shared;
+        shared.handler.detached(|| shared.watchdog.retire());
+        shared.first_is_here.store(false, Ordering::SeqCst);
+        shared.watchdog.rouse();
+        if !self.is_busy() {
+            shared.handler.detached(|| shared.watchdog.join());
+        }
+    }
+
+    /// Whether a thread is in the application.
+    pub(super) fn is_busy(&self) -> bool {
+        self.team.pulses().any(|pulse| pulse.last().is_some())
     }
 
     /// Accept no more, finish what is in flight, then let every [`Server::run`] return.
@@ -253,7 +304,12 @@ impl<H: Handler> Server<H> {
                 }
             }
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
-            Some(Event::Wake) => shared.drain_waker(),
+            Some(Event::Wake) => {
+                shared.drain_waker();
+                if shared.overheard.swap(false, Ordering::SeqCst) {
+                    self.tell_interpreter(slot);
+                }
+            }
             None => match self.team.mail(slot) {
                 Some(named) => {
                     self.lay_down(event_loop);
@@ -401,24 +457,32 @@ impl<H: Handler> Server<H> {
     /// Signals came, or the parent died.
     fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let shared = &self.shared;
-        let (signals, ended) = event_loop.heed(index);
+        let Some(control) = shared.controls.get(index) else { return };
+        let (signals, ended) = read_control(control);
         if ended {
-            shared.begin_stop();
+            event_loop.forget(control.as_fd());
         }
         if !signals.is_empty() {
-            // The interpreter runs its handlers on the main thread only, which may be a follower now.
-            self.team.wake(SIGNAL_SLOT);
-            self.hear_signals(slot);
+            self.tell_interpreter(slot);
         }
-        for signal in signals {
-            match signal {
-                SIGQUIT => shared.finish(),
-                SIGINT | SIGTERM if shared.is_insisted() => shared.finish(),
-                SIGINT | SIGTERM => shared.begin_stop(),
-                _ => {}
-            }
-        }
+        shared.obey(&signals, ended);
     }
+
+    /// The interpreter runs its handlers on the main thread only, which may be a follower now.
+    fn tell_interpreter(&self, slot: usize) {
+        self.team.wake(SIGNAL_SLOT);
+        self.hear_signals(slot);
+    }
+}
+
+/// What is to be read on a control descriptor: the signals, and whether its other end is gone.
+fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
+    let mut signals = Vec::with_capacity(64);
+    // Two threads may want the same bytes, and the descriptor may be a blocking one.
+    let ready = poll(&mut [PollFd::new(control, PollFlags::IN)], Some(&Timespec::default()));
+    let is_ended = ready.is_ok_and(|count| count > 0)
+        && rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
+    (signals, is_ended)
 }
 
 impl<H: Handler> Shared<H> {
@@ -437,6 +501,44 @@ impl<H: Handler> Shared<H> {
         Some(self.stop_deadline.load(Ordering::Relaxed)).filter(|&deadline| deadline != 0)
     }
 
+    /// When the process is to be ended, if a stop has begun.
+    pub(super) fn end_by(&self) -> Option<u64> {
+        Some(self.end_by.load(Ordering::Relaxed)).filter(|&time| time != 0)
+    }
+
+    /// Whether the first thread is in its run.
+    pub(super) fn first_is_here(&self) -> bool {
+        self.first_is_here.load(Ordering::SeqCst)
+    }
+
+    /// Read the control descriptors in place of the loop, whose threads may all wait for the interpreter.
+    pub(super) fn overhear(&self) {
+        for control in &self.controls {
+            let (signals, ended) = read_control(control);
+            if !signals.is_empty() {
+                self.overheard.store(true, Ordering::SeqCst);
+            }
+            if ended || !signals.is_empty() {
+                self.obey(&signals, ended);
+                self.wake();
+            }
+        }
+    }
+
+    fn obey(&self, signals: &[u8], ended: bool) {
+        if ended {
+            self.begin_stop();
+        }
+        for signal in signals {
+            match *signal {
+                SIGQUIT => self.finish(),
+                SIGINT | SIGTERM if self.is_insisted() => self.finish(),
+                SIGINT | SIGTERM => self.begin_stop(),
+                _ => {}
+            }
+        }
+    }
+
     /// Whether the holder of the baton waits for events.
     pub(super) fn is_asleep(&self) -> bool {
         self.sleeping.load(Ordering::SeqCst)
@@ -449,6 +551,7 @@ impl<H: Handler> Shared<H> {
 
     /// Let every run return, whatever is in flight.
     pub fn finish(&self) {
+        self.end_in(0);
         self.finished.store(true, Ordering::Release);
         self.wake();
     }
@@ -494,7 +597,17 @@ impl<H: Handler> Shared<H> {
         if !self.stopping.swap(true, Ordering::Relaxed) {
             let deadline = clock::now() + self.limits.graceful_timeout;
             self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
+            self.end_in(self.limits.graceful_timeout);
         }
+    }
+
+    /// Let the watchdog see to it that the process ends.
+    fn end_in(&self, milliseconds: u64) {
+        let time = clock::now() + milliseconds + LAST_GRACE;
+        let sooner = |before| Some(if before == 0 { time } else { time.min(before) });
+        // It cannot fail.
+        let _ = self.end_by.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
+        self.watchdog.rouse();
     }
 
     fn wake(&self) {

@@ -1,16 +1,18 @@
 //! The thread that looks whether calls into the application go on, and sleeps while nothing runs.
 //!
-//! It wakes a follower where the baton lies free without progress, interrupts a call that is older than
-//! `request_timeout`, and ends a process whose application holds up a stop beyond reason.
+//! It wakes a follower where the baton lies free without progress, has a call interrupted that is older than
+//! `request_timeout`, and ends a process whose application holds up a stop beyond reason. It never waits for the
+//! interpreter, which a call may keep for ever: what needs it is done by a thread of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{Builder, JoinHandle, Thread};
 use std::time::Duration;
 
-use super::clock::{self, Pulse};
+use super::clock;
 use super::handler::Handler;
 use super::server::{Server, Shared};
+use super::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
 const SAMPLE: Duration = Duration::from_micros(500);
@@ -18,37 +20,76 @@ const SAMPLE: Duration = Duration::from_micros(500);
 const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 /// Samples without anything running before it goes to sleep.
 const IDLE_SAMPLES: u32 = 20;
+/// How soon a signal is heard that the loop does not read, in ms.
+const OVERHEAR: u64 = 100;
 /// What a late stop still gets after its calls were interrupted, in ms.
-const LAST_GRACE: u64 = 2000;
+pub const LAST_GRACE: u64 = 2000;
+
+const STACK: usize = 1024 * 1024;
 
 /// How the event loop reaches the thread.
 #[derive(Debug, Default)]
 pub struct Watchdog {
+    /// Locked while it is started.
+    handle: Mutex<Option<JoinHandle<()>>>,
     thread: OnceLock<Thread>,
     asleep: AtomicBool,
+    interrupter: Mutex<Interrupter>,
+}
+
+/// The thread that interrupts calls: it waits for the interpreter.
+#[derive(Debug, Default)]
+struct Interrupter {
+    thread: Option<JoinHandle<()>>,
+    retired: bool,
 }
 
 impl Watchdog {
+    /// Wait for its end.
+    pub fn join(&self) {
+        let handle = lock(&self.handle).take();
+        // Its panic would not concern the caller.
+        let _ = handle.map(JoinHandle::join);
+    }
+
+    /// Interrupt no more; returns once nobody does.
+    pub fn retire(&self) {
+        let mut interrupter = lock(&self.interrupter);
+        interrupter.retired = true;
+        let thread = interrupter.thread.take();
+        drop(interrupter);
+        // Its panic would not concern the caller.
+        let _ = thread.map(JoinHandle::join);
+    }
+
     /// Something runs: look.
     pub fn rouse(&self) {
-        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+        if self.asleep.load(Ordering::SeqCst)
+            && self.asleep.swap(false, Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
     }
 }
 
-/// Start the thread. It ends when the server is finished.
-pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<JoinHandle<()>, String> {
+/// Start the thread, unless it is started: whichever thread serves first may be the one that is to be watched. It ends
+/// when the server is finished.
+pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
+    let watchdog = server.shared().watchdog();
+    let mut started = lock(&watchdog.handle);
+    if watchdog.thread.get().is_some() {
+        return Ok(());
+    }
     let watched = Arc::clone(server);
     let name = "poorhttp-watch".to_owned();
-    let builder = std::thread::Builder::new().name(name).stack_size(1024 * 1024);
+    let builder = Builder::new().name(name).stack_size(STACK);
     let handle =
         builder.spawn(move || watch(&watched)).map_err(|error| format!("no thread can be started: {error}"))?;
-    // Set once: slot 0 is taken once.
-    let _ = server.shared().watchdog().thread.set(handle.thread().clone());
-    Ok(handle)
+    // Set once: it is locked here.
+    let _ = watchdog.thread.set(handle.thread().clone());
+    *started = Some(handle);
+    Ok(())
 }
 
 /// What it saw at the last sample.
@@ -59,14 +100,15 @@ struct Seen {
     /// The pulse at which each slot was interrupted.
     interrupted: Vec<Option<u64>>,
     is_stop_late: bool,
+    next_overhearing: u64,
 }
 
-fn watch<H: Handler>(server: &Server<H>) {
+fn watch<H: Handler>(server: &Arc<Server<H>>) {
     let shared = server.shared();
     let mut seen = Seen { interrupted: vec![None; server.threads()], ..Seen::default() };
     while !is_over(server) {
-        let is_busy = server.team().pulses().any(|pulse| pulse.last().is_some());
-        if is_busy || !shared.is_asleep() {
+        let is_busy = server.is_busy();
+        if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
             seen.idle = 0;
         } else {
             seen.idle += 1;
@@ -82,16 +124,17 @@ fn watch<H: Handler>(server: &Server<H>) {
             patience(shared, is_busy)
         });
         wake_follower(server, &mut seen);
-        interrupt_late(server, &mut seen);
+        overhear(shared, &mut seen);
+        end_overdue(shared);
         end_late_stop(server, &mut seen);
+        interrupt_late(server, &mut seen);
     }
 }
 
-/// Finished, and the first thread, which waits for this one, is not in the application. If it were, nobody else could
-/// end the process.
+/// The first thread has left, and nobody is in the application who could keep the interpreter from it.
 fn is_over<H: Handler>(server: &Server<H>) -> bool {
-    let first = server.team().pulse(0).and_then(Pulse::last);
-    server.shared().is_finished() && first.is_none()
+    let shared = server.shared();
+    shared.is_finished() && !shared.first_is_here() && !server.is_busy()
 }
 
 fn sleep<H: Handler>(shared: &Shared<H>) {
@@ -109,6 +152,7 @@ fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
     match (is_busy, timeout) {
         (true, 1..) => Duration::from_millis(timeout / 4).clamp(Duration::from_millis(10), PATIENT_SAMPLE),
         (true, 0) => PATIENT_SAMPLE,
+        (false, _) if shared.end_by().is_some() => Duration::from_millis(OVERHEAR),
         (false, _) => Duration::from_millis(10),
     }
 }
@@ -121,35 +165,71 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     seen.calls = calls;
 }
 
-fn interrupt_late<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let shared = server.shared();
+/// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter.
+fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let now = clock::now();
-    for (slot, (pulse, interrupted)) in server.team().pulses().zip(&mut seen.interrupted).enumerate() {
-        let last = pulse.last();
-        let timeout = shared.limits.request_timeout;
-        let is_late = timeout > 0 && last.is_some_and(|beat| now.saturating_sub(beat) > timeout);
-        if is_late && *interrupted != last {
-            *interrupted = last;
-            shared.handler.interrupt(slot, &|| pulse.last() == last);
+    if now >= seen.next_overhearing {
+        seen.next_overhearing = now + OVERHEAR;
+        shared.overhear();
+    }
+}
+
+/// A call that is to be interrupted: its slot, and its pulse then; none: whatever it is.
+type Late = (usize, Option<u64>);
+
+fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+    let timeout = server.shared().limits.request_timeout;
+    if timeout == 0 {
+        return;
+    }
+    let now = clock::now();
+    let is_late = |beat: &u64| now.saturating_sub(*beat) > timeout;
+    let pulses = server.team().pulses().map(|pulse| pulse.last().filter(is_late));
+    let fresh = pulses.zip(&seen.interrupted).map(|(late, before)| late.filter(|_| late != *before));
+    let late: Vec<Late> = fresh.enumerate().filter(|(_, late)| late.is_some()).collect();
+    if !late.is_empty() && interrupt(server, late.clone()) {
+        for (slot, pulse) in late {
+            if let Some(interrupted) = seen.interrupted.get_mut(slot) {
+                *interrupted = pulse;
+            }
         }
     }
 }
 
-fn end_late_stop<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let shared = server.shared();
-    let Some(deadline) = shared.stop_deadline() else { return };
-    let now = clock::now();
-    if now >= deadline && !seen.is_stop_late {
-        seen.is_stop_late = true;
-        shared.finish();
-        for (slot, pulse) in server.team().pulses().enumerate() {
-            if pulse.last().is_some() {
-                shared.handler.interrupt(slot, &|| pulse.last().is_some());
-            }
-        }
+/// Returns whether it could be begun: not while an earlier one waits for the interpreter.
+fn interrupt<H: Handler>(server: &Arc<Server<H>>, late: Vec<Late>) -> bool {
+    let mut interrupter = lock(&server.shared().watchdog().interrupter);
+    if interrupter.retired || interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        return false;
     }
-    if now > deadline + LAST_GRACE {
-        shared.handler.report('C', None, "the application does not return; the process ends itself");
+    let server = Arc::clone(server);
+    let interrupt = move || {
+        for (slot, beat) in late {
+            let Some(pulse) = server.team().pulse(slot) else { continue };
+            let is_still_late = || pulse.last().is_some_and(|last| beat.is_none_or(|beat| beat == last));
+            server.shared().handler.interrupt(slot, &is_still_late);
+        }
+    };
+    interrupter.thread = Builder::new().name("poorhttp-late".to_owned()).stack_size(STACK).spawn(interrupt).ok();
+    interrupter.thread.is_some()
+}
+
+fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+    let shared = server.shared();
+    let is_late = shared.stop_deadline().is_some_and(|deadline| clock::now() >= deadline);
+    if is_late && !seen.is_stop_late {
+        shared.finish();
+        // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
+        let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
+        let late: Vec<Late> = busy.map(|(slot, _)| (slot, None)).collect();
+        seen.is_stop_late = late.is_empty() || interrupt(server, late);
+    }
+}
+
+/// End the process where even that was in vain.
+fn end_overdue<H: Handler>(shared: &Shared<H>) {
+    if shared.end_by().is_some_and(|time| clock::now() > time) {
+        shared.handler.last_words("the application does not return; the process ends itself");
         shared.access_log.flush();
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }

@@ -1,6 +1,8 @@
 //! Calling the application: environ in, an iterable out, `close()` always, and what becomes of its exceptions.
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +15,9 @@ use super::environ::{Draft, Environs};
 use super::exchange::{Exchange, Kit};
 use super::iteration::{Progress, close, iterate, take_body};
 use crate::http::own_fields::OwnFields;
+use crate::net::access_log::local_time;
+use crate::net::append::append_now;
+use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
 
@@ -27,6 +32,10 @@ pyo3::create_exception!(
 pub struct Application {
     app: Py<PyAny>,
     error_log: Py<PyAny>,
+    /// Its descriptor, if it has one, for what is written without the interpreter.
+    error_descriptor: Option<RawFd>,
+    /// Seconds that local time was ahead of UTC at the start.
+    utc_offset: i64,
     environs: Environs,
     own: OwnFields,
     write_timeout: Duration,
@@ -90,7 +99,20 @@ impl Application {
         threads: usize,
     ) -> Self {
         let threads = (0..threads).map(|_| Thread::default()).collect();
-        Self { app, error_log, environs, own, write_timeout, threads, is_forked: AtomicBool::new(false) }
+        let error_descriptor = Python::attach(|py| {
+            error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
+        });
+        Self {
+            app,
+            error_log,
+            error_descriptor,
+            utc_offset: utc_offset(clock::unix_second()),
+            environs,
+            own,
+            write_timeout,
+            threads,
+            is_forked: AtomicBool::new(false),
+        }
     }
 
     /// What is left to do once nothing more is asked of the application, and what came out.
@@ -106,7 +128,7 @@ impl Application {
         {
             self.tell_exception(py, &error, &about());
         }
-        let mut exchange = exchange.borrow_mut();
+        let Ok(mut exchange) = exchange.try_borrow_mut() else { return LOST };
         let missing = if exchange.persistent || exchange.is_committed() { exchange.end() } else { 0 };
         if missing > 0 && !exchange.outbox.is_broken() {
             self.warn(py, &about(), &format!("the body is {missing} bytes shorter than its Content-Length"));
@@ -135,9 +157,10 @@ impl Application {
         {
             self.tell_exception(py, &error, about);
         }
-        let is_gone = exchange.borrow().outbox.is_broken() && error.is_instance_of::<PyConnectionAbortedError>(py);
+        let is_broken = exchange.try_borrow().is_ok_and(|exchange| exchange.outbox.is_broken());
+        let is_gone = is_broken && error.is_instance_of::<PyConnectionAbortedError>(py);
         let page = if is_gone { Vec::new() } else { self.tell_exception(py, error, about) };
-        let mut exchange = exchange.borrow_mut();
+        let Ok(mut exchange) = exchange.try_borrow_mut() else { return LOST };
         if exchange.is_committed() {
             // Without its end the body is seen to be incomplete.
             exchange.persistent = false;
@@ -218,7 +241,7 @@ impl Application {
         let exchange = kit.exchange.bind(py);
         let done = match (result, iterable) {
             (Ok((Progress::Full, iterator)), Some(iterable)) => {
-                *lent.outbox = exchange.borrow_mut().release();
+                *lent.outbox = release(exchange);
                 let about = about();
                 return Outcome::Suspended(Suspended {
                     kit,
@@ -235,11 +258,8 @@ impl Application {
             (Ok(_), _) => self.conclude(exchange, iterable, about),
             (Err(error), _) => self.fail(exchange, &error, iterable, &about()),
         };
-        let file = {
-            let mut exchange = exchange.borrow_mut();
-            *lent.outbox = exchange.release();
-            exchange.input_file.take()
-        };
+        *lent.outbox = release(exchange);
+        let file = exchange.try_borrow_mut().ok().and_then(|mut exchange| exchange.input_file.take());
         if let Some(file) = file {
             // Not left to the collector, which may come late: a descriptor hangs on it. Closing it cannot fail.
             let _ = file.call_method0(py, intern!(py, "close"));
@@ -252,6 +272,31 @@ impl Application {
     }
 }
 
+/// What came out where another thread keeps the exchange.
+const LOST: Done = Done { status: 500, length: 0, persistent: false };
+
+/// Take the outbox back; a broken one where another thread keeps the exchange.
+fn release(exchange: &Bound<'_, Exchange>) -> Outbox {
+    exchange.try_borrow_mut().map_or_else(|_| Outbox::broken(), |mut exchange| exchange.release())
+}
+
+/// Run `work`; if it panics, give the outbox back before, broken if this answer has begun.
+fn giving_back<R>(exchange: &Bound<'_, Exchange>, outbox: &mut Outbox, work: impl FnOnce(&mut Outbox) -> R) -> R {
+    catch_unwind(AssertUnwindSafe(|| work(&mut *outbox))).unwrap_or_else(|panic| {
+        match exchange.try_borrow_mut() {
+            Ok(mut exchange) if exchange.transport.is_some() => {
+                exchange.roll_back();
+                *outbox = exchange.release();
+                if exchange.is_committed() {
+                    outbox.break_off();
+                }
+            }
+            _ => outbox.break_off(),
+        }
+        resume_unwind(panic)
+    })
+}
+
 impl Handler for Application {
     type Stream = Suspended;
     type Seat = Seat;
@@ -262,46 +307,72 @@ impl Handler for Application {
                 return Outcome::Done(Done { status: 500, length: 0, persistent: false });
             };
             let exchange = kit.exchange.bind(py);
-            exchange.borrow_mut().renew(std::mem::take(outbox), request.transport.clone(), request.asked);
+            match exchange.try_borrow_mut() {
+                Ok(mut exchange) => exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked),
+                // Nobody else knows it.
+                Err(_) => return Outcome::Done(LOST),
+            }
             let about = {
                 let (head, bytes, peer) = (request.head, request.bytes, request.peer);
                 move || About { peer, line: text_line(head, bytes) }
             };
-            let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
-                exchange.borrow_mut().input_file = file;
-                self.app.bind(py).call1((environ, kit.start_response.bind(py)))
-            });
-            let result = returned
-                .as_ref()
-                .map_err(|error| error.clone_ref(py))
-                .and_then(|returned| take_body(exchange, returned, request.transport, request.pulse));
-            self.forget_interrupt(request.slot);
-            self.hand_over(py, kit, result, returned.as_ref().ok(), &mut Lent { outbox, seat: request.seat }, &about)
+            let exchange = exchange.clone();
+            giving_back(&exchange, outbox, |outbox| {
+                let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
+                    exchange.try_borrow_mut()?.input_file = file;
+                    self.app.bind(py).call1((environ, kit.start_response.bind(py)))
+                });
+                let result = returned
+                    .as_ref()
+                    .map_err(|error| error.clone_ref(py))
+                    .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
+                self.forget_interrupt(request.slot);
+                self.hand_over(
+                    py,
+                    kit,
+                    result,
+                    returned.as_ref().ok(),
+                    &mut Lent { outbox, seat: request.seat },
+                    &about,
+                )
+            })
         })
     }
 
     fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let exchange = stream.kit.exchange.bind(py);
-            {
-                let mut exchange = exchange.borrow_mut();
+            let exchange = stream.kit.exchange.bind(py).clone();
+            let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
                 exchange.transport = Some(resumed.transport.clone());
+                exchange.outbox.is_broken()
+            });
+            // Where another thread keeps the exchange, the application can only be told to clean up.
+            let is_broken = is_lent.as_ref().map_or(true, |is_broken| *is_broken);
+            let outcome = giving_back(&exchange, outbox, |outbox| {
+                let iterator = stream.iterator.map(|iterator| iterator.into_bound(py));
+                let result = match iterator {
+                    _ if is_broken => Ok((Progress::Gone, None)),
+                    None => Ok((Progress::Finished, None)),
+                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, resumed.pulse)
+                        .map(|progress| (progress, Some(iterator))),
+                };
+                self.forget_interrupt(resumed.slot);
+                let about = stream.about;
+                let iterable = stream.iterable.bind(py);
+                self.hand_over(
+                    py,
+                    stream.kit,
+                    result,
+                    Some(iterable),
+                    &mut Lent { outbox, seat: resumed.seat },
+                    &|| about.clone(),
+                )
+            });
+            if is_lent.is_err() {
+                outbox.break_off();
             }
-            let iterator = stream.iterator.map(|iterator| iterator.into_bound(py));
-            let is_broken = exchange.borrow().outbox.is_broken();
-            let result = match iterator {
-                _ if is_broken => Ok((Progress::Gone, None)),
-                None => Ok((Progress::Finished, None)),
-                Some(iterator) => iterate(exchange, &iterator, None, resumed.transport, resumed.pulse)
-                    .map(|progress| (progress, Some(iterator))),
-            };
-            self.forget_interrupt(resumed.slot);
-            let about = stream.about;
-            let iterable = stream.iterable.bind(py);
-            self.hand_over(py, stream.kit, result, Some(iterable), &mut Lent { outbox, seat: resumed.seat }, &|| {
-                about.clone()
-            })
+            outcome
         })
     }
 
@@ -311,6 +382,13 @@ impl Handler for Application {
 
     fn report(&self, level: char, peer: Option<SocketAddr>, text: &str) {
         Python::attach(|py| self.write_log(py, level, peer, text));
+    }
+
+    fn last_words(&self, text: &str) {
+        if let Some(descriptor) = self.error_descriptor {
+            let time = local_time(clock::unix_second(), self.utc_offset);
+            append_now(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes());
+        }
     }
 
     fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8> {
@@ -325,12 +403,7 @@ impl Handler for Application {
     }
 
     fn utc_offset(&self, unix_second: u64) -> i64 {
-        Python::attach(|py| {
-            let offset = |py: Python<'_>| -> PyResult<i64> {
-                py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()
-            };
-            offset(py).unwrap_or(0)
-        })
+        utc_offset(unix_second)
     }
 
     fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool) {
@@ -379,6 +452,15 @@ fn keep_kit(py: Python<'_>, kit: Kit, seat: &mut Seat) {
         Some(kit) => kit.dissolve(py),
         None => {}
     }
+}
+
+fn utc_offset(unix_second: u64) -> i64 {
+    Python::attach(|py| {
+        let offset = |py: Python<'_>| -> PyResult<i64> {
+            py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()
+        };
+        offset(py).unwrap_or(0)
+    })
 }
 
 fn remote(peer: Option<SocketAddr>) -> String {

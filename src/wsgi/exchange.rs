@@ -76,20 +76,21 @@ impl Kit {
 
     /// Let go of it: it refers to the exchange, which refers to it.
     pub fn dissolve(self, py: Python<'_>) {
-        let write = self.exchange.bind(py).borrow_mut().write.take();
+        let write = self.exchange.bind(py).try_borrow_mut().map(|mut exchange| exchange.write.take());
         drop(write);
     }
 
-    /// The same kit if nobody else refers to its objects: then it is as good as new.
+    /// The same kit if nobody refers to its objects but one reference of the caller's to the exchange: then it is as
+    /// good as new.
     pub fn reusable(self, py: Python<'_>) -> Option<Self> {
-        let mut exchange = self.exchange.bind(py).borrow_mut();
+        let mut exchange = self.exchange.bind(py).try_borrow_mut().ok()?;
         let (write, of_write) = match &exchange.write {
             Some(write) => (references(write), 1),
             None => (1, 0),
         };
-        // This kit, its start_response, the borrow above, and perhaps `write` refer to the exchange.
+        // This kit, its start_response, the borrow above, the caller, and perhaps `write` refer to the exchange.
         let is_alone =
-            references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 3 + of_write;
+            references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 4 + of_write;
         if !is_alone {
             // It refers to the exchange, which refers to it.
             exchange.write = None;
@@ -115,11 +116,18 @@ impl Exchange {
         headers: &Bound<'py, PyAny>,
         exc_info: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let exc_info = exc_info.filter(|exc_info| !exc_info.is_none());
+        if let Some(exc_info) = exc_info
+            && slf.try_borrow()?.must_raise()
+        {
+            // Not borrowed meanwhile: this may be code of the application's, and another thread may end the request.
+            return Err(PyErr::from_value(exc_info.get_item(1)?));
+        }
         let mut exchange = slf.try_borrow_mut()?;
         if exchange.transport.is_none() {
             return Err(PyRuntimeError::new_err("start_response() was called after the end of its request"));
         }
-        exchange.check_turn(exc_info)?;
+        exchange.check_turn(exc_info.is_some())?;
         exchange.begin(status, headers)?;
         let write = match exchange.write.take() {
             Some(write) => write,
@@ -200,19 +208,14 @@ impl Exchange {
         self.input_file = None;
     }
 
-    /// PEP 3333: a second call needs exc_info, and after the first byte it raises that again.
-    fn check_turn(&mut self, exc_info: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match exc_info.filter(|exc_info| !exc_info.is_none()) {
-            Some(exc_info) if self.committed => Err(PyErr::from_value(exc_info.get_item(1)?)),
-            Some(_) => {
-                self.roll_back();
-                Ok(())
-            }
-            None if self.head.is_some() => {
-                Err(PyAssertionError::new_err("start_response() was called again without exc_info"))
-            }
-            None => Ok(()),
+    /// PEP 3333: a second call needs exc_info, which is raised again after the first byte.
+    fn check_turn(&mut self, has_exc_info: bool) -> PyResult<()> {
+        if has_exc_info {
+            self.roll_back();
+        } else if self.head.is_some() {
+            return Err(PyAssertionError::new_err("start_response() was called again without exc_info"));
         }
+        Ok(())
     }
 
     fn begin(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -227,8 +230,9 @@ impl Exchange {
 
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
-        let mut head = ResponseHead::begin(out, latin1("the status", status)?)
-            .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
+        let status = latin1("the status", status)?;
+        let mut head = ResponseHead::begin(out, status)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(status))))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
@@ -237,14 +241,20 @@ impl Exchange {
                 let kind = type_name(&header);
                 return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
             };
+            let (name, value) = (latin1("a header name", name)?, latin1("a header value", value)?);
             let taken = head
-                .field(out, latin1("a header name", name)?, latin1("a header value", value)?)
-                .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
+                .field(out, name, value)
+                .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(name), shown(value))))?;
             if !taken {
-                self.dropped.push(name.to_string());
+                self.dropped.push(shown(name));
             }
         }
         Ok(head)
+    }
+
+    /// Whether it is too late for another head.
+    fn must_raise(&self) -> bool {
+        self.committed && self.transport.is_some()
     }
 
     /// Whether the head is on its way.
@@ -356,5 +366,13 @@ fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     let text = object
         .cast::<PyString>()
         .map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))?;
-    text::bytes(text).ok_or_else(|| PyValueError::new_err(format!("a character of {what} is not latin-1: {text:?}")))
+    text::bytes(text).ok_or_else(|| {
+        let text = text.to_string_lossy();
+        PyValueError::new_err(format!("a character of {what} is not latin-1: {text:?}"))
+    })
+}
+
+/// Text for a message. Not `repr()`, which could be the application's own and come back here.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
 }

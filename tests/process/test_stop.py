@@ -205,3 +205,43 @@ def test_what_the_application_registered_with_atexit_is_called(start: Start, sha
     workers = server.workers() or {server.process.pid}
     assert server.stop() == 0
     assert workers <= {int(mark.name.split("-")[1]) for mark in server.marks.glob("atexit-*")}
+
+
+HOG = """
+import os
+
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/hog":
+        open(os.path.join(os.environ["MARKS"], "hog"), "w").close()
+        sum(range(10**13))  # one call that never lets another thread run
+    start_response("200 OK", [("Content-Length", "4")])
+    return [b"here"]
+"""
+
+
+@pytest.mark.parametrize("request_timeout", ["0", "0.3"], ids=["any", "late"])
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_a_call_that_keeps_the_interpreter_does_not_keep_the_process(
+    start: Start, shape: str, request_timeout: str, pool: ThreadPoolExecutor
+) -> None:
+    """No Python runs any more in such a process, no signal handler and no report either."""
+    server = start(shape, "--graceful-timeout=0.5", f"--request-timeout={request_timeout}", source=HOG)
+    assert server.get() == (200, "here")
+    answer = pool.submit(server.get, "/hog")
+    server.await_mark("hog")
+    assert server.stop() != 0
+    assert lost(answer)
+    assert "the application does not return; the process ends itself" in server.said
+
+
+@pytest.mark.parametrize("signum", [signal.SIGQUIT, signal.SIGTERM])
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_who_insists_ends_even_a_call_that_keeps_the_interpreter(
+    start: Start, shape: str, signum: int, pool: ThreadPoolExecutor
+) -> None:
+    server = start(shape, source=HOG)
+    answer = pool.submit(server.get, "/hog")
+    server.await_mark("hog")
+    assert server.insist(signum) != 0
+    assert lost(answer)

@@ -6,8 +6,10 @@ Knows signals; knows no inside.
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any
 
+import psutil
 import pytest
 
 APP = """
@@ -106,3 +108,43 @@ def test_every_thread_hears_of_the_end(start: Any, compose: Any, shape: Any, tur
     for client in clients:
         client.response()
     assert server.wait(10) == 0
+
+
+STREAMS = """
+from gate import note
+
+class Stream:
+    def __iter__(self):
+        note("began")
+        while True:
+            yield b"x" * 65536
+
+    def close(self):
+        note("closed")
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return Stream()
+"""
+
+
+def is_asleep(pid: int) -> bool:
+    """Whether a process uses no time at all for a moment."""
+    times = psutil.Process(pid).cpu_times()
+    time.sleep(0.1)
+    return psutil.Process(pid).cpu_times() == times
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT], ids=["TERM", "QUIT"])
+def test_streams_that_a_stop_breaks_off_are_closed(
+    start: Any, any_shape: Any, compose: Any, until: Any, number: int
+) -> None:
+    """PEP 3333: close() is called however the request ends; each once."""
+    server = start(STREAMS, any_shape, graceful_timeout=0.3)
+    clients = [server.connect(receive_buffer=4096).send(compose("/")) for _ in range(6)]
+    server.await_note("began", 6)
+    # QUIT leaves an application that is at work: wait until every stream is suspended.
+    until(lambda: all(is_asleep(pid) for pid in server.pids()), "streams that wait for their clients")
+    server.signal(number)
+    assert server.wait() == 0
+    assert server.notes().count("closed") == len(clients)

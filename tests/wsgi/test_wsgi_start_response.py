@@ -378,3 +378,44 @@ def test_subclasses_are_served_or_refused_but_never_harm(serve: Any, any_shape: 
         assert response.status in (200, 500)
         if response.status == 200:
             assert (response.body, response.header("X-A")) == (b"subclass", "b")
+
+
+CROWD = """
+import threading
+from gate import note, wait
+
+class Info:
+    def __getitem__(self, index):
+        note("asked")
+        wait("info")
+        return ValueError("from another thread")
+
+def start_again(start_response):
+    try:
+        start_response("500 Failed", [], Info())
+    except Exception as error:
+        note(type(error).__name__)
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    write(b"hello")
+    thread = threading.Thread(target=start_again, args=(start_response,))
+    thread.start()
+    wait_for_note("asked")
+    return []
+
+def wait_for_note(text):
+    import os, time
+    from gate import HERE
+    while not os.path.exists(os.path.join(HERE, "notes")):
+        time.sleep(0.002)
+"""
+
+
+def test_another_thread_inside_start_response_does_not_spoil_the_end(start: Any, any_shape: Any) -> None:
+    """What it passed is asked for its parts while the application returns."""
+    server = start(CROWD, any_shape)
+    response = server.get("/")
+    assert (response.status, response.body, response.complete) == (200, b"hello", True)
+    server.open_gate("info")
+    server.await_note("ValueError")
