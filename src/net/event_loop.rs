@@ -106,8 +106,14 @@ impl<H: Handler> EventLoop<H> {
         })
     }
 
-    /// Get a new batch of events, asleep if there is none yet.
-    pub fn wait(&mut self, shared: &Shared<H>) -> io::Result<()> {
+    /// Whether a signal interrupted the last wait.
+    pub fn was_interrupted(&self) -> bool {
+        self.poller.interrupted
+    }
+
+    /// Get a new batch of events, asleep if there is none yet; `hear_signals` is called before that, and tells whether
+    /// to sleep.
+    pub fn wait(&mut self, shared: &Shared<H>, hear_signals: impl Fn() -> bool) -> io::Result<()> {
         self.sweep(shared);
         self.queue_last_accepts();
         if !self.queued.is_empty() {
@@ -122,7 +128,7 @@ impl<H: Handler> EventLoop<H> {
         }
         shared.access_log.flush();
         let timeout = self.timeout();
-        if shared.may_sleep() {
+        if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
                 let waited = poller.wait(timeout);

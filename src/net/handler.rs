@@ -102,7 +102,7 @@ pub trait Handler: Send + Sync + 'static {
     /// that thread cannot move.
     fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool);
 
-    /// Signals came: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
+    /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;
 
     /// Called on the thread of `slot` before it serves for the first time.
