@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 
 use super::access_log::Entry;
 use super::clock;
@@ -249,7 +250,7 @@ impl<H: Handler> Connection<H> {
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
     /// thread of `slot`. Never returns [`Verdict::Serve`].
-    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk) -> Verdict {
+    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(slot, shared, pulse);
         while verdict.is_none() {
@@ -277,7 +278,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Verdict> {
+    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>) -> Option<Verdict> {
         pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
@@ -295,7 +296,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn call(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse) -> Option<Outcome<H::Stream>> {
+    fn call(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>) -> Option<Outcome<H::Stream>> {
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         let asked = Asked {

@@ -1,6 +1,7 @@
 //! What the network asks of an application. `wsgi` implements it with Python; tests implement it without.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::clock::Pulse;
 use super::outbox::Outbox;
@@ -26,8 +27,8 @@ pub struct Request<'a, S> {
     pub transport: &'a Transport,
     /// What decides the framing of the answer.
     pub asked: Asked,
-    /// Beat it whenever the application gives something.
-    pub pulse: &'a Pulse,
+    /// Beat it whenever the application gives something. It is the thread's.
+    pub pulse: &'a Arc<Pulse>,
     /// The thread.
     pub slot: usize,
     /// What the handler keeps for this connection.

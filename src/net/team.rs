@@ -4,7 +4,7 @@
 //! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -25,7 +25,7 @@ struct Seat<M> {
     /// 1 until its thread has seen that it was woken. A futex and not std's parking, which a signal does not interrupt.
     woken: AtomicU32,
     mail: Mutex<Vec<M>>,
-    pulse: Pulse,
+    pulse: Arc<Pulse>,
 }
 
 impl<M> Team<M> {
@@ -35,7 +35,7 @@ impl<M> Team<M> {
             taken: AtomicBool::new(false),
             woken: AtomicU32::new(0),
             mail: Mutex::new(Vec::new()),
-            pulse: Pulse::default(),
+            pulse: Arc::default(),
         };
         Self {
             seats: (0..size).map(|_| seat()).collect(),
@@ -51,13 +51,13 @@ impl<M> Team<M> {
     }
 
     /// When the thread of `slot` went into the application.
-    pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
+    pub fn pulse(&self, slot: usize) -> Option<&Arc<Pulse>> {
         self.seats.get(slot).map(|seat| &seat.pulse)
     }
 
     /// All pulses, by slot.
     pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
-        self.seats.iter().map(|seat| &seat.pulse)
+        self.seats.iter().map(|seat| &*seat.pulse)
     }
 
     /// Sleep until woken, or until there is mail or a signal; not at all once dismissed.

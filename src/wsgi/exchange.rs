@@ -52,6 +52,8 @@ pub struct Exchange {
     pub input_file: Option<Py<PyAny>>,
     own: Arc<OwnFields>,
     write_timeout: Duration,
+    /// That of the thread whose it is.
+    pulse: Arc<clock::Pulse>,
     /// Counts the requests that it served.
     turn: u64,
     /// The bound method `write`, made once.
@@ -71,8 +73,14 @@ pub struct Kit {
 
 impl Kit {
     /// A new exchange, for the thread of `slot`.
-    pub fn new(py: Python<'_>, slot: usize, own: Arc<OwnFields>, write_timeout: Duration) -> PyResult<Self> {
-        let exchange = Bound::new(py, Exchange { own, write_timeout, ..Exchange::default() })?;
+    pub fn new(
+        py: Python<'_>,
+        slot: usize,
+        pulse: Arc<clock::Pulse>,
+        own: Arc<OwnFields>,
+        write_timeout: Duration,
+    ) -> PyResult<Self> {
+        let exchange = Bound::new(py, Exchange { own, write_timeout, pulse, ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
         Ok(Self { exchange: exchange.unbind(), start_response, slot })
     }
@@ -168,6 +176,7 @@ impl Exchange {
                 if exchange.turn != turn || exchange.transport.is_none() {
                     return Err(PyRuntimeError::new_err(AFTER_END));
                 }
+                exchange.pulse.beat();
                 if exchange.outbox.flush(&transport) == Flushed::Broken {
                     return Err(PyConnectionAbortedError::new_err("the client is gone"));
                 }
@@ -202,6 +211,8 @@ impl Exchange {
         let Some(transport) = self.transport.clone() else {
             return Err(PyRuntimeError::new_err(AFTER_END));
         };
+        // Only while the request lasts: nobody would stop it afterwards.
+        self.pulse.beat();
         if !data.is_empty() {
             self.commit(None)?;
             self.block(data, &transport);

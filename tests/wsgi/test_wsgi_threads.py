@@ -299,3 +299,21 @@ def test_a_slow_body_is_not_a_late_call(start: Any) -> None:
         assert server.get("/late/x").status == 504, "more than the timeout has passed"
         client.send("cd")
         assert client.response().body == b"/slow"
+
+
+WRITER = """
+import time
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    for number in range(8):
+        time.sleep(0.15)
+        write(b"%d" % number)
+    return []
+"""
+
+
+def test_write_is_a_sign_of_life(start: Any, any_shape: Any) -> None:
+    """An application that gives something again and again is not late, however long it takes."""
+    server = start(WRITER, any_shape, request_timeout=0.6)
+    assert server.get("/").body == b"01234567"
