@@ -82,6 +82,8 @@ pub struct Connection<H: Handler> {
     stream: Option<Stream<H>>,
     session: H::Session,
     lingered: usize,
+    /// Bytes that the client had still to take when it was last parked to flush.
+    untaken: u32,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
 }
@@ -107,6 +109,7 @@ impl<H: Handler> Connection<H> {
             stream: None,
             session: H::Session::default(),
             lingered: 0,
+            untaken: 0,
             watched: None,
         }
     }
@@ -141,6 +144,11 @@ impl<H: Handler> Connection<H> {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
     }
 
+    /// It is parked until there is room to write: note how much the client has still to take.
+    pub fn note_untaken(&mut self) {
+        self.untaken = self.transport.unacknowledged();
+    }
+
     /// When it will have waited too long.
     pub fn deadline(&self, shared: &Shared<H>) -> u64 {
         let limits = &shared.limits;
@@ -171,6 +179,8 @@ impl<H: Handler> Connection<H> {
         match self.phase {
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
+            // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
+            Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve

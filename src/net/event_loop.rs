@@ -257,6 +257,9 @@ impl<H: Handler> EventLoop<H> {
         if watched.is_err() {
             return self.close(key, connection);
         }
+        if interest == Interest::Write {
+            connection.note_untaken();
+        }
         let deadline = connection.deadline(shared);
         self.table.put(key, connection, deadline);
     }
