@@ -22,6 +22,8 @@ use crate::http::response::{Asked, CONTINUE};
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
+/// Time in which one client's requests are answered one after another before others have their turn, in ms.
+const TURN: u64 = 10;
 /// Bytes of a refused request that are read and thrown away before the connection is cut.
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -263,7 +265,14 @@ impl<H: Handler> Connection<H> {
     pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(slot, shared, pulse);
+        let began = pulse.last();
         while verdict.is_none() {
+            // It has beaten since where there was a second answer.
+            if pulse.last() > began.map(|began| began + TURN) {
+                self.after_flush = AfterFlush::Next;
+                verdict = Some(self.wait_for_room());
+                break;
+            }
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
                 Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse),
                 Some(Ok(Step::Continue)) => {
