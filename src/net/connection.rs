@@ -345,14 +345,16 @@ impl<H: Handler> Connection<H> {
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
         self.log(done, shared);
+        let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {
             inbound.next_request();
         }
         if !done.persistent {
-            // What the client sent behind the last request must be read, or closing would reset the connection
-            // under the answer.
+            // What the client sent behind the last request, or sends before it has read the answer, must be read, or
+            // closing would reset the connection under the answer (RFC 9112 9.6). One that asked for the close itself
+            // sends no more.
             let more_came = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            self.after_flush = if more_came { AfterFlush::Linger } else { AfterFlush::Close };
+            self.after_flush = if more_came || client_goes_on { AfterFlush::Linger } else { AfterFlush::Close };
             return Some(self.wait_for_room());
         }
         if self.outbox.is_full() || self.outbox.is_broken() {
