@@ -68,7 +68,7 @@ fn file(
     if exchange.try_borrow()?.is_committed() {
         return Ok(None);
     }
-    let Some(range) = wrapper.try_borrow()?.range(wrapper.py()) else { return Ok(None) };
+    let Some(range) = wrapper.try_borrow()?.range(wrapper.py())? else { return Ok(None) };
     let mut exchange = exchange.try_borrow_mut()?;
     exchange.commit(Some(range.left))?;
     exchange.file(range);
