@@ -236,6 +236,10 @@ class _Signals:
             leave_at_once(128 + signum, self._error_log)
 
     def _late(self, signum: int, frame: FrameType | None) -> None:
+        if frame and frame.f_code is _enter.__code__:
+            # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
+            signal.setitimer(signal.ITIMER_REAL, LATE)
+            return
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
         leave_at_once(1, self._error_log)
 
