@@ -272,6 +272,10 @@ class _Signals:
             return  # the pipe is full of signals that the engine has not read yet, or theirs is closed
 
     def _late(self, signum: int, frame: FrameType | None) -> None:
+        if frame and frame.f_code is _enter.__code__:
+            # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
+            signal.setitimer(signal.ITIMER_REAL, LATE)
+            return
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
         self._leave(128 + self._at_once if self._at_once else 1)
 

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 
 use super::access_log::Entry;
 use super::clock;
@@ -21,6 +22,8 @@ use crate::http::response::{Asked, CONTINUE};
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
+/// Time in which one client's requests are answered one after another before others have their turn, in ms.
+const TURN: u64 = 10;
 /// Bytes of a refused request that are read and thrown away before the connection is cut.
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -87,6 +90,8 @@ pub struct Connection<H: Handler> {
     outbox: Outbox,
     stream: Option<Stream<H>>,
     lingered: usize,
+    /// Bytes that the client had still to take when it was last parked to flush.
+    untaken: u32,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
 }
@@ -111,6 +116,7 @@ impl<H: Handler> Connection<H> {
             outbox: Outbox::default(),
             stream: None,
             lingered: 0,
+            untaken: 0,
             watched: None,
         }
     }
@@ -145,6 +151,11 @@ impl<H: Handler> Connection<H> {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
     }
 
+    /// It is parked until there is room to write: note how much the client has still to take.
+    pub fn note_untaken(&mut self) {
+        self.untaken = self.transport.unacknowledged();
+    }
+
     /// When it will have waited too long.
     pub fn deadline(&self, shared: &Shared<H>) -> u64 {
         let limits = &shared.limits;
@@ -175,6 +186,8 @@ impl<H: Handler> Connection<H> {
         match self.phase {
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
+            // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
+            Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -254,10 +267,17 @@ impl<H: Handler> Connection<H> {
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
     /// thread of `slot`. Never returns [`Verdict::Serve`].
-    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, desk: &mut Desk<H>) -> Verdict {
+    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(slot, shared, pulse, &mut desk.seat);
+        let began = pulse.last();
         while verdict.is_none() {
+            // It has beaten since where there was a second answer.
+            if pulse.last() > began.map(|began| began + TURN) {
+                self.after_flush = AfterFlush::Next;
+                verdict = Some(self.wait_for_room());
+                break;
+            }
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
                 Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse, &mut desk.seat),
                 Some(Ok(Step::Continue)) => {
@@ -282,7 +302,13 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &clock::Pulse, seat: &mut H::Seat) -> Option<Verdict> {
+    fn answer(
+        &mut self,
+        slot: usize,
+        shared: &Shared<H>,
+        pulse: &Arc<clock::Pulse>,
+        seat: &mut H::Seat,
+    ) -> Option<Verdict> {
         pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
@@ -304,7 +330,7 @@ impl<H: Handler> Connection<H> {
         &mut self,
         slot: usize,
         shared: &Shared<H>,
-        pulse: &clock::Pulse,
+        pulse: &Arc<clock::Pulse>,
         seat: &mut H::Seat,
     ) -> Option<Outcome<H::Stream>> {
         let inbound = self.inbound.as_mut()?;
@@ -336,14 +362,16 @@ impl<H: Handler> Connection<H> {
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
         self.log(done, shared);
+        let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {
             inbound.next_request();
         }
         if !done.persistent {
-            // What the client sent behind the last request must be read, or closing would reset the connection
-            // under the answer.
+            // What the client sent behind the last request, or sends before it has read the answer, must be read, or
+            // closing would reset the connection under the answer (RFC 9112 9.6). One that asked for the close itself
+            // sends no more.
             let more_came = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            self.after_flush = if more_came { AfterFlush::Linger } else { AfterFlush::Close };
+            self.after_flush = if more_came || client_goes_on { AfterFlush::Linger } else { AfterFlush::Close };
             return Some(self.wait_for_room());
         }
         if self.outbox.is_full() || self.outbox.is_broken() {

@@ -4,6 +4,7 @@
 //! when there is none left, wait for a new batch. While there is much work, waiting first asks without
 //! blocking, and the thread stays attached to the interpreter; only when nothing is ready does it detach and sleep.
 
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -61,6 +62,10 @@ pub struct EventLoop<H: Handler> {
     batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
     queued: Vec<Event>,
+    /// Connections that were served and have another request already; they come after the events of the poller.
+    patient: VecDeque<Key>,
+    /// How many of them come after this batch.
+    due: usize,
     accepting: Accepting,
     next_sweep: u64,
     stop_at: Option<u64>,
@@ -82,6 +87,8 @@ impl<H: Handler> EventLoop<H> {
             table: Table::default(),
             batch: 0,
             queued: Vec::new(),
+            patient: VecDeque::new(),
+            due: 0,
             accepting: Accepting::PausedUntil(0),
             next_sweep: 0,
             stop_at: None,
@@ -96,7 +103,7 @@ impl<H: Handler> EventLoop<H> {
         if let Some(event) = self.queued.pop() {
             return Some(event);
         }
-        let token = self.poller.next_token()?;
+        let Some(token) = self.poller.next_token() else { return self.next_patient() };
         let index = usize::try_from(token & 0xffff).unwrap_or(0);
         Some(match token & !0xffff {
             LISTENERS => Event::Accept(index),
@@ -106,23 +113,35 @@ impl<H: Handler> EventLoop<H> {
         })
     }
 
-    /// Get a new batch of events, asleep if there is none yet.
-    pub fn wait(&mut self, shared: &Shared<H>) -> io::Result<()> {
+    fn next_patient(&mut self) -> Option<Event> {
+        self.due = self.due.checked_sub(1)?;
+        self.patient.pop_front().map(Event::Ready)
+    }
+
+    /// Whether a signal interrupted the last wait.
+    pub fn was_interrupted(&self) -> bool {
+        self.poller.interrupted
+    }
+
+    /// Get a new batch of events, asleep if there is none yet; `hear_signals` is called before that, and tells whether
+    /// to sleep.
+    pub fn wait(&mut self, shared: &Shared<H>, hear_signals: impl Fn() -> bool) -> io::Result<()> {
         self.sweep(shared);
         self.queue_last_accepts();
         if !self.queued.is_empty() {
             return Ok(());
         }
         // After a batch of one the next event has hardly come yet: asking would cost a system call for nothing.
-        if self.batch > 1 {
+        self.due = self.patient.len();
+        if self.batch > 1 || self.due > 0 {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
-            if self.batch > 0 {
+            if self.batch > 0 || self.due > 0 {
                 return Ok(());
             }
         }
         shared.access_log.flush();
         let timeout = self.timeout();
-        if shared.may_sleep() {
+        if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
                 let waited = poller.wait(timeout);
@@ -251,6 +270,9 @@ impl<H: Handler> EventLoop<H> {
         if watched.is_err() {
             return self.close(key, connection);
         }
+        if interest == Interest::Write {
+            connection.note_untaken();
+        }
         let deadline = connection.deadline(shared);
         self.table.put(key, connection, deadline);
     }
@@ -266,7 +288,7 @@ impl<H: Handler> EventLoop<H> {
         if verdict == Verdict::Serve {
             // Another request is whole already: its turn comes after those that wait.
             self.table.put(key, connection, u64::MAX);
-            self.queued.push(Event::Ready(key));
+            self.patient.push_back(key);
             return;
         }
         self.park(key, connection, shared);
@@ -314,6 +336,7 @@ impl<H: Handler> EventLoop<H> {
     /// Whether all connections are gone after a stop.
     pub fn is_done(&self) -> bool {
         let refuses = self.listeners.iter().all(Option::is_none);
+        // A connection that waits for its turn is in the table.
         self.stop_at.is_some() && refuses && self.table.is_empty() && self.queued.is_empty()
     }
 

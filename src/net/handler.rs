@@ -1,6 +1,7 @@
 //! What the network asks of an application. `wsgi` implements it with Python; tests implement it without.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::clock::Pulse;
 use super::outbox::Outbox;
@@ -26,8 +27,8 @@ pub struct Request<'a, S> {
     pub transport: &'a Transport,
     /// What decides the framing of the answer.
     pub asked: Asked,
-    /// Beat it whenever the application gives something.
-    pub pulse: &'a Pulse,
+    /// Beat it whenever the application gives something. It is the thread's.
+    pub pulse: &'a Arc<Pulse>,
     /// The thread.
     pub slot: usize,
     /// What the handler keeps for that thread.
@@ -109,7 +110,7 @@ pub trait Handler: Send + Sync + 'static {
     /// that thread cannot move.
     fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool);
 
-    /// Signals came: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
+    /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;
 
     /// Called on the thread of `slot` before it serves for the first time.

@@ -39,12 +39,19 @@ pub struct Poller {
     /// The tokens of the batch; the kernel's own event type may not pass between threads.
     tokens: Vec<u64>,
     next: usize,
+    /// The last wait was interrupted by a signal.
+    pub interrupted: bool,
 }
 
 impl Poller {
     /// A new instance.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, tokens: Vec::with_capacity(BATCH), next: 0 })
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            tokens: Vec::with_capacity(BATCH),
+            next: 0,
+            interrupted: false,
+        })
     }
 
     /// Watch `source`; its events carry `token`.
@@ -78,6 +85,7 @@ impl Poller {
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.tokens.clear();
         self.next = 0;
+        self.interrupted = false;
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -92,7 +100,10 @@ impl Poller {
                 self.tokens.extend(events.iter_mut().map(token));
                 Ok(self.tokens.len())
             }
-            Err(io::Errno::INTR) => Ok(0),
+            Err(io::Errno::INTR) => {
+                self.interrupted = true;
+                Ok(0)
+            }
             Err(error) => Err(error),
         }
     }

@@ -179,6 +179,7 @@ impl<H: Handler> Server<H> {
             held = match held {
                 Some(event_loop) => self.turn(event_loop, slot, &mut desk),
                 None => {
+                    self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot));
                     self.hear_signals(slot);
                     self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
@@ -315,13 +316,13 @@ impl<H: Handler> Server<H> {
                     self.lay_down(event_loop);
                     return self.serve(named, slot, desk);
                 }
-                None => self.wait(&mut event_loop),
+                None => self.wait(&mut event_loop, slot),
             },
         }
         Some(event_loop)
     }
 
-    fn wait(&self, event_loop: &mut EventLoop<H>) {
+    fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
         let shared = &self.shared;
         self.adopt_returned(event_loop);
         if shared.is_stopping() {
@@ -331,9 +332,12 @@ impl<H: Handler> Server<H> {
             }
         }
         shared.counts.connections.store(event_loop.connections() as u64, Ordering::Relaxed);
-        if let Err(error) = event_loop.wait(shared) {
+        if let Err(error) = event_loop.wait(shared, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
             shared.finish();
+        }
+        if event_loop.was_interrupted() {
+            self.hear_signals(slot);
         }
     }
 
@@ -448,10 +452,14 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    fn hear_signals(&self, slot: usize) {
-        if slot == SIGNAL_SLOT && self.shared.handler.hear_signals() {
+    /// Let the interpreter's handlers run for the signals that came. They tell of themselves by bytes, as a rule; but
+    /// the application may have taken the descriptor of those. Returns whether a stop began.
+    fn hear_signals(&self, slot: usize) -> bool {
+        let stops = slot == SIGNAL_SLOT && self.shared.handler.hear_signals();
+        if stops {
             self.shared.begin_stop();
         }
+        stops
     }
 
     /// Signals came, or the parent died.

@@ -3,9 +3,11 @@
 //! One thread holds the event loop (the baton); the others are in the application or sleep here as followers. The one
 //! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+use rustix::thread::futex;
 
 use super::clock::Pulse;
 
@@ -19,20 +21,21 @@ pub struct Team<M> {
 
 #[derive(Debug)]
 struct Seat<M> {
-    thread: OnceLock<Thread>,
-    woken: AtomicBool,
+    taken: AtomicBool,
+    /// 1 until its thread has seen that it was woken. A futex and not std's parking, which a signal does not interrupt.
+    woken: AtomicU32,
     mail: Mutex<Vec<M>>,
-    pulse: Pulse,
+    pulse: Arc<Pulse>,
 }
 
 impl<M> Team<M> {
     /// A team of `size` threads.
     pub fn new(size: usize) -> Self {
         let seat = || Seat {
-            thread: OnceLock::new(),
-            woken: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
+            woken: AtomicU32::new(0),
             mail: Mutex::new(Vec::new()),
-            pulse: Pulse::default(),
+            pulse: Arc::default(),
         };
         Self {
             seats: (0..size).map(|_| seat()).collect(),
@@ -44,20 +47,20 @@ impl<M> Team<M> {
     /// The calling thread is that of `slot`. Fails where there is no such slot, or it is taken.
     pub fn join(&self, slot: usize) -> Result<(), &'static str> {
         let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
-        seat.thread.set(std::thread::current()).map_err(|_| "another thread has this slot")
+        if seat.taken.swap(true, Ordering::Relaxed) { Err("another thread has this slot") } else { Ok(()) }
     }
 
     /// When the thread of `slot` went into the application.
-    pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
+    pub fn pulse(&self, slot: usize) -> Option<&Arc<Pulse>> {
         self.seats.get(slot).map(|seat| &seat.pulse)
     }
 
     /// All pulses, by slot.
     pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
-        self.seats.iter().map(|seat| &seat.pulse)
+        self.seats.iter().map(|seat| &*seat.pulse)
     }
 
-    /// Sleep until woken, or until there is mail; not at all once dismissed.
+    /// Sleep until woken, or until there is mail or a signal; not at all once dismissed.
     pub fn sleep(&self, slot: usize) {
         let Some(seat) = self.seats.get(slot) else { return };
         lock(&self.asleep).push(slot);
@@ -65,8 +68,11 @@ impl<M> Team<M> {
         if !lock(&seat.mail).is_empty() || self.dismissed.load(Ordering::SeqCst) {
             self.wake(slot);
         }
-        while !seat.woken.swap(false, Ordering::Acquire) {
-            std::thread::park();
+        while seat.woken.swap(0, Ordering::Acquire) == 0 {
+            if futex::wait(&seat.woken, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
+                // Where it is on the list no more, somebody else is about to rouse it.
+                self.wake(slot);
+            }
         }
     }
 
@@ -113,10 +119,9 @@ impl<M> Team<M> {
 
 impl<M> Seat<M> {
     fn rouse(&self) {
-        self.woken.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
+        self.woken.store(1, Ordering::Release);
+        // It cannot fail.
+        let _ = futex::wake(&self.woken, futex::Flags::PRIVATE, 1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! One stream socket, never blocking: read, write, send a file, shut down.
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +8,10 @@ use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+
+const SIOCOUTQ: Opcode = 0x5411;
 
 /// A connected socket. Clones are the same socket.
 #[derive(Clone, Debug)]
@@ -72,6 +76,13 @@ impl Transport {
     /// Send at most `count` bytes of `file` from `offset` on, which is moved.
     pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
         sent(|| rustix::fs::sendfile(&self.0, file, Some(offset), count))
+    }
+
+    /// Bytes that were written and that the peer has not taken yet.
+    pub fn unacknowledged(&self) -> u32 {
+        // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) writes one int, and fails where it is not known.
+        let count = unsafe { ioctl(&self.0, Getter::<SIOCOUTQ, c_int>::new()) };
+        count.ok().and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
     }
 
     /// Say that nothing more will be sent.

@@ -220,10 +220,10 @@ impl Application {
         let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
     }
 
-    fn take_kit(&self, py: Python<'_>, slot: usize, seat: &mut Seat) -> PyResult<Kit> {
-        match seat.kit.take() {
+    fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
+        match request.seat.kit.take() {
             Some(kit) => Ok(kit),
-            None => Kit::new(py, slot, self.own.clone(), self.write_timeout),
+            None => Kit::new(py, request.slot, request.pulse.clone(), self.own.clone(), self.write_timeout),
         }
     }
 
@@ -303,7 +303,7 @@ impl Handler for Application {
 
     fn call(&self, mut request: Request<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let Ok(kit) = self.take_kit(py, request.slot, request.seat) else {
+            let Ok(kit) = self.take_kit(py, &mut request) else {
                 return Outcome::Done(Done { status: 500, length: 0, persistent: false });
             };
             let exchange = kit.exchange.bind(py);

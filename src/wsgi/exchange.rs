@@ -4,6 +4,7 @@
 //! (`exc_info`) or fails; it is committed with the first byte of the body (PEP 3333, "The start_response() Callable").
 //! The outbox is lent by the connection for the time of one call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
@@ -49,6 +50,8 @@ pub struct Exchange {
     pub input_file: Option<Py<PyAny>>,
     own: OwnFields,
     write_timeout: Duration,
+    /// That of the thread whose it is.
+    pulse: Arc<clock::Pulse>,
     /// Counts the requests that it served.
     turn: u64,
     /// The bound method `write`, made once.
@@ -68,8 +71,14 @@ pub struct Kit {
 
 impl Kit {
     /// A new exchange, for the thread of `slot`.
-    pub fn new(py: Python<'_>, slot: usize, own: OwnFields, write_timeout: Duration) -> PyResult<Self> {
-        let exchange = Bound::new(py, Exchange { own, write_timeout, ..Exchange::default() })?;
+    pub fn new(
+        py: Python<'_>,
+        slot: usize,
+        pulse: Arc<clock::Pulse>,
+        own: OwnFields,
+        write_timeout: Duration,
+    ) -> PyResult<Self> {
+        let exchange = Bound::new(py, Exchange { own, write_timeout, pulse, ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
         Ok(Self { exchange: exchange.unbind(), start_response, slot })
     }
@@ -150,6 +159,7 @@ impl Exchange {
                 if exchange.turn != turn || exchange.transport.is_none() {
                     return Err(PyRuntimeError::new_err(AFTER_END));
                 }
+                exchange.pulse.beat();
                 if exchange.outbox.flush(&transport) == Flushed::Broken {
                     return Err(PyConnectionAbortedError::new_err("the client is gone"));
                 }
@@ -184,6 +194,8 @@ impl Exchange {
         let Some(transport) = self.transport.clone() else {
             return Err(PyRuntimeError::new_err(AFTER_END));
         };
+        // Only while the request lasts: nobody would stop it afterwards.
+        self.pulse.beat();
         if !data.is_empty() {
             self.commit(None)?;
             self.block(data, &transport);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use pyo3::exceptions::PyAttributeError;
+use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::prelude::*;
 
 use crate::net::listener::duplicate;
@@ -42,17 +42,28 @@ impl FileWrapper {
 
 impl FileWrapper {
     /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
-    pub fn range(&self, py: Python<'_>) -> Option<FileRange> {
-        let filelike = self.filelike.bind(py);
-        if !is_plain(filelike).unwrap_or(false) {
-            return None;
+    /// One that fails to tell is read instead; but what is no Exception (a timeout, the end of the process) is raised.
+    pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
+        match numbers(self.filelike.bind(py)) {
+            Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
+            Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+            Err(error) => Err(error),
         }
-        let number: i32 = filelike.call_method0("fileno").ok()?.extract().ok()?;
-        let offset: u64 = filelike.call_method0("tell").ok()?.extract().ok()?;
-        let file = File::from(duplicate(number).ok()?);
-        let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
     }
+}
+
+/// The descriptor of a file, and where in it the next byte is.
+fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
+    if !is_plain(filelike)? {
+        return Ok(None);
+    }
+    Ok(Some((filelike.call_method0("fileno")?.extract()?, filelike.call_method0("tell")?.extract()?)))
+}
+
+fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
+    let file = File::from(duplicate(descriptor).ok()?);
+    let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
 }
 
 /// Whether what `read` gives is what the file holds: not so for text, or for a file that is decompressed.

@@ -12,11 +12,14 @@ use crate::net::clock;
 use crate::net::outbox::Flushed;
 use crate::net::transport::Transport;
 
+/// Bytes that one answer takes from the application before others have their turn.
+const BURST: usize = 1024 * 1024;
+
 /// Where an iteration stands.
 pub enum Progress {
     /// All blocks were given.
     Finished,
-    /// The client has to take some first.
+    /// The client has to take some first, or others have their turn.
     Full,
     /// The client is gone.
     Gone,
@@ -65,7 +68,7 @@ fn file(
     if exchange.try_borrow()?.is_committed() {
         return Ok(None);
     }
-    let Some(range) = wrapper.try_borrow()?.range(wrapper.py()) else { return Ok(None) };
+    let Some(range) = wrapper.try_borrow()?.range(wrapper.py())? else { return Ok(None) };
     let mut exchange = exchange.try_borrow_mut()?;
     exchange.commit(Some(range.left))?;
     exchange.file(range);
@@ -84,6 +87,7 @@ pub fn iterate<'py>(
     transport: &Transport,
     pulse: &clock::Pulse,
 ) -> PyResult<Progress> {
+    let mut taken = 0;
     for block in iterator {
         let block = block?;
         pulse.beat();
@@ -104,7 +108,8 @@ pub fn iterate<'py>(
         if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
             return Ok(Progress::Gone);
         }
-        if exchange.outbox.is_full() {
+        taken += block.as_bytes().len();
+        if exchange.outbox.is_full() || taken >= BURST {
             return Ok(Progress::Full);
         }
     }

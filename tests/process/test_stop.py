@@ -245,3 +245,32 @@ def test_who_insists_ends_even_a_call_that_keeps_the_interpreter(
     server.await_mark("hog")
     assert server.insist(signum) != 0
     assert lost(answer)
+
+
+STALLED = """
+import os
+import time
+
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/stream":
+        return (b"x" * 65536 for _ in range(1024))
+    if environ["PATH_INFO"] == "/busy":
+        open(os.path.join(os.environ["MARKS"], "busy"), "w").close()
+        time.sleep(1.3)
+    return [b"here"]
+"""
+
+
+def test_a_stop_during_a_call_leaves_the_other_clients_their_time(start: Start, pool: ThreadPoolExecutor) -> None:
+    """The alarm for an application that does not return must not end a server that only waits for a client."""
+    server = start("1x1", "--graceful-timeout=1.5", source=STALLED)
+    with contextlib.closing(server.connection()) as stalled:
+        stalled.request("GET", "/stream")
+        stalled.getresponse()
+        answer = pool.submit(server.get, "/busy")
+        server.await_mark("busy")
+        assert server.stop() == 0
+        assert answer.result(PATIENCE) == (200, "here")
+    assert "did not return" not in server.said

@@ -433,3 +433,29 @@ def test_tcp_nodelay_is_set(single: Any) -> None:
         for _ in range(20):
             client.request("/stream/2")
         assert time.monotonic() - began < 20 * 0.04, "40 ms a request is Nagle against delayed acknowledgements"
+
+
+CLOSING = """
+def application(environ, start_response):
+    start_response("200 OK", [("Connection", "close"), ("Content-Type", "text/plain")])
+    return [b"x" * 300000]
+"""
+
+
+@pytest.mark.parametrize("keepalive", [5, 0], ids=["by-the-application", "by-the-setting"])
+def test_a_request_that_crosses_the_close_does_not_destroy_the_answer(
+    start: Any, compose: Any, until: Any, keepalive: int
+) -> None:
+    """The client did not know that the connection ends: what it sends meanwhile is read and thrown away."""
+    server = start(CLOSING if keepalive else CLOSING.replace("Connection", "X-Connection"), keepalive_timeout=keepalive)
+    with server.connect() as client:
+        client.send(compose("/"))
+        until(lambda: "GET / " in server.requests(), "the answer to be given")
+        for _ in range(20):
+            client.send(compose("/late"))
+            time.sleep(0.01)
+        response = client.response()
+        assert (response.complete, len(response.body)) == (True, 300000)
+        client.half_close()
+        client.expect_close()
+    assert "/late" not in server.requests()

@@ -352,3 +352,18 @@ def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any)
     time.sleep(2.0)  # the window of the measurement
     assert context_switches(server) == seen[-1]
     assert clients[0].request("/").status == 200
+
+
+def test_a_slow_reader_is_not_a_dead_one(start: Any, compose: Any) -> None:
+    """write_timeout is for a client that reads nothing; this one reads all the time, less than a buffer in it."""
+    server = start(STREAM, write_timeout=0.5)
+    with server.connect(receive_buffer=32768) as client:
+        client.send(compose("/large"))
+        slowly = client.sock.recv(16384)
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            slowly += client.sock.recv(16384)
+        client.buffer = slowly
+        response = client.response()
+        assert (response.complete, len(response.body)) == (True, 1024 * 65536)

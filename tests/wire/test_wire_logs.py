@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 from typing import Any
 
+import psutil
 import pytest
 
 POOR = re.compile(r'(\S+) (\S+) - \[(\d\d/[A-Z][a-z]{2}/\d{4} \d\d:\d\d:\d\d)\] "((?:[^"\\]|\\.)*)" (\d{3}) (\d+|-)')
@@ -258,3 +261,55 @@ def test_an_exception_behind_part_of_an_answer_is_told_once(start: Any, until: A
         assert b"part of the answer" in client.rest_or_reset()
     until(lambda: "too late for a page" in server.errors(), "a traceback in the error log")
     assert server.errors().count("Traceback") == 1
+
+
+# -------------------------------------------------------------------------------------------------------- signals
+
+DEAF = """
+import signal, threading
+from gate import note, wait
+
+ours = -1
+
+def application(environ, start_response):
+    global ours
+    name = environ["PATH_INFO"].strip("/")
+    if name:
+        if threading.current_thread() is threading.main_thread():
+            # -1 first, as the end of an asyncio loop does that had signal handlers; then as it was.
+            ours = signal.set_wakeup_fd(ours)
+        note(name)
+        wait(name)
+    start_response("200 OK", [("Content-Length", "4")])
+    return [b"here"]
+"""
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4)], ids=["1x1", "1x4"])
+def test_signals_are_heard_though_the_application_took_the_wakeup_descriptor(
+    start: Any, shape: Any, compose: Any, until: Any
+) -> None:
+    """Whether the main thread waits for events or for work."""
+    server = start(DEAF, shape)
+
+    def in_each_thread(name: str) -> None:
+        clients = [server.connect().send(compose("/" + name)) for _ in range(shape[1])]
+        server.await_note(name, shape[1])  # one of them in the main thread
+        server.open_gate(name)
+        for client in clients:
+            assert client.response().body == b"here"
+
+    def sleeps() -> bool:
+        times = psutil.Process(server.pid).cpu_times()
+        time.sleep(0.05)
+        return bool(psutil.Process(server.pid).cpu_times() == times)
+
+    in_each_thread("deaf")
+    log = server.directory / "access.log"
+    for turn in range(5):
+        until(sleeps, "the server to be idle")
+        log.rename(server.directory / f"access.{turn}")
+        server.signal(signal.SIGUSR1)
+        until(log.exists, "the log to be opened anew")
+        assert server.get("/").body == b"here"
+    in_each_thread("hearing")

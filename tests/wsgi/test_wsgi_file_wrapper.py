@@ -204,3 +204,25 @@ def test_no_descriptor_is_left(server: Any, until: Any) -> None:
         for _ in range(5):
             server.get(f"/{kind}?length=10")
     until(lambda: server.descriptors() <= base, "the descriptors of the files")
+
+
+INTERRUPTED = """
+import io
+import poorhttp
+
+class Interrupted(io.FileIO):
+    def fileno(self):
+        raise poorhttp.RequestTimeout("between two steps")
+
+io.FileIO = Interrupted  # what the server takes for a plain file
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return environ["wsgi.file_wrapper"](Interrupted(__file__))
+"""
+
+
+def test_a_timeout_while_a_file_is_asked_for_its_number_is_not_swallowed(start: Any) -> None:
+    server = start(INTERRUPTED, errors=["RequestTimeout"])
+    assert server.get("/").status == 504
+    assert "between two steps" in server.errors()

@@ -299,3 +299,78 @@ def test_a_slow_body_is_not_a_late_call(start: Any) -> None:
         assert server.get("/late/x").status == 504, "more than the timeout has passed"
         client.send("cd")
         assert client.response().body == b"/slow"
+
+
+WRITER = """
+import time
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    for number in range(8):
+        time.sleep(0.15)
+        write(b"%d" % number)
+    return []
+"""
+
+
+def test_write_is_a_sign_of_life(start: Any, any_shape: Any) -> None:
+    """An application that gives something again and again is not late, however long it takes."""
+    server = start(WRITER, any_shape, request_timeout=0.6)
+    assert server.get("/").body == b"01234567"
+
+
+FAIR = """
+import time
+from gate import note, wait
+
+calls = blocks = 0
+
+def stream():
+    global blocks
+    for _ in range(1024):
+        blocks += 1
+        yield b"x" * 65536
+
+def application(environ, start_response):
+    global calls
+    path = environ["PATH_INFO"]
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if path == "/stream":
+        return stream()
+    if path == "/wait":
+        note("waits")
+        wait("go")
+    if path == "/busy":
+        calls += 1
+        time.sleep(0.002)
+    return [b"%d %d" % (calls, blocks)]
+"""
+
+
+def test_a_pipeline_does_not_keep_the_thread(start: Any, compose: Any) -> None:
+    """Others have their turn before a buffer full of requests is answered."""
+    server = start(FAIR, (1, 1))
+    many = 500
+    with server.connect() as greedy, server.connect() as other:
+        other.request("/")
+        greedy.send(compose("/busy") * many)
+        assert greedy.response().status == 200
+        calls = int(other.request("/").body.split()[0])
+        assert calls < many / 2
+        for _ in range(many - 1):
+            assert greedy.response().status == 200
+
+
+def test_a_stream_does_not_keep_the_thread(start: Any, compose: Any) -> None:
+    """Others have their turn before a socket has taken all it can."""
+    server = start(FAIR, (1, 1))
+    with server.connect() as busy, server.connect() as stream, server.connect() as other:
+        for client in (stream, other):
+            client.request("/")
+        busy.send(compose("/wait"))
+        server.await_note("waits")
+        stream.send(compose("/stream"))
+        other.send(compose("/"))
+        server.open_gate("go")
+        assert int(other.response().body.split()[1]) * 65536 <= 2 * 1024 * 1024
+        assert len(stream.response().body) == 1024 * 65536
