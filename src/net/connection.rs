@@ -367,7 +367,9 @@ impl<H: Handler> Connection<H> {
     fn log(&self, done: Done, shared: &Shared<H>) {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
             let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
-            shared.access_log.record(&entry, |second| shared.handler.utc_offset(second));
+            if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
+                shared.handler.detached(|| shared.access_log.flush());
+            }
         }
     }
 

@@ -139,11 +139,11 @@ impl<H: Handler> EventLoop<H> {
                 return Ok(());
             }
         }
-        shared.access_log.flush();
         let timeout = self.timeout();
         if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
+                shared.access_log.flush();
                 let waited = poller.wait(timeout);
                 if poller.is_told(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.

@@ -182,6 +182,10 @@ impl<H: Handler> Server<H> {
                 None => {
                     self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot));
+                    if slot == SIGNAL_SLOT {
+                        // Perhaps it was a signal, and the holder of the baton is stuck.
+                        self.shared.watchdog.rouse();
+                    }
                     self.hear_signals(slot);
                     self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
                 }
@@ -189,7 +193,7 @@ impl<H: Handler> Server<H> {
         }
         drop(held);
         self.close_streams(slot, &mut desk);
-        self.shared.access_log.flush();
+        self.shared.handler.detached(|| self.shared.access_log.flush_last());
         self.team.dismiss();
         if slot == 0 {
             self.leave();
@@ -561,6 +565,7 @@ impl<H: Handler> Shared<H> {
     /// Let every run return, whatever is in flight.
     pub fn finish(&self) {
         self.end_in(0);
+        self.access_log.hurry();
         self.finished.store(true, Ordering::Release);
         self.wake();
     }
@@ -607,6 +612,7 @@ impl<H: Handler> Shared<H> {
             let deadline = clock::now() + self.limits.graceful_timeout;
             self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
             self.end_in(self.limits.graceful_timeout);
+            self.access_log.hurry();
         }
     }
 
