@@ -140,7 +140,8 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     let processes: usize = setting(config, "processes")?;
     let is_forking = setting::<String>(config, "type")? == "forking";
     environ.set_item("SERVER_ADMIN", config.getattr("webmaster")?)?;
-    environ.set_item("SERVER_SOFTWARE", concat!("poorhttp/", env!("CARGO_PKG_VERSION")))?;
+    let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
+    environ.set_item("SERVER_SOFTWARE", format!("poorhttp/{version}"))?;
     environ.set_item("poorhttp.debug", config.getattr("debug")?)?;
     environ.set_item("poorhttp.options", config.getattr("options")?)?;
     environ.set_item("poorhttp.log_level", config.getattr("log_level")?)?;

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use _engine::http::head::Version;
-use _engine::http::protocol::{Inbound, Step};
+use _engine::http::protocol::{BodySink, Inbound, Step};
+use _engine::http::reject::Reject;
 use _engine::limits::Limits;
 use serde_json::{Value, json};
 
@@ -149,4 +150,30 @@ fn invalid_cases_are_refused_with_their_status() {
             path.display()
         );
     }
+}
+
+/// A body that counts how often it is written.
+#[derive(Default)]
+struct Counted(Vec<u8>, usize);
+
+impl BodySink for Counted {
+    fn write(&mut self, data: &[u8], _: &Limits) -> Result<(), Reject> {
+        self.0.extend_from_slice(data);
+        self.1 += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn tiny_chunks_of_one_read_are_written_at_once() {
+    let mut bytes = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    bytes.extend_from_slice(&b"1\r\na\r\n2;x=y\r\nbc\r\n".repeat(300));
+    bytes.extend_from_slice(b"0\r\nTrailer-Field: x\r\n\r\nGET ");
+    let mut inbound = Inbound::<Counted>::default();
+    inbound.buffer().extend_from_slice(&bytes);
+    assert_eq!(inbound.advance(&limits()), Ok(Step::Whole));
+    assert_eq!(inbound.body.0, b"abc".repeat(300));
+    assert_eq!(inbound.body.1, 1);
+    inbound.next_request();
+    assert_eq!(inbound.head_bytes(), b"GET ");
 }

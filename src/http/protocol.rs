@@ -118,16 +118,26 @@ impl<B: BodySink> Inbound<B> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         let body_start = self.start + self.parser.length();
         let mut at = body_start;
+        // The runs of data are moved together first: one write for all, however small the chunks are.
+        let mut data_end = body_start;
         while at < self.bytes.len() {
             let step = decoder.decode(self.bytes.get(at..).unwrap_or_default(), limits)?;
-            self.body.write(step.data, limits)?;
+            let (length, done) = (step.data.len(), step.done);
             at += step.consumed;
-            self.body_received += step.consumed as u64;
-            if step.done {
+            // Data is the last that a step consumes.
+            if length > 0 && at - length > data_end {
+                self.bytes.copy_within(at - length..at, data_end);
+            }
+            data_end += length;
+            if done {
                 self.state = State::Whole;
                 self.decoder = None;
                 break;
             }
+        }
+        self.body_received += (at - body_start) as u64;
+        if data_end > body_start {
+            self.body.write(self.bytes.get(body_start..data_end).unwrap_or_default(), limits)?;
         }
         // The body is in its sink: keep the head and what follows the body.
         self.bytes.drain(body_start..at);

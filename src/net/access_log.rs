@@ -4,9 +4,12 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use super::append::{Appended, append, append_now};
 use super::clock;
 use super::handler::Done;
 use super::team::lock;
@@ -14,6 +17,12 @@ use crate::http::head::{RequestHead, Version};
 
 /// A batch is written when it is this long, at the latest.
 const BATCH: usize = 32 * 1024;
+
+/// Lines that are kept while the log takes nothing; beyond it they are thrown away.
+const KEPT: usize = 1024 * 1024;
+
+/// How long the last lines wait for a log that takes nothing.
+const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +54,15 @@ pub struct AccessLog {
     descriptor: Option<RawFd>,
     format: Format,
     batch: Mutex<Batch>,
+    /// Wait for the log no more: it took nothing when a signal came, or the server stops.
+    hasty: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Batch {
     lines: String,
+    /// An empty one, to go on with while the lines are written.
+    spare: String,
     second: u64,
     /// Seconds that local time is ahead of UTC; asked anew each quarter of an hour.
     offset: i64,
@@ -60,7 +73,7 @@ struct Batch {
 impl AccessLog {
     /// A log that appends to `descriptor`, a number that stays the owner's: he reopens the log by `dup2` onto it.
     pub fn new(descriptor: Option<RawFd>, format: Format) -> Self {
-        Self { descriptor, format, batch: Mutex::default() }
+        Self { descriptor, format, batch: Mutex::default(), hasty: AtomicBool::new(false) }
     }
 
     /// Whether anything is logged at all.
@@ -68,8 +81,8 @@ impl AccessLog {
         self.descriptor.is_some()
     }
 
-    /// Add a line. `utc_offset` tells the seconds that local time is ahead of UTC.
-    pub fn record(&self, entry: &Entry<'_>, utc_offset: impl FnOnce(u64) -> i64) {
+    /// Add a line. `utc_offset` tells the seconds that local time is ahead of UTC. Returns whether to flush.
+    pub fn record(&self, entry: &Entry<'_>, utc_offset: impl FnOnce(u64) -> i64) -> bool {
         let second = clock::unix_second();
         let quarter = Some(second / 900);
         // Asked without the lock: the answer comes from the interpreter, which may run another thread first.
@@ -92,34 +105,55 @@ impl AccessLog {
             Format::Combined => combined(lines, time, entry),
             Format::Json => json(lines, time, entry),
         };
-        if batch.lines.len() > BATCH {
-            self.write(&mut batch);
-        }
+        batch.lines.len() > BATCH
     }
 
-    /// Write the lines that are still here.
+    /// Write the lines that are still here. It may wait for whoever reads the log: call it detached.
     pub fn flush(&self) {
-        if self.is_on() {
-            self.write(&mut lock(&self.batch));
-        }
+        self.flush_within(Duration::ZERO);
     }
 
-    fn write(&self, batch: &mut Batch) {
-        let mut rest = batch.lines.as_bytes();
-        while let Some(descriptor) = self.descriptor
-            && !rest.is_empty()
-        {
-            // SAFETY: the number is only handed to write, which answers EBADF where it is not open. It is borrowed
-            // each time because its owner may reopen the log under the same number.
-            let log = unsafe { BorrowedFd::borrow_raw(descriptor) };
-            match rustix::io::write(log, rest) {
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(rustix::io::Errno::INTR) => {}
-                // A full disk must not stop the service; nobody could be told anyway.
-                Err(_) => break,
+    /// The same for the last time: who reads the log may be slow, but not dead.
+    pub fn flush_last(&self) {
+        self.flush_within(LAST_PATIENCE);
+    }
+
+    fn flush_within(&self, patience: Duration) {
+        let Some(descriptor) = self.descriptor else { return };
+        let mut lines = {
+            let mut batch = lock(&self.batch);
+            if batch.lines.is_empty() {
+                return;
             }
+            let spare = std::mem::take(&mut batch.spare);
+            std::mem::replace(&mut batch.lines, spare)
+        };
+        let written = if self.hasty.load(Ordering::Relaxed) {
+            append_now(descriptor, lines.as_bytes(), patience)
+        } else if let Appended::Interrupted(written) = append(descriptor, lines.as_bytes()) {
+            self.hurry();
+            written
+        } else {
+            lines.len()
+        };
+        if written < lines.len() {
+            return self.keep(lines.get(written..).unwrap_or_default());
         }
-        batch.lines.clear();
+        lines.clear();
+        lock(&self.batch).spare = lines;
+    }
+
+    /// From now on wait for nobody who should read the log: the server could not be stopped.
+    pub fn hurry(&self) {
+        self.hasty.store(true, Ordering::Relaxed);
+    }
+
+    /// Keep lines that the log did not take.
+    fn keep(&self, rest: &str) {
+        let mut batch = lock(&self.batch);
+        if rest.len() + batch.lines.len() <= KEPT {
+            batch.lines.insert_str(0, rest);
+        }
     }
 
     fn time(&self, second: u64, offset: i64) -> String {
@@ -224,7 +258,7 @@ fn client(out: &mut String, peer: Option<SocketAddr>) -> std::fmt::Result {
 fn request_and_result(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     out.push('"');
     let method = entry.head.method.of(entry.bytes);
-    if method.is_empty() {
+    if method.is_empty() || entry.head.target.of(entry.bytes).is_empty() {
         // A request line that could not be read.
         out.push('-');
     } else {

@@ -67,6 +67,8 @@ pub struct EventLoop<H: Handler> {
     /// How many of them come after this batch.
     due: usize,
     accepting: Accepting,
+    /// Since when there has been no descriptor for a new connection.
+    exhausted_since: Option<u64>,
     next_sweep: u64,
     stop_at: Option<u64>,
     /// How many connections are still taken from the queues of the listeners after a stop.
@@ -90,6 +92,7 @@ impl<H: Handler> EventLoop<H> {
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
+            exhausted_since: None,
             next_sweep: 0,
             stop_at: None,
             last_accepts: 4096,
@@ -139,11 +142,11 @@ impl<H: Handler> EventLoop<H> {
                 return Ok(());
             }
         }
-        shared.access_log.flush();
         let timeout = self.timeout();
         if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
+                shared.access_log.flush();
                 let waited = poller.wait(timeout);
                 if poller.is_told(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
@@ -200,6 +203,9 @@ impl<H: Handler> EventLoop<H> {
             Some(listener) if self.last_accepts > 0 => listener.accept(),
             _ => Accepted::Nothing,
         };
+        if self.exhausted_since.is_some() && !matches!(accepted, Accepted::Exhausted) {
+            self.tell_recovery(shared);
+        }
         match accepted {
             Accepted::Connection(transport, peer) => {
                 shared.count_accepted();
@@ -219,10 +225,31 @@ impl<H: Handler> EventLoop<H> {
             Accepted::Exhausted => {
                 if self.accepting == Accepting::Yes {
                     self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
-                    shared.handler.report('W', None, "no descriptor is left for a new connection; accepting pauses (raise `ulimit -n`, or lower max_connections)");
+                    self.tell_exhaustion(shared);
                 }
                 None
             }
+        }
+    }
+
+    /// Once, however often it is tried in vain.
+    fn tell_exhaustion(&mut self, shared: &Shared<H>) {
+        if self.exhausted_since.is_none() {
+            self.exhausted_since = Some(clock::now());
+            let text = "no descriptor is left for a new connection; accepting pauses (raise `ulimit -n`, or lower \
+                        max_connections)";
+            shared.handler.report('W', None, text);
+        }
+    }
+
+    fn tell_recovery(&mut self, shared: &Shared<H>) {
+        if let Some(since) = self.exhausted_since.take() {
+            let seconds = (clock::now() - since).div_ceil(1000);
+            shared.handler.report(
+                'N',
+                None,
+                &format!("descriptors are left again after {seconds} s; accepting goes on"),
+            );
         }
     }
 

@@ -181,6 +181,10 @@ impl<H: Handler> Server<H> {
                 None => {
                     self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot));
+                    if slot == SIGNAL_SLOT {
+                        // Perhaps it was a signal, and the holder of the baton is stuck.
+                        self.shared.watchdog.rouse();
+                    }
                     self.hear_signals(slot);
                     self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
                 }
@@ -188,7 +192,7 @@ impl<H: Handler> Server<H> {
         }
         drop(held);
         self.close_streams(slot, &mut desk);
-        self.shared.access_log.flush();
+        self.shared.handler.detached(|| self.shared.access_log.flush_last());
         self.team.dismiss();
         if slot == 0 {
             self.leave();
@@ -560,6 +564,7 @@ impl<H: Handler> Shared<H> {
     /// Let every run return, whatever is in flight.
     pub fn finish(&self) {
         self.end_in(0);
+        self.access_log.hurry();
         self.finished.store(true, Ordering::Release);
         self.wake();
     }
@@ -606,6 +611,7 @@ impl<H: Handler> Shared<H> {
             let deadline = clock::now() + self.limits.graceful_timeout;
             self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
             self.end_in(self.limits.graceful_timeout);
+            self.access_log.hurry();
         }
     }
 
@@ -634,10 +640,18 @@ impl<H: Handler> Shared<H> {
         let _ = rustix::io::read(&self.waker, &mut count);
     }
 
-    /// Refuse a request.
-    pub fn answer_reject(&self, reject: Reject, is_head: bool, peer: Option<SocketAddr>, outbox: &mut Outbox) -> Done {
+    /// Refuse a request; `line` tells which, if that much of it came.
+    pub fn answer_reject(
+        &self,
+        reject: Reject,
+        is_head: bool,
+        peer: Option<SocketAddr>,
+        line: Option<String>,
+        outbox: &mut Outbox,
+    ) -> Done {
         self.counts.rejected.fetch_add(1, Ordering::Relaxed);
-        self.handler.report('I', peer, &format!("{} {}: {}", reject.status, reject.reason(), reject.why));
+        let line = line.map_or_else(String::new, |line| format!(" ({line})"));
+        self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
         self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
     }
 

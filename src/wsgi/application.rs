@@ -387,7 +387,7 @@ impl Handler for Application {
     fn last_words(&self, text: &str) {
         if let Some(descriptor) = self.error_descriptor {
             let time = local_time(clock::unix_second(), self.utc_offset);
-            append_now(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes());
+            append_now(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes(), Duration::ZERO);
         }
     }
 

@@ -5,8 +5,12 @@ Knows signals; knows no inside.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -148,3 +152,25 @@ def test_streams_that_a_stop_breaks_off_are_closed(
     server.signal(number)
     assert server.wait() == 0
     assert server.notes().count("closed") == len(clients)
+
+
+def test_a_log_that_nobody_reads_does_not_hold_up_the_stop(start: Any, compose: Any, tmp_path: Path) -> None:
+    """The service waits for its access log, but the stop does not."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    server = start(APP, (1, 1), accesslog=fifo)
+    with server.connect() as client:
+        for _ in range(1000):
+            client.send(compose("/" + "x" * 50))
+            if not select.select([client.sock], [], [], 1)[0]:
+                break
+            client.response()
+        else:
+            pytest.fail("the log took everything")
+        server.signal(signal.SIGTERM)
+        assert client.response().body == b"done"
+        client.close()
+        assert server.wait() == 0
+    os.close(reader)

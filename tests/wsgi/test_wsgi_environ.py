@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import poorhttp
+
 TYPES = """
 import json
 
@@ -285,3 +287,8 @@ def test_wsgi_errors_is_a_text_stream_to_the_error_log(serve: Any, any_shape: An
     until(lambda: "printed /there" in server.errors(), "the text in the error log")
     for text in ("first ", "second\n", "third\n"):
         assert text in server.errors()
+
+
+def test_the_software_has_the_version_of_the_package(serve: Any) -> None:
+    software = serve("echo").get("/").json()["environ"]["SERVER_SOFTWARE"]
+    assert software == f"poorhttp/{poorhttp.__version__}"
