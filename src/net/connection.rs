@@ -6,11 +6,10 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
 
 use super::access_log::Entry;
 use super::clock;
-use super::handler::{Done, Handler, Outcome, Request, Resumed};
+use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use super::outbox::{Flushed, Outbox};
 use super::poller::Interest;
 use super::server::Shared;
@@ -68,13 +67,14 @@ pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
     scratch: Vec<u8>,
-    seat: H::Seat,
+    /// The thread.
+    pub thread: Thread<H::Seat>,
 }
 
 impl<H: Handler> Desk<H> {
-    /// That of the thread whose seat this is.
-    pub fn new(seat: H::Seat) -> Self {
-        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), seat }
+    /// That of `thread`.
+    pub fn new(thread: Thread<H::Seat>) -> Self {
+        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), thread }
     }
 }
 
@@ -273,21 +273,20 @@ impl<H: Handler> Connection<H> {
         elapsed > shared.limits.body_timeout && received * 1000 < shared.limits.body_rate * elapsed
     }
 
-    /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
-    /// thread of `slot`. Never returns [`Verdict::Serve`].
-    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk<H>) -> Verdict {
+    /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
+    pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(slot, shared, pulse, &mut desk.seat);
-        let began = pulse.last();
+        let mut verdict = self.answer(shared, &mut desk.thread);
+        let began = desk.thread.pulse.last();
         while verdict.is_none() {
             // It has beaten since where there was a second answer.
-            if pulse.last() > began.map(|began| began + TURN) {
+            if desk.thread.pulse.last() > began.map(|began| began + TURN) {
                 self.after_flush = AfterFlush::Next;
                 verdict = Some(self.wait_for_room());
                 break;
             }
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
-                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse, &mut desk.seat),
+                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -299,7 +298,7 @@ impl<H: Handler> Connection<H> {
                 Some(Err(reject)) => Some(self.refuse(reject, shared, desk)),
             };
         }
-        pulse.rest();
+        desk.thread.pulse.rest();
         if self.phase == Phase::Flush && self.stream.is_none() {
             verdict = Some(self.flush(shared, desk));
         } else if self.outbox.is_empty() {
@@ -310,37 +309,25 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(
-        &mut self,
-        slot: usize,
-        shared: &Shared<H>,
-        pulse: &Arc<clock::Pulse>,
-        seat: &mut H::Seat,
-    ) -> Option<Verdict> {
-        pulse.beat();
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
+        thread.pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
-                let resumed = Resumed { transport: &self.transport, pulse, slot, seat };
+                let resumed = Resumed { transport: &self.transport, thread };
                 shared.handler.resume(stream.answer, resumed, &mut self.outbox)
             }
-            None => self.call(slot, shared, pulse, seat)?,
+            None => self.call(shared, thread)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
-                self.stream = Some(Stream { answer, owner: slot });
+                self.stream = Some(Stream { answer, owner: thread.slot });
                 Some(self.wait_for_room())
             }
             Outcome::Done(done) => self.conclude(done, shared),
         }
     }
 
-    fn call(
-        &mut self,
-        slot: usize,
-        shared: &Shared<H>,
-        pulse: &Arc<clock::Pulse>,
-        seat: &mut H::Seat,
-    ) -> Option<Outcome<H::Stream>> {
+    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Outcome<H::Stream>> {
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         let asked = Asked {
@@ -359,9 +346,7 @@ impl<H: Handler> Connection<H> {
             listener: self.listener,
             transport: &self.transport,
             asked,
-            pulse,
-            slot,
-            seat,
+            thread,
         };
         Some(shared.handler.call(request, &mut self.outbox))
     }

@@ -10,6 +10,17 @@ use super::transport::Transport;
 use crate::http::head::RequestHead;
 use crate::http::response::Asked;
 
+/// A serving thread.
+#[derive(Debug)]
+pub struct Thread<S> {
+    /// Its number, below `threads`.
+    pub slot: usize,
+    /// Beat it whenever the application gives something.
+    pub pulse: Arc<Pulse>,
+    /// What the handler keeps for it.
+    pub seat: S,
+}
+
 /// A whole request.
 #[derive(Debug)]
 pub struct Request<'a, S> {
@@ -27,12 +38,8 @@ pub struct Request<'a, S> {
     pub transport: &'a Transport,
     /// What decides the framing of the answer.
     pub asked: Asked,
-    /// Beat it whenever the application gives something. It is the thread's.
-    pub pulse: &'a Arc<Pulse>,
-    /// The thread.
-    pub slot: usize,
-    /// What the handler keeps for that thread.
-    pub seat: &'a mut S,
+    /// The thread that serves it.
+    pub thread: &'a mut Thread<S>,
 }
 
 /// What an answer that goes on needs.
@@ -40,12 +47,8 @@ pub struct Request<'a, S> {
 pub struct Resumed<'a, S> {
     /// Where the answer goes.
     pub transport: &'a Transport,
-    /// Beat it whenever the application gives something.
-    pub pulse: &'a Pulse,
-    /// The thread.
-    pub slot: usize,
-    /// What the handler keeps for that thread.
-    pub seat: &'a mut S,
+    /// The thread that began it.
+    pub thread: &'a mut Thread<S>,
 }
 
 /// How a call ended.

@@ -22,7 +22,7 @@ use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Desk, Verdict};
 use super::event_loop::{Event, EventLoop};
-use super::handler::{Done, Handler};
+use super::handler::{Done, Handler, Thread};
 use super::listener::Listener;
 use super::outbox::Outbox;
 use super::table::Key;
@@ -168,8 +168,8 @@ impl<H: Handler> Server<H> {
 
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
-        self.team.join(slot)?;
-        let mut desk = Desk::new(self.shared.handler.enter(slot));
+        let pulse = self.team.join(slot)?;
+        let mut desk = Desk::new(Thread { slot, pulse, seat: self.shared.handler.enter(slot) });
         if slot == 0 {
             self.shared.first_is_here.store(true, Ordering::SeqCst);
         }
@@ -177,7 +177,7 @@ impl<H: Handler> Server<H> {
         let mut held = self.take_baton();
         while !self.shared.is_finished() {
             held = match held {
-                Some(event_loop) => self.turn(event_loop, slot, &mut desk),
+                Some(event_loop) => self.turn(event_loop, &mut desk),
                 None => {
                     self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot));
@@ -186,12 +186,12 @@ impl<H: Handler> Server<H> {
                         self.shared.watchdog.rouse();
                     }
                     self.hear_signals(slot);
-                    self.serve_mail(slot, &mut desk).or_else(|| self.take_baton())
+                    self.serve_mail(&mut desk).or_else(|| self.take_baton())
                 }
             };
         }
         drop(held);
-        self.close_streams(slot, &mut desk);
+        self.close_streams(&mut desk);
         self.shared.handler.detached(|| self.shared.access_log.flush_last());
         self.team.dismiss();
         if slot == 0 {
@@ -201,13 +201,13 @@ impl<H: Handler> Server<H> {
     }
 
     /// Break off the streams of this thread that a stop left behind, so that the application closes them.
-    fn close_streams(&self, slot: usize, desk: &mut Desk<H>) {
+    fn close_streams(&self, desk: &mut Desk<H>) {
         // Mail is sent with the baton in hand: none comes later.
         let streams = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
             self.adopt_returned(&mut event_loop);
-            let mut streams = event_loop.take_streams(slot);
-            streams.extend(std::iter::from_fn(|| self.team.mail(slot)));
+            let mut streams = event_loop.take_streams(desk.thread.slot);
+            streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
             streams
         });
         let end = clock::now() + LAST_CLOSES;
@@ -216,7 +216,7 @@ impl<H: Handler> Server<H> {
                 break;
             }
             connection.break_off();
-            self.guarded(&mut connection, slot, desk);
+            self.guarded(&mut connection, desk);
         }
     }
 
@@ -292,35 +292,35 @@ impl<H: Handler> Server<H> {
     }
 
     /// One turn of the loop. Returns the baton unless another thread took it meanwhile.
-    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
+    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
-            Some(Event::Accept(listener)) => return self.accept(event_loop, listener, slot, desk),
+            Some(Event::Accept(listener)) => return self.accept(event_loop, listener, desk),
             Some(Event::Ready(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
                     let verdict = connection.advance(shared, desk);
-                    return self.settle(event_loop, (key, connection), verdict, slot, desk);
+                    return self.settle(event_loop, (key, connection), verdict, desk);
                 }
             }
             Some(Event::Late(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
                     let verdict = connection.late(shared, desk);
-                    return self.settle(event_loop, (key, connection), verdict, slot, desk);
+                    return self.settle(event_loop, (key, connection), verdict, desk);
                 }
             }
-            Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
+            Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
             Some(Event::Wake) => {
                 shared.drain_waker();
                 if shared.overheard.swap(false, Ordering::SeqCst) {
-                    self.tell_interpreter(slot);
+                    self.tell_interpreter(desk.thread.slot);
                 }
             }
-            None => match self.team.mail(slot) {
+            None => match self.team.mail(desk.thread.slot) {
                 Some(named) => {
                     self.lay_down(event_loop);
-                    return self.serve(named, slot, desk);
+                    return self.serve(named, desk);
                 }
-                None => self.wait(&mut event_loop, slot),
+                None => self.wait(&mut event_loop, desk.thread.slot),
             },
         }
         Some(event_loop)
@@ -345,19 +345,13 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    fn accept<'a>(
-        &'a self,
-        event_loop: Held<'a, H>,
-        listener: usize,
-        slot: usize,
-        desk: &mut Desk<H>,
-    ) -> Option<Held<'a, H>> {
+    fn accept<'a>(&'a self, event_loop: Held<'a, H>, listener: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let mut held = event_loop;
         for _ in 0..ACCEPTS {
             let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
             // The request has often come with the connection: read at once, and spare the poller.
             let verdict = connection.advance(&self.shared, desk);
-            held = self.settle(held, (key, connection), verdict, slot, desk)?;
+            held = self.settle(held, (key, connection), verdict, desk)?;
         }
         Some(held)
     }
@@ -368,17 +362,16 @@ impl<H: Handler> Server<H> {
         mut event_loop: Held<'a, H>,
         (key, connection): Named<H>,
         verdict: Verdict,
-        slot: usize,
         desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         match verdict {
             Verdict::Park => event_loop.park(key, connection, &self.shared),
             Verdict::Close => event_loop.close(key, connection),
             Verdict::Serve => match connection.owner() {
-                Some(owner) if owner != slot => self.team.send(owner, (key, connection)),
+                Some(owner) if owner != desk.thread.slot => self.team.send(owner, (key, connection)),
                 _ => {
                     self.lay_down(event_loop);
-                    return self.serve((key, connection), slot, desk);
+                    return self.serve((key, connection), desk);
                 }
             },
         }
@@ -386,13 +379,13 @@ impl<H: Handler> Server<H> {
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
-    fn serve(&self, (key, mut connection): Named<H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
+    fn serve(&self, (key, mut connection): Named<H>, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         let shared = &self.shared;
         let began = self.is_slow().then(|| {
             self.team.wake_one();
             Instant::now()
         });
-        let verdict = self.guarded(&mut connection, slot, desk);
+        let verdict = self.guarded(&mut connection, desk);
         if let Some(began) = began {
             self.remember(began.elapsed());
         }
@@ -412,11 +405,10 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serve; a panic, which would be a defect of ours, costs this connection and no other.
-    fn guarded(&self, connection: &mut Connection<H>, slot: usize, desk: &mut Desk<H>) -> Verdict {
+    fn guarded(&self, connection: &mut Connection<H>, desk: &mut Desk<H>) -> Verdict {
         let shared = &self.shared;
-        let Some(pulse) = self.team.pulse(slot) else { return Verdict::Close };
-        catch_unwind(AssertUnwindSafe(|| connection.serve(slot, shared, pulse, desk))).unwrap_or_else(|panic| {
-            pulse.rest();
+        catch_unwind(AssertUnwindSafe(|| connection.serve(shared, desk))).unwrap_or_else(|panic| {
+            desk.thread.pulse.rest();
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             shared.handler.report('C', None, &format!("panic in the engine, please report it: {text}"));
@@ -425,9 +417,9 @@ impl<H: Handler> Server<H> {
     }
 
     /// Go on with the streams of this thread that others found ready.
-    fn serve_mail(&self, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
-        while let Some(named) = self.team.mail(slot) {
-            if let Some(event_loop) = self.serve(named, slot, desk) {
+    fn serve_mail(&self, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
+        while let Some(named) = self.team.mail(desk.thread.slot) {
+            if let Some(event_loop) = self.serve(named, desk) {
                 return Some(event_loop);
             }
         }

@@ -44,15 +44,19 @@ impl<M> Team<M> {
         }
     }
 
-    /// The calling thread is that of `slot`. Fails where there is no such slot, or it is taken.
-    pub fn join(&self, slot: usize) -> Result<(), &'static str> {
+    /// The calling thread is that of `slot`, and this is its pulse. Fails where there is no such slot, or it is taken.
+    pub fn join(&self, slot: usize) -> Result<Arc<Pulse>, &'static str> {
         let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
-        if seat.taken.swap(true, Ordering::Relaxed) { Err("another thread has this slot") } else { Ok(()) }
+        if seat.taken.swap(true, Ordering::Relaxed) {
+            Err("another thread has this slot")
+        } else {
+            Ok(seat.pulse.clone())
+        }
     }
 
-    /// When the thread of `slot` went into the application.
-    pub fn pulse(&self, slot: usize) -> Option<&Arc<Pulse>> {
-        self.seats.get(slot).map(|seat| &seat.pulse)
+    /// The pulse of the thread of `slot`.
+    pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
+        self.seats.get(slot).map(|seat| &*seat.pulse)
     }
 
     /// All pulses, by slot.

@@ -18,7 +18,7 @@ use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
 use crate::net::append::append_now;
 use crate::net::clock;
-use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
+use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::outbox::Outbox;
 
 pyo3::create_exception!(
@@ -39,7 +39,7 @@ pub struct Application {
     environs: Environs,
     own: OwnFields,
     write_timeout: Duration,
-    threads: Vec<Thread>,
+    threads: Vec<Known>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
 }
@@ -55,12 +55,12 @@ pub struct Seat {
 /// What a turn gives back at its end.
 struct Lent<'a> {
     outbox: &'a mut Outbox,
-    seat: &'a mut Seat,
+    thread: &'a mut Thread<Seat>,
 }
 
 /// What others know of a serving thread.
 #[derive(Default)]
-struct Thread {
+struct Known {
     /// Its identifier in Python.
     identifier: AtomicI64,
     /// A RequestTimeout was sent to it.
@@ -98,7 +98,7 @@ impl Application {
         write_timeout: Duration,
         threads: usize,
     ) -> Self {
-        let threads = (0..threads).map(|_| Thread::default()).collect();
+        let threads = (0..threads).map(|_| Known::default()).collect();
         let error_descriptor = Python::attach(|py| {
             error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
         });
@@ -221,9 +221,9 @@ impl Application {
     }
 
     fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
-        match request.seat.kit.take() {
+        match request.thread.seat.kit.take() {
             Some(kit) => Ok(kit),
-            None => Kit::new(py, request.slot, request.pulse.clone(), self.own.clone(), self.write_timeout),
+            None => Kit::new(py, request.thread.pulse.clone(), self.own.clone(), self.write_timeout),
         }
     }
 
@@ -265,9 +265,9 @@ impl Application {
             let _ = file.call_method0(py, intern!(py, "close"));
         }
         // One that came while the request was closed.
-        self.forget_interrupt(kit.slot);
+        self.forget_interrupt(lent.thread.slot);
         self.leave_if_forked_by(py, None);
-        keep_kit(py, kit, lent.seat);
+        keep_kit(py, kit, &mut lent.thread.seat);
         Outcome::Done(done)
     }
 }
@@ -325,14 +325,14 @@ impl Handler for Application {
                 let result = returned
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
-                    .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
-                self.forget_interrupt(request.slot);
+                    .and_then(|returned| take_body(&exchange, returned, request.transport, &request.thread.pulse));
+                self.forget_interrupt(request.thread.slot);
                 self.hand_over(
                     py,
                     kit,
                     result,
                     returned.as_ref().ok(),
-                    &mut Lent { outbox, seat: request.seat },
+                    &mut Lent { outbox, thread: request.thread },
                     &about,
                 )
             })
@@ -354,10 +354,10 @@ impl Handler for Application {
                 let result = match iterator {
                     _ if is_broken => Ok((Progress::Gone, None)),
                     None => Ok((Progress::Finished, None)),
-                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, resumed.pulse)
+                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, &resumed.thread.pulse)
                         .map(|progress| (progress, Some(iterator))),
                 };
-                self.forget_interrupt(resumed.slot);
+                self.forget_interrupt(resumed.thread.slot);
                 let about = stream.about;
                 let iterable = stream.iterable.bind(py);
                 self.hand_over(
@@ -365,7 +365,7 @@ impl Handler for Application {
                     stream.kit,
                     result,
                     Some(iterable),
-                    &mut Lent { outbox, seat: resumed.seat },
+                    &mut Lent { outbox, thread: resumed.thread },
                     &|| about.clone(),
                 )
             });

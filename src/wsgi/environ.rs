@@ -193,13 +193,13 @@ impl Environs {
 
     /// A copy of the thread's draft, brought up to date. Where that fails there is no draft any more.
     fn drafted<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Bound<'py, PyDict>> {
-        let mut draft = match request.seat.draft.take().filter(|draft| draft.suits(request)) {
+        let mut draft = match request.thread.seat.draft.take().filter(|draft| draft.suits(request)) {
             Some(draft) => draft,
             None => Draft::new(py, request.listener, self.templates.get(request.listener))?,
         };
         draft.fill(py, request)?;
         let environ = draft.environ.bind(py).copy()?;
-        request.seat.draft = Some(draft);
+        request.thread.seat.draft = Some(draft);
         Ok(environ)
     }
 

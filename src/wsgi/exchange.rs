@@ -65,22 +65,14 @@ pub struct Kit {
     pub exchange: Py<Exchange>,
     /// What the application gets.
     pub start_response: Py<PyAny>,
-    /// The thread whose it is.
-    pub slot: usize,
 }
 
 impl Kit {
-    /// A new exchange, for the thread of `slot`.
-    pub fn new(
-        py: Python<'_>,
-        slot: usize,
-        pulse: Arc<clock::Pulse>,
-        own: OwnFields,
-        write_timeout: Duration,
-    ) -> PyResult<Self> {
+    /// A new exchange, for the thread of this pulse.
+    pub fn new(py: Python<'_>, pulse: Arc<clock::Pulse>, own: OwnFields, write_timeout: Duration) -> PyResult<Self> {
         let exchange = Bound::new(py, Exchange { own, write_timeout, pulse, ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
-        Ok(Self { exchange: exchange.unbind(), start_response, slot })
+        Ok(Self { exchange: exchange.unbind(), start_response })
     }
 
     /// Let go of it: it refers to the exchange, which refers to it.
