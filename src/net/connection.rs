@@ -16,6 +16,7 @@ use super::poller::Interest;
 use super::server::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
+use crate::http::head::RequestHead;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, CONTINUE};
@@ -94,6 +95,13 @@ pub struct Connection<H: Handler> {
 struct Stream<H: Handler> {
     answer: H::Stream,
     owner: usize,
+}
+
+/// Method and target of a request, for the log; none where they could not be read.
+fn request_line(head: &RequestHead, bytes: &[u8]) -> Option<String> {
+    let (method, target) = (head.method.of(bytes), head.target.of(bytes));
+    let is_there = !method.is_empty() && !target.is_empty();
+    is_there.then(|| format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target)))
 }
 
 impl<H: Handler> Connection<H> {
@@ -436,7 +444,8 @@ impl<H: Handler> Connection<H> {
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
-        let done = shared.answer_reject(reject, is_head, self.peer, &mut self.outbox);
+        let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
+        let done = shared.answer_reject(reject, is_head, self.peer, line, &mut self.outbox);
         self.log(done, shared);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;

@@ -641,10 +641,18 @@ impl<H: Handler> Shared<H> {
         let _ = rustix::io::read(&self.waker, &mut count);
     }
 
-    /// Refuse a request.
-    pub fn answer_reject(&self, reject: Reject, is_head: bool, peer: Option<SocketAddr>, outbox: &mut Outbox) -> Done {
+    /// Refuse a request; `line` tells which, if that much of it came.
+    pub fn answer_reject(
+        &self,
+        reject: Reject,
+        is_head: bool,
+        peer: Option<SocketAddr>,
+        line: Option<String>,
+        outbox: &mut Outbox,
+    ) -> Done {
         self.counts.rejected.fetch_add(1, Ordering::Relaxed);
-        self.handler.report('I', peer, &format!("{} {}: {}", reject.status, reject.reason(), reject.why));
+        let line = line.map_or_else(String::new, |line| format!(" ({line})"));
+        self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
         self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
     }
 

@@ -288,3 +288,55 @@ def test_signals_are_heard_though_the_application_took_the_wakeup_descriptor(
         until(log.exists, "the log to be opened anew")
         assert server.get("/").body == b"here"
     in_each_thread("hearing")
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_the_line_of_a_refusal_names_the_request(serve: Any) -> None:
+    server = serve("hello")
+    assert server.get("/refused?a=b", "Bad Name: 1").status == 400
+    assert any("] 400 " in line and line.endswith("(GET /refused?a=b)") for line in server.error_lines())
+
+
+@pytest.mark.parametrize("raw", [b"GET \x01", b"G\x01", b"\x01"])
+def test_a_request_line_that_could_not_be_read_is_logged_as_none(start: Any, raw: bytes) -> None:
+    server = start("hello")
+    before = len(server.request_lines(1))
+    with server.connect() as client:
+        client.send(raw)
+        assert client.response().status == 400
+    assert server.request_lines(before + 1)[-1].split('"')[1] == "-"
+    assert not server.error_lines()[-1].endswith(")")
+
+
+def test_exhausted_descriptors_are_told_once(start: Any, until: Any) -> None:
+    """When they run out, and when they do no longer; not ten times a second."""
+    app = """
+        import os
+        kept = []
+
+        def application(environ, start_response):
+            if environ["PATH_INFO"] == "/take":
+                try:
+                    while True:
+                        kept.append(os.open("/dev/null", os.O_RDONLY))
+                except OSError:
+                    pass
+            elif environ["PATH_INFO"] == "/give":
+                while kept:
+                    os.close(kept.pop())
+            start_response("200 OK", [("Content-Length", "4")])
+            return [b"here"]
+    """
+    server = start(app, descriptors=64)
+    with server.connect() as client:
+        assert client.request("/take").body == b"here"
+        with server.connect() as other:
+            other.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            until(lambda: "no descriptor is left" in server.errors(), "the first line")
+            time.sleep(0.5)  # it is tried again five times meanwhile
+            assert client.request("/give").body == b"here"
+            assert other.response().body == b"here"
+    until(lambda: "descriptors are left again" in server.errors(), "the second line")
+    assert server.errors().count("no descriptor is left") == 1
