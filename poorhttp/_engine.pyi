@@ -33,9 +33,12 @@ class Engine:
             them, the caller keeps and closes its own.
         control: descriptors to read; each byte is a signal number (SIGTERM or SIGINT: stop gracefully, the second
             one or SIGQUIT: stop at once), end of file means that the parent died and stops gracefully. After each byte
-            Python's own handlers run, on the thread of slot 0, which must be the main thread.
+            Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too where a
+            signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process
+            whose threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
-        error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`.
+        error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
+            gets the last line of a process whose interpreter does not answer any more.
 
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """

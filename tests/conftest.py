@@ -431,7 +431,9 @@ class Server:
         self.address: tuple[str, int] | str = match[3] if match[3] else (match[1].strip("[]"), int(match[2]))
 
     def _answers(self) -> bool:
-        """Asked with OPTIONS *, which no application hears of."""
+        """Asked with OPTIONS *, which no application hears of; and all workers are there."""
+        if self.shape[0] > 1 and len(self.pids()) < self.shape[0]:
+            return False
         try:
             with self.connect() as client:
                 return client.request("*", "Connection: close", method="OPTIONS").status in (200, 204)

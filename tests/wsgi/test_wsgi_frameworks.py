@@ -29,6 +29,7 @@ def name(name):
 @app.route("/form", methods=["POST"])
 def form():
     files = {key: file.read().decode() for key, file in request.files.items()}
+    request.close()  # the files, which Flask leaves to the collector
     return jsonify(fields=request.form.to_dict(), files=files)
 
 @app.route("/json", methods=["POST"])
@@ -83,6 +84,8 @@ def name(name):
 @app.post("/form")
 def form():
     files = {key: upload.file.read().decode() for key, upload in bottle.request.files.items()}
+    for upload in bottle.request.files.values():
+        upload.file.close()  # Bottle leaves it to the collector
     forms = bottle.request.forms.decode()
     return {"fields": {key: value for key, value in forms.items() if key not in files}, "files": files}
 
