@@ -12,7 +12,7 @@ import os
 import sys
 
 from poorhttp import __version__, config
-from poorhttp.errors import ConfigError, PoorhttpError, printable
+from poorhttp.errors import ConfigError, LoadError, PoorhttpError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ OK, UNEXPECTED = 0, 1
 
 PID_LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
+
+_loading: list[str] = []
+"""The title of the application, while it is being loaded."""
 
 
 def entry() -> NoReturn:
@@ -66,6 +69,11 @@ def run(app: WSGI | str, **settings: Any) -> None:
     Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit where a worker could not start.
     Call it in the main thread: signals stop the server, and Python hears them only there.
     """
+    if _loading:
+        caller = sys._getframe(1)
+        where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
+        hint = 'put the call under: if __name__ == "__main__":'
+        raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {_loading[0]}", hint)
     threading: Any = sys.modules.get("threading")
     if threading and threading.current_thread() is not threading.main_thread():
         raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
@@ -84,14 +92,21 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if flags.command == "version":
         return _write(f"{_version()}\n")
     if flags.command == "dump_config":
-        return _write(config.ini_text())
+        return _write(config.ini_text(flags, os.environ, directory))
     settings = config.read(flags, os.environ, directory)
     if flags.command == "print_config":
         return _write(config.config_text(settings))
     if flags.command == "check_config":
-        _say_notes(settings)
-        return _write("ok\n")
+        return _check(settings)
     return _serve(settings, None)
+
+
+def _check(settings: Config) -> int:
+    """Do of a start what nobody notices: load the application, open neither sockets nor logs."""
+    _say_notes(settings)
+    os.environ.update(settings.environ)
+    _application(settings, None)
+    return _write("ok\n")
 
 
 def _serve(settings: Config, app: WSGI | None) -> int:
@@ -102,6 +117,11 @@ def _serve(settings: Config, app: WSGI | None) -> int:
     boot = _boot()
     listeners: list[socket] = []
     pidfile = ""
+
+    def clean_up() -> None:
+        _remove_pidfile(pidfile)
+        listener.close(listeners)
+
     try:
         for address in settings.addresses:
             listeners.append(listener.listen(address, settings.backlog))
@@ -113,32 +133,36 @@ def _serve(settings: Config, app: WSGI | None) -> int:
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         _say_start(settings, title, listeners)
-        return _hand_over(app, listeners, settings, error_log, access_log)
+        if _is_supervised(settings):
+            from poorhttp.supervisor import supervise
+
+            return supervise(app, listeners, settings, error_log, access_log)
+        from poorhttp.worker import serve
+
+        return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up)
     finally:
-        _remove_pidfile(pidfile)
-        listener.close(listeners)
+        clean_up()
         boot.restore()
 
 
-def _hand_over(app: WSGI, listeners: list[socket], settings: Config, error_log: ErrorLog, access_log: int) -> int:
-    if settings.processes > 1 or settings.type == "forking":
-        from poorhttp.supervisor import supervise
-
-        return supervise(app, listeners, settings, error_log, access_log)
-    from poorhttp.worker import serve
-
-    serve(app, listeners, settings, error_log, access_log)
-    return OK
+def _is_supervised(settings: Config) -> bool:
+    return settings.processes > 1 or settings.type == "forking"
 
 
 def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     from poorhttp import loader
 
-    if app is None:
-        title = loader.title(settings.application)
+    if app is not None:
+        title = "app"
+        if callable(app):
+            title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
+        return loader.check(app, title), title
+    title = loader.title(settings.application)
+    _loading.append(title)
+    try:
         return loader.load(settings.application, settings.import_directory), title
-    title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
-    return loader.check(app, title), title
+    finally:
+        _loading.clear()
 
 
 def _open_logs(settings: Config) -> tuple[ErrorLog, int]:
@@ -157,7 +181,10 @@ def _boot() -> Boot:
     try:
         from poorhttp.worker import Boot
     except ImportError as error:
+        source = os.path.dirname(os.path.dirname(__file__))
         hint = "build and install it with: pip install ."
+        if os.path.exists(os.path.join(source, "Cargo.toml")):
+            hint = f"{source} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
     return Boot()
 
@@ -235,8 +262,9 @@ def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
     _say(_version())
     _say(title)
     _say(", ".join(listener.url(each) + " and every address" * listener.is_public(each) for each in listeners))
+    kind = "forking" if _is_supervised(settings) else "threading" if settings.threads > 1 else "single"
     processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
-    _say(f"{settings.type}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
+    _say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
 
 
 def _say_notes(settings: Config) -> None:

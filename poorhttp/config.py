@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from poorhttp.errors import ConfigError, suggestion
+from poorhttp.errors import ConfigError, nearest, suggestion
 from poorhttp.settings import (
     ENVIRON,
     OLD_KEYS,
@@ -24,7 +24,7 @@ from poorhttp.settings import (
     UNUSED_SECTIONS,
     Settings,
 )
-from poorhttp.units import Address, Choice, Switch, split_port
+from poorhttp.units import WORDS, Address, Choice, Switch, split_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     Given = tuple[str, str, str]
     """A value as it was written: text, source, directory from which relative paths are taken."""
     Layer = dict[str, Given]
+    Chosen = dict[str, tuple[Any, Given]]
+    """Of each setting that is given somewhere its value, and the writing that won."""
 
 COMMANDS = {
     "help": "show this help",
     "version": "show the version",
-    "check_config": "check the configuration, then say ok or what is wrong",
+    "check_config": "check the settings and load APP, then say ok or what is wrong",
     "print_config": "show each setting with its value and where that came from",
-    "dump_config": "write an ini file with every setting to standard output",
+    "dump_config": "write an ini file with every setting, given or default, to standard output",
 }
 SHORT = {"c": "config", "h": "help", "v": "version"} | {
     each.short: name for name, each in SETTINGS.items() if each.short
@@ -110,7 +112,7 @@ class Flags:
 def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
-    return _merge(ini, (ini.given, _from_environment(environ, directory), flags.given))
+    return _merge(ini, _chosen(ini, flags, environ, directory))
 
 
 def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], directory: str) -> Config:
@@ -130,7 +132,7 @@ def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], direc
     for section, pairs in free.items():
         for key, text in pairs.items():
             ini.free[section][key] = _free(section, key, str(text), f"run({section}=...)")
-    return _merge(ini, (ini.given, _from_environment(environ, directory), flags.given))
+    return _merge(ini, _chosen(ini, flags, environ, directory))
 
 
 # Command line
@@ -165,11 +167,10 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.config = _value(word, value, words, "FILE")
     elif name in SETTINGS:
         setting = SETTINGS[name]
-        if name not in SWITCHES:
-            value = _value(word, value, words, setting.unit.metavar)
+        value = _switched(word, value, words) if name in SWITCHES else _value(word, value, words, setting.unit.metavar)
         if name == "bind" and name in flags.given:
-            value = f"{flags.given[name][0]},{value}"
-        flags.given[name] = ("yes" if value is None else value, f"flag {setting.flag}", directory)
+            value = f"{flags.given[name][0]}, {value}"
+        flags.given[name] = (value, f"flag {setting.flag}", directory)
     elif value is not None:
         raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
     elif name in COMMANDS:
@@ -194,23 +195,41 @@ def _split_flag(word: str) -> tuple[str, str | None]:
 def _value(word: str, value: str | None, words: list[str], metavar: str) -> str:
     if value is not None:
         return value
-    if not words or (words[-1].startswith("-") and words[-1] != "-"):
+    if not words or _is_flag(words[-1]):
         raise ConfigError(f"{word} needs a value", f"write {word} {metavar}")
     return words.pop()
+
+
+def _is_flag(word: str) -> bool:
+    """Whether this is no value: `-` is a standard stream, and a number below zero is a bad value, not a flag."""
+    return word.startswith("-") and word != "-" and word[1] not in "0123456789."
+
+
+def _switched(word: str, value: str | None, words: list[str]) -> str:
+    """The value of a flag for yes or no, which is in the same word or left out; the next one would be taken for APP."""
+    if value is None and words and words[-1].lower() in WORDS:
+        hint = f"write {word}, or {_dashed(_split_flag(word)[0])}={words[-1]}"
+        raise ConfigError(f"{word} takes no value in a word of its own: {words[-1]!r}", hint)
+    return "yes" if value is None else value
 
 
 # Environment
 
 
-def _from_environment(environ: Mapping[str, str], directory: str) -> Layer:
+def _from_environment(environ: Mapping[str, str], directory: str, notes: list[str]) -> Layer:
+    """Return what the variables set. One that is nearly a setting is refused, another with our prefix is noted only:
+    it may be somebody else's, such as those that Kubernetes makes for a service called poorhttp.
+    """
     layer: Layer = {}
     variables = {each.variable: name for name, each in SETTINGS.items()}
     for variable, text in environ.items():
-        if not variable.startswith(PREFIX) or variable in NOT_OURS:
-            continue
-        if variable not in variables:
-            raise _unknown("variable", variable, variables)
-        layer[variables[variable]] = (text, variable, directory)
+        if variable in variables:
+            layer[variables[variable]] = (text, variable, directory)
+        elif variable.startswith(PREFIX) and variable not in NOT_OURS:
+            near = nearest(variable.removeprefix(PREFIX).lower(), SETTINGS)
+            if near:
+                raise ConfigError(f"unknown variable: {_quoted(variable)}", f"did you mean {SETTINGS[near].variable}?")
+            notes.append(f"the variable {variable} is no setting; not used")
     return layer
 
 
@@ -280,7 +299,8 @@ class _Ini:
         name = OLD_KEYS.get((section, key), key)
         first = self._lines.setdefault((section if section in self.free else SECTION, name), where)
         if first != where and section not in UNUSED_SECTIONS:
-            raise ConfigError(f"{where}: {key} is set already at {first}", "remove one of the two lines")
+            hint = "write both into one line, separated by a comma" if name == "bind" else "remove one of the two lines"
+            raise ConfigError(f"{where}: {key} is set already at {first}", hint)
         if section in self.free:
             self.free[section][key] = _free(section, key, text, where)
         elif (section, key) in REFUSED_KEYS:
@@ -314,19 +334,26 @@ def _free(section: str, key: str, text: str, where: str) -> str:
 # All together
 
 
-def _merge(ini: _Ini, layers: tuple[Layer, ...]) -> Config:
+def _chosen(ini: _Ini, flags: Flags, environ: Mapping[str, str], directory: str) -> Chosen:
+    """Return what is given and wins. Every value is checked, though another one wins."""
+    chosen: Chosen = {}
+    for layer in ini.given, _from_environment(environ, directory, ini.notes), flags.given:
+        _split_address(layer)
+        if ("address" in layer or "port" in layer) and not layer.get("bind", ("",))[0]:
+            chosen.pop("bind", None)  # else a weaker bind would win over a stronger port
+        chosen.update({name: (_parse(SETTINGS[name], given), given) for name, given in layer.items()})
+    return chosen
+
+
+def _merge(ini: _Ini, chosen: Chosen) -> Config:
     values = {name: each.default for name, each in SETTINGS.items()}
     values["application"] = SETTINGS["application"].unit.parse(values["application"], ini.directory)
     values["import_directory"] = ini.directory
     sources = dict.fromkeys(SETTINGS, "default")
-    for layer in layers:
-        _split_address(layer)
-        if ("address" in layer or "port" in layer) and not layer.get("bind", ("",))[0]:
-            values["bind"], sources["bind"] = (), "default"  # else a weaker bind would win over a stronger port
-        for name, given in layer.items():
-            values[name], sources[name] = _parse(SETTINGS[name], given), given[1]
-            if name == "application":
-                values["import_directory"] = given[2]
+    for name, (value, (_, source, directory)) in chosen.items():
+        values[name], sources[name] = value, source
+        if name == "application":
+            values["import_directory"] = directory
     _resolve(values, sources)
     notes = list(ini.notes)
     if values["autoreload"]:
@@ -424,8 +451,14 @@ def _dashed(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def ini_text() -> str:
-    """Return what `--dump-config` writes: each setting's default, or its example where it has one."""
+def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
+    """Return what `--dump-config` writes: every setting, as it is given or by default. Raises ConfigError.
+
+    What is given is written as it was, for an ini file in the current directory; what came from a file elsewhere, as
+    its value.
+    """
+    ini = _Ini(flags.config, directory)
+    chosen = _chosen(ini, flags, environ, directory)
     lines = [
         "# Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.",
         "# Each value is the default unless its comment names another. Relative paths start from this directory.",
@@ -438,11 +471,16 @@ def ini_text() -> str:
         if setting.group != group:
             group = setting.group
             lines += ["", f"# {group.capitalize()}"]
-        default = f" (default: {setting.shown_default})" if setting.example else ""
-        lines += ["", f"# {setting.help}{default}"]
-        lines.append(f"{setting.name} = {setting.example or setting.shown_default}".rstrip())
+        default, text = "", setting.shown_default
+        if setting.name in chosen:
+            value, (written, _, place) = chosen[setting.name]
+            default = f" (default: {setting.shown_default or 'empty'})"
+            text = written if place == directory else setting.unit.show(value)
+        lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]
+    lines += _pairs(ini.free[OPTIONS])
     lines += ["", f"[{ENVIRON}]", "# Any names: added to os.environ and to each WSGI environ."]
+    lines += _pairs(ini.free[ENVIRON])
     return "\n".join(lines) + "\n"
 
 
@@ -456,11 +494,18 @@ def readme_table() -> str:
 
 
 def config_text(config: Config) -> str:
-    """Return what `--print-config` prints: each value in ini syntax, with its source."""
+    """Return what `--print-config` prints: each value in ini syntax, with its source.
+
+    The values of [environ] are left out: passwords are given to applications there, and this is shown to others.
+    """
     lines = [f"[{SECTION}]"]
     for name, setting in SETTINGS.items():
         text = f"{name} = {setting.unit.show(getattr(config, name))}"
         lines.append(f"{text:<40}  # {config.sources[name]}")
-    for section, pairs in (OPTIONS, config.options), (ENVIRON, config.environ):
-        lines += ["", f"[{section}]", *(f"{key} = {text}" for key, text in pairs.items())]
+    lines += ["", f"[{OPTIONS}]", *_pairs(config.options)]
+    lines += ["", f"[{ENVIRON}]", *_pairs(dict.fromkeys(config.environ, "***"))]
     return "\n".join(lines) + "\n"
+
+
+def _pairs(pairs: Mapping[str, str]) -> list[str]:
+    return [f"{key} = {text}".rstrip() for key, text in pairs.items()]

@@ -28,6 +28,9 @@ PRIVILEGED_PORTS = 1024
 LISTENING = "0A"
 """State of a socket in /proc/net/tcp (include/net/tcp_states.h)."""
 
+COMMAND_LIMIT = 80
+"""Characters of a command line that are shown."""
+
 _made: dict[str, tuple[int, int, int]] = {}
 """Path of a unix socket -> process that made it, device and inode."""
 
@@ -97,9 +100,9 @@ def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
 
 def _refused(address: Address, family: int, place: tuple[object, ...], error: OSError) -> ListenError:
     if error.errno == errno.EADDRINUSE:
-        owner = _owner(family, place)
-        by = f" by {owner[1]} (pid {owner[0]})" if owner else ""
-        stop = f", or stop that process: kill {owner[0]}" if owner else ""
+        owners = _owners(family, place)
+        by = f" by {', '.join(f'pid {pid} ({_command(pid)})' for pid in owners)}" if owners else ""
+        stop = f", or stop who has this one: kill {' '.join(map(str, owners))}" if owners else ""
         return ListenError(f"{address} is in use{by}", f"choose another port{stop}")
     if error.errno == errno.EACCES and address.port < PRIVILEGED_PORTS:
         hint = f"a port below {PRIVILEGED_PORTS} needs CAP_NET_BIND_SERVICE; choose a higher one behind a front server"
@@ -155,16 +158,18 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 # Who holds a port
 
 
-def _owner(family: int, place: tuple[object, ...]) -> tuple[int, str] | None:
-    """Return process number and command of whoever listens there; None where /proc does not tell this user."""
+def _owners(family: int, place: tuple[object, ...]) -> list[int]:
+    """Return the numbers of the processes that listen there, but for those whose parent does too: they end with it.
+
+    Empty where /proc does not tell this user.
+    """
     try:
         inodes = set(_inodes(family, str(place[0]).partition("%")[0], int(str(place[1]))))
-        for pid in sorted(int(each) for each in os.listdir("/proc") if each.isdecimal()):
-            if inodes & set(_sockets(pid)):
-                return pid, _command(pid)
+        pids = sorted(int(each) for each in os.listdir("/proc") if each.isdecimal())
+        owners = [pid for pid in pids if inodes & set(_sockets(pid))]
     except (OSError, ValueError, IndexError):
-        pass
-    return None
+        return []
+    return [pid for pid in owners if _parent(pid) not in owners]
 
 
 def _inodes(family: int, host: str, port: int) -> Iterator[str]:
@@ -199,7 +204,25 @@ def _sockets(pid: int) -> Iterator[str]:
         return
 
 
+def _parent(pid: int) -> int:
+    """The number of the parent; 0 where the process is gone."""
+    _, _, fields = _told(pid, "stat").rpartition(") ")  # the name before it may hold anything
+    return int(fields.split()[1]) if fields else 0
+
+
 def _command(pid: int) -> str:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read(200).decode("utf-8", "replace").replace("\0", " ").strip()
-    return words if len(words) <= 60 else f"{words[:57]}..."
+    """The program, without its directory, and its first arguments."""
+    program, *arguments = _told(pid, "cmdline").rstrip("\0").split("\0")
+    if program.startswith("/"):
+        program = os.path.basename(program)
+    text = " ".join([program, *arguments]) or _told(pid, "comm").strip()
+    return text if len(text) <= COMMAND_LIMIT else f"{text[: COMMAND_LIMIT - 3]}..."
+
+
+def _told(pid: int, what: str) -> str:
+    """Return what /proc says of a process, "" where it is gone or may not be looked at."""
+    try:
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            return file.read(4096).decode("utf-8", "replace")
+    except OSError:
+        return ""

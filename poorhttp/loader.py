@@ -17,14 +17,20 @@ from poorhttp.units import Application, split_application
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import ModuleType, TracebackType
+    from types import ModuleType
     from typing import Any
 
     WSGI = Callable[..., Iterable[bytes]]
 
 DEFAULT_NAMES = ("application", "app")
 TABLE = "dispatch_table"
-OUR_FRAMES = (__file__, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+FORMS = "write module:name, 'module:factory()', file.py or a directory"
+NOT_THEIRS = (
+    os.path.join(os.path.dirname(__file__), ""),
+    os.path.join(os.path.dirname(os.__file__), "importlib", ""),
+    "<frozen importlib",
+)
+"""How the names of files begin whose frames tell the author of an application nothing."""
 
 COROUTINE, ASYNC_GENERATOR, VARIABLE_ARGUMENTS = 0x80, 0x200, 0x04
 """Flags of a code object, as in the inspect module."""
@@ -57,7 +63,8 @@ def title(spec: str) -> str:
 def check(app: object, title: str) -> WSGI:
     """Return `app` if it can be called with (environ, start_response). Raises LoadError."""
     if not callable(app):
-        raise LoadError(f"{title} is not callable: {type(app).__name__}", "a WSGI application is")
+        hint = "a WSGI application is a function of (environ, start_response)"
+        raise LoadError(f"{title} is not callable: {type(app).__name__}", hint)
     function, bound = _function(app)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CODE):
@@ -95,12 +102,12 @@ def _table(directory: str) -> str:
 def _dispatch(place: str) -> WSGI:
     path = _table(place)
     module = _import_file(path, os.path.dirname(path), TABLE)
-    from poorhttp.dispatch import application
+    from poorhttp.dispatch import TableError, application
 
     try:
-        return check(application(module), title(path))
-    except Exception as error:
-        raise _failed(title(path), error) from None
+        return application(module)
+    except TableError as error:
+        raise LoadError(f"{title(path)}: {error.fault}", f"expected {error.expected}") from None
 
 
 def _module_of(path: str) -> tuple[str, str]:
@@ -118,7 +125,8 @@ def _no_file(place: str) -> LoadError:
     if os.path.exists(place):
         return LoadError(f"{title(place)} is not a file", "it must be file.py or a directory")
     directory, file = os.path.split(place)
-    return LoadError(f"{title(place)} does not exist", _near(file, directory) or "is the path right?")
+    hint = _mistyped(file) if ":" in file else _near(file, directory)
+    return LoadError(f"{title(place)} does not exist", hint or "is the path right?")
 
 
 def _near(file: str, directory: str) -> str:
@@ -146,8 +154,8 @@ def _import_file(path: str, directory: str, module: str) -> ModuleType:
 
 
 def _import(module: str, directory: str) -> ModuleType:
-    if "" in module.split("."):
-        raise LoadError(f"{module!r} is not the name of a module", "write module:name, file.py or a directory")
+    if "" in module.split(".") or ":" in module:
+        raise LoadError(f"{module!r} is not the name of a module", _mistyped(module))
     if sys.path[:1] != [directory]:
         sys.path.insert(0, directory)
     try:
@@ -159,6 +167,10 @@ def _import(module: str, directory: str) -> ModuleType:
         raise _failed(module, error) from None
     except (Exception, SystemExit) as error:
         raise _failed(module, error) from None
+
+
+def _mistyped(spec: str) -> str:
+    return f"did you mean '{spec})'? {FORMS}" if spec.endswith("(") else FORMS
 
 
 def _no_module(missing: str, directory: str) -> LoadError:
@@ -199,7 +211,7 @@ def _callables(module: ModuleType, place: str) -> str:
         for name, each in vars(module).items()
         if callable(each) and name[0] != "_" and getattr(each, "__module__", "") == module.__name__
     ]
-    return f"callable are: {', '.join(f'{place}:{name}' for name in own[:5])}" if own else "define application"
+    return f"callable in it: {', '.join(f'{place}:{name}' for name in own[:5])}" if own else "define application"
 
 
 # Failures
@@ -209,16 +221,21 @@ def _failed(what: str, error: BaseException) -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    from traceback import format_exception
-
-    detail = "".join(format_exception(type(error), error, _own_frames(error.__traceback__)))
-    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error), detail)
+    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error), _traceback(error))
 
 
-def _own_frames(frames: TracebackType | None) -> TracebackType | None:
-    while frames and frames.tb_frame.f_code.co_filename in OUR_FRAMES:
-        frames = frames.tb_next
-    return frames
+def _traceback(error: BaseException) -> str:
+    """Return the traceback with the application's own frames, also where one exception led to another."""
+    from traceback import StackSummary, TracebackException
+
+    told = TracebackException.from_exception(error)
+    each: TracebackException | None = told
+    while each:
+        each.stack = StackSummary.from_list(
+            [frame for frame in each.stack if not frame.filename.startswith(NOT_THEIRS)]
+        )
+        each = each.__cause__ or each.__context__
+    return "".join(told.format())
 
 
 def _remedy(error: BaseException) -> str:

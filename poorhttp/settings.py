@@ -38,16 +38,12 @@ if TYPE_CHECKING:
 
 
 class Setting:
-    """The declaration of one setting.
+    """The declaration of one setting; short: letter of the short flag, "" for none."""
 
-    short: letter of the short flag, "" for none. example: text that the written ini holds in place of the default.
-    """
+    __slots__ = ("default", "group", "help", "name", "short", "unit")
 
-    __slots__ = ("default", "example", "group", "help", "name", "short", "unit")
-
-    def __init__(self, unit: Unit[Any], default: Any, group: str, help: str, short: str, example: str) -> None:
-        self.unit, self.default, self.group, self.help = unit, default, group, help
-        self.short, self.example = short, example
+    def __init__(self, unit: Unit[Any], default: Any, group: str, help: str, short: str) -> None:
+        self.unit, self.default, self.group, self.help, self.short = unit, default, group, help, short
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -65,9 +61,9 @@ class Setting:
         return self.unit.show(self.default)
 
 
-def setting(unit: Unit[T], default: T, group: str, help: str, *, short: str = "", example: str = "") -> T:
+def setting(unit: Unit[T], default: T, group: str, help: str, *, short: str = "") -> T:
     """Declare a setting; to the type checker it is the value that a `Config` has under this name."""
-    return Setting(unit, default, group, help, short, example)  # type: ignore[return-value]
+    return Setting(unit, default, group, help, short)  # type: ignore[return-value]
 
 
 PREFIX = "POORHTTP_"
@@ -94,11 +90,7 @@ class Settings:
     __slots__ = ()
 
     application = setting(
-        Application(),
-        "./",
-        SERVING,
-        "module:name, file.py[:name], or a directory with dispatch_table.py",
-        example="examples",
+        Application(), "./", SERVING, "module:name, file.py[:name], or a directory with dispatch_table.py"
     )
     type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
     processes = setting(Count(0, 1024), 0, SERVING, "processes that serve; 0: by type (1, forking 4)")
@@ -109,7 +101,7 @@ class Settings:
         Addresses(),
         (),
         SERVING,
-        "host:port, :port, [::1]:port, unix:/path; repeatable, replaces address and port",
+        "replaces address and port: host:port, unix:/path; several: commas, or flag again",
         short="b",
     )
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")

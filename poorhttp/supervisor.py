@@ -43,7 +43,8 @@ def supervise(
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
     TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere.
-    Returns 0 after a clean stop, 1 if a worker had to be killed or failed while it was stopping.
+    Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT that cut something off;
+    else 1 if a worker had to be killed or failed while it was stopping.
     """
     error_log.follow(access_log, config.accesslog)
     gc.collect()
@@ -80,6 +81,7 @@ class _Supervisor:
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
         self._replacing = False
+        self._at_once = 0  # the first signal that wanted the end at once
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -96,11 +98,16 @@ class _Supervisor:
             actions = plan(self._state, time.monotonic())
             for action in actions:
                 if isinstance(action, Exit):
-                    return action.code
+                    return self._exit_code(action.code)
                 self._perform(action)
             seconds = wait(self._state, time.monotonic())
             poll.poll(None if seconds is None else 1000 * seconds)
             self._hear()
+
+    def _exit_code(self, planned: int) -> int:
+        """A QUIT that cut nothing off is a clean stop."""
+        is_clean_quit = self._at_once == signal.SIGQUIT and planned == 0
+        return planned if not self._at_once or is_clean_quit else 128 + self._at_once
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
@@ -130,6 +137,8 @@ class _Supervisor:
                 self._reopen()
             elif signum == signal.SIGHUP:
                 self._error_log.write("W", worker.NO_RELOAD)
+            if self._state.quitting:
+                self._at_once = self._at_once or signum
 
     def _begin_stop(self, signum: int) -> None:
         """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
@@ -138,7 +147,8 @@ class _Supervisor:
         """
         if self._state.stopping is not None:
             return
-        self._error_log.write("S", f"stopping {len(self._state.workers)} workers: {signal.Signals(signum).name}")
+        workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
+        self._error_log.write("S", f"stopping {workers}: {signal.Signals(signum).name}")
         for each in self._listeners:
             if each.family == AF_UNIX:
                 each.shutdown(SHUT_RD)
@@ -225,7 +235,7 @@ class _Supervisor:
         code = 1
         try:
             self._forget()
-            worker.serve(
+            code = worker.serve(
                 self._app,
                 self._listeners,
                 self._config,
@@ -234,7 +244,6 @@ class _Supervisor:
                 lifeline,
                 ready=lambda: _unblock(mask),
             )
-            code = 0
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
         finally:

@@ -54,28 +54,33 @@ def serve(
     access_log: int,
     lifeline: int | None = None,
     ready: Callable[[], None] | None = None,
-) -> None:
+    clean_up: Callable[[], None] | None = None,
+) -> int:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
     listeners: the engine has copies; these are closed, so that a connection is refused as soon as it stops accepting.
     access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
     supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
-    ready: called once signals are heard and the engine is built, immediately before serving.
+    ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
+    the process is left from here, without returning.
 
     TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main
     thread is inside the application then, or a thread does not return from it in time, the process is left without
-    further ado: code 128 + signal number, or 1.
+    further ado.
+    Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
+    QUIT that found the application at work; 1 where the application did not return in time.
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
     error_log.follow(access_log, config.accesslog)
-    signals = _Signals(config.graceful_timeout, error_log, supervised=lifeline is not None)
+    signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
+        return signals.exit_code()
     finally:
         _serving.clear()
         signals.restore()
@@ -129,15 +134,19 @@ def leave(code: int, error_log: ErrorLog) -> NoReturn:
     leave_at_once(code, error_log)
 
 
-def leave_at_once(code: int, error_log: ErrorLog) -> NoReturn:
+def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] | None = None) -> NoReturn:
     """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
-    error_log.flush()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, RuntimeError, ValueError):
-            continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
-    os._exit(code)
+    try:
+        error_log.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, RuntimeError, ValueError):
+                continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
+        if clean_up is not None:
+            clean_up()
+    finally:
+        os._exit(code)
 
 
 class Boot:
@@ -184,13 +193,18 @@ class _Signals:
 
     control: the descriptor on which the engine reads every signal as one byte, written by the interpreter's own
     handler at once, in whichever thread. The Python handlers below run only when the main thread runs Python code: that
-    matters inside the application, from where the engine cannot bring it back.
+    matters inside the application, from where the engine cannot bring it back, and where the application has taken the
+    interpreter's wake-up descriptor away, as an asyncio loop does: then they write the byte.
     """
 
-    def __init__(self, graceful_timeout: float, error_log: ErrorLog, supervised: bool) -> None:
+    def __init__(
+        self, graceful_timeout: float, error_log: ErrorLog, supervised: bool, clean_up: Callable[[], None] | None
+    ) -> None:
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
+        self._clean_up = clean_up
         self._since: float | None = None
+        self._at_once = 0  # the first signal that wanted the end at once
         # Under a supervisor there is nothing left to do afterwards but to leave: no late signal shall spoil that.
         spare = [signum for signum in HANDLED if signum != signal.SIGQUIT] if supervised else []
         self._old: dict[int, Any] = dict.fromkeys(spare, signal.SIG_IGN)
@@ -210,6 +224,10 @@ class _Signals:
         self._handle(signal.SIGALRM, self._late)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
+    def exit_code(self) -> int:
+        """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop."""
+        return 128 + self._at_once if self._at_once not in (0, signal.SIGQUIT) else 0
+
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         if signal.SIGALRM in self._old:
@@ -224,6 +242,7 @@ class _Signals:
         signal.signal(signum, handler)
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
+        self._deliver(signum)
         now = time.monotonic()
         first = self._since is None
         if self._since is None:
@@ -231,9 +250,26 @@ class _Signals:
             self.expect_end(self._graceful_timeout + LATE)
         elif now - self._since < REPEAT:
             return
-        # Elsewhere the engine has read the same byte and does what it says.
-        if (signum == signal.SIGQUIT or not first) and _is_inside_application(frame):
-            leave_at_once(128 + signum, self._error_log)
+        if signum == signal.SIGQUIT or not first:
+            self._at_once = self._at_once or signum
+            # Elsewhere the engine has read the same byte and does what it says.
+            if _is_inside_application(frame):
+                self._leave(128 + self._at_once)
+
+    def _deliver(self, signum: int) -> None:
+        """Write the byte of this signal, unless the interpreter has: if so, its wake-up descriptor is still ours.
+
+        One that is another's stays so, for he may be waiting for it; where there is none, ours is set again.
+        """
+        present = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        if present == self._wake:
+            return
+        try:
+            os.write(self._wake, bytes([signum]))
+            if present != -1:
+                signal.set_wakeup_fd(present)
+        except (OSError, ValueError):
+            return  # the pipe is full of signals that the engine has not read yet, or theirs is closed
 
     def _late(self, signum: int, frame: FrameType | None) -> None:
         if frame and frame.f_code is _enter.__code__:
@@ -241,7 +277,10 @@ class _Signals:
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
-        leave_at_once(1, self._error_log)
+        self._leave(128 + self._at_once if self._at_once else 1)
+
+    def _leave(self, code: int) -> NoReturn:
+        leave_at_once(code, self._error_log, self._clean_up)
 
     def _reopen(self, signum: int, frame: FrameType | None) -> None:
         self._error_log.reopen()

@@ -9,13 +9,13 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
 use crate::wsgi::application::Application;
 use crate::wsgi::environ::Environs;
-use crate::wsgi::exchange::OwnFields;
 
 /// One process's server; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", frozen)]
@@ -46,7 +46,7 @@ impl Engine {
             app,
             error_log,
             Environs::new(py, &addresses, &common)?,
-            OwnFields::new(setting::<String>(config, "server_header")?.into_bytes()),
+            OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
             threads,
         );

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
 use _engine::net::access_log::{AccessLog, Format};
@@ -56,13 +57,13 @@ impl Site {
 
 impl Handler for Site {
     type Stream = Stream;
-    type Session = ();
+    type Seat = ();
 
     fn call(&self, request: Request<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         let path = request.head.path.of(request.bytes);
         let head = ResponseHead::begin(&mut outbox.bytes, b"200 OK").unwrap();
         let length = if path == b"/stream" { STREAM } else { 5 };
-        let (_, persistent) = head.finish(&mut outbox.bytes, request.asked, Some(length), b"now", b"");
+        let (_, persistent) = head.finish(&mut outbox.bytes, request.asked, Some(length), OwnFields::new(b"").at(0));
         match path {
             b"/panic" => {
                 outbox.bytes.clear();
@@ -90,7 +91,7 @@ impl Handler for Site {
         Outcome::Done(Done { status: 200, length, persistent })
     }
 
-    fn resume(&self, stream: Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Stream> {
+    fn resume(&self, stream: Stream, resumed: Resumed<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         Self::go_on(stream, resumed.transport, outbox)
     }
 

@@ -76,6 +76,7 @@ class Dispatcher:
         self._webmaster = webmaster
         self._options = options
         self._buffer_limit = buffer_limit
+        self._hinted = False
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: the WSGI callable."""
@@ -224,10 +225,12 @@ class Dispatcher:
 
     def _crashed(self, req: Request, error: Exception) -> None:
         """Log `error` and make the 500 page. Call it while `error` is handled: an `errors[500]` may look at it."""
-        trace = self._report(req, error)
         if req.started():
-            req.abort(sys.exc_info())
-        elif HTTP_INTERNAL_SERVER_ERROR in self._errors or not self._debugging(req):
+            req.abort(sys.exc_info())  # where something has been sent it raises `error` for the server, which tells it
+            self._report(req, error)
+            return
+        trace = self._report(req, error)
+        if HTTP_INTERNAL_SERVER_ERROR in self._errors or not self._debugging(req):
             self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
         else:
             _replace(req, HTTP_INTERNAL_SERVER_ERROR)
@@ -241,6 +244,9 @@ class Dispatcher:
             frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
         trace = "".join(format_exception(type(error), error, frames))
         error_log.write_exception(req.environ, error, trace)
+        if not self._hinted and _is_about_other_http(error):
+            self._hinted = True
+            self._log(req, "this http is the standard library's; write: from poorhttp import http")
         return trace
 
     def _log(self, req: Request, text: str) -> None:
@@ -273,6 +279,13 @@ def _decoded(path: str) -> str:
         return path.encode("latin-1").decode("utf-8")
     except UnicodeError:
         raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8") from None
+
+
+def _is_about_other_http(error: Exception) -> bool:
+    """Whether a name was looked for in the http of the standard library, perhaps because `http` was once ours."""
+    if isinstance(error, AttributeError):
+        return error.obj is not None and error.obj is sys.modules.get("http")
+    return isinstance(error, ImportError) and error.name == "http"
 
 
 def _replace(req: Request, status: int) -> None:

@@ -19,17 +19,24 @@ if TYPE_CHECKING:
     Routes: TypeAlias = dict[str, dict[str, Handler]]
 
 
+ERRORS = "errors = {http.HTTP_NOT_FOUND: page}, where page is a function of req"
+
+
 class TableError(ValueError):
-    """The dispatch table cannot be used; the message says which entry and what was expected."""
+    """The dispatch table cannot be used. fault: which entry, and what it is; expected: what belongs there."""
+
+    def __init__(self, fault: str, expected: str) -> None:
+        super().__init__(f"{fault}; expected {expected}")
+        self.fault = fault
+        self.expected = expected
 
 
 def read_routes(table: object) -> Routes:
     """`handlers` as uri -> method -> function, with HEAD wherever there is GET. Raises TableError."""
     handlers = getattr(table, "handlers", None)
     if not isinstance(handlers, dict):
-        raise TableError(
-            f"{_name(table)} needs a dict 'handlers', for example: handlers = {{'/': (http.METHOD_GET, page)}}"
-        )
+        fault = "there is no 'handlers'" if handlers is None else f"'handlers' is {_shown(handlers)}, which is no dict"
+        raise TableError(fault, "handlers = {'/': (http.METHOD_GET, page)}, where page is a function of req")
     return {_uri(uri): _methods(uri, entry) for uri, entry in handlers.items()}
 
 
@@ -37,10 +44,10 @@ def read_errors(table: object) -> dict[int, Handler]:
     """`errors` as status -> function; {} without it. Raises TableError."""
     errors = getattr(table, "errors", {})
     if not isinstance(errors, dict):
-        raise TableError(f"'errors' of {_name(table)} is a dict of status and function, not {type(errors).__name__}")
+        raise TableError(f"'errors' is {_shown(errors)}, which is no dict", ERRORS)
     for status, function in errors.items():
         if not isinstance(status, int) or not 300 <= status <= 599:
-            raise TableError(f"'errors' has the key {status!r}; expected a status, http.HTTP_NOT_FOUND or the like")
+            raise TableError(f"'errors' has the key {_shown(status)}", ERRORS)
         _callable(function, f"errors[{status}]")
     return {int(status): function for status, function in errors.items()}
 
@@ -53,7 +60,7 @@ def read_hook(table: object, name: str) -> Handler | None:
 
 def _uri(uri: object) -> str:
     if not isinstance(uri, str) or not uri.startswith("/"):
-        raise TableError(f"'handlers' has the key {uri!r}; expected a path that begins with /")
+        raise TableError(f"'handlers' has the key {_shown(uri)}", "a path that begins with /, such as '/light'")
     return uri
 
 
@@ -63,7 +70,7 @@ def _methods(uri: str, entry: object) -> dict[str, Handler]:
         _callable(function, f"handlers[{uri!r}]")
         for method in _methods_of(uri, mask):
             if method in methods:
-                raise TableError(f"handlers[{uri!r}] has two functions for {method}")
+                raise TableError(f"handlers[{uri!r}] has two functions for {method}", "one for each method")
             methods[method] = function
     if "GET" in methods:
         methods.setdefault("HEAD", methods["GET"])
@@ -77,10 +84,8 @@ def _pairs(uri: str, entry: Any) -> list[tuple[Any, Any]]:
     else:
         pairs = [entry] if _is_pair(entry) and callable(entry[1]) else entry
     if not isinstance(pairs, (tuple, list)) or not pairs or not all(map(_is_pair, pairs)):
-        raise TableError(
-            f"handlers[{uri!r}] is {entry!r}; expected (http.METHOD_GET, function), a list of such pairs, "
-            "or {http.METHOD_GET: function, ...}"
-        )
+        expected = "(http.METHOD_GET, function), a list of such pairs, or {http.METHOD_GET: function, ...}"
+        raise TableError(f"handlers[{uri!r}] is {_shown(entry)}", expected)
     return list(pairs)
 
 
@@ -90,16 +95,18 @@ def _is_pair(value: Any) -> bool:
 
 def _methods_of(uri: str, mask: object) -> list[str]:
     if not isinstance(mask, int) or not 0 < mask <= METHOD_ALL:
-        raise TableError(f"handlers[{uri!r}] has the methods {mask!r}; expected http.METHOD_GET or the like")
+        expected = "http.METHOD_GET or the like, several joined by |"
+        raise TableError(f"handlers[{uri!r}] has the methods {_shown(mask)}", expected)
     return [method for method, bit in METHOD_BITS.items() if mask & bit]
 
 
 def _callable(function: Any, where: str) -> Handler:
     if not callable(function):
-        raise TableError(f"{where} is {function!r}, which cannot be called; expected a function of one argument, req")
+        raise TableError(f"{where} is {_shown(function)}, which cannot be called", "a function of one argument, req")
     handler: Handler = function
     return handler
 
 
-def _name(table: object) -> str:
-    return getattr(table, "__name__", None) or type(table).__name__
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -163,9 +163,11 @@ impl HeadParser {
     fn bound(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
         let is_far =
             self.count < limits.max_fields && end <= limits.max_head && end - self.line <= limits.max_request_line;
-        if is_far {
-            return Ok(());
-        }
+        if is_far { Ok(()) } else { self.bound_near(bytes, end, limits) }
+    }
+
+    #[cold]
+    fn bound_near(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
         if self.stage == Stage::Fields && self.count >= limits.max_fields {
             let begins = bytes.get(self.line..end).and_then(<[u8]>::first);
             if begins.is_some_and(|&byte| byte != b'\r' && byte != b'\n') {

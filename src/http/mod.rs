@@ -3,10 +3,10 @@
 //! Knows no socket, no clock and no Python, so it is tested and fuzzed by itself. What is ambiguous is refused.
 
 pub mod body;
-pub mod date;
 pub mod framing;
 pub mod grammar;
 pub mod head;
+pub mod own_fields;
 pub mod protocol;
 pub mod reject;
 pub mod response;

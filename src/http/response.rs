@@ -4,6 +4,7 @@
 
 use super::grammar::{decimal, is_token, is_value, members};
 use super::head::Version;
+use super::own_fields::OwnFields;
 
 /// What the application did wrong; text for its developer.
 pub type Fault = &'static str;
@@ -50,10 +51,15 @@ pub struct ResponseHead {
 impl ResponseHead {
     /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable").
     pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {
-        let (code, reason) =
-            status.split_at_checked(3).ok_or("the status is not three digits, a space and a reason")?;
-        let code = decimal(code).filter(|&code| (200..=999).contains(&code));
-        let code = code.and_then(|code| u16::try_from(code).ok()).ok_or("the status code is not from 200 to 999")?;
+        let digit = |byte: &u8| byte.is_ascii_digit().then(|| u16::from(byte - b'0'));
+        let code = match status {
+            [hundreds @ b'2'..=b'9', tens, ones, ..] => digit(hundreds).zip(digit(tens)).zip(digit(ones)),
+            _ => None,
+        };
+        let Some(((hundreds, tens), ones)) = code else {
+            return Err("the status does not begin with a number from 200 to 999");
+        };
+        let reason = status.get(3..).unwrap_or_default();
         if !(reason.is_empty() || reason.starts_with(b" ")) || !is_value(reason) {
             return Err("the status is not three digits, a space and a reason");
         }
@@ -61,7 +67,7 @@ impl ResponseHead {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(status);
         out.extend_from_slice(if reason.is_empty() { b" \r\n" } else { b"\r\n" });
-        Ok(Self { mark, status: code, ..Self::default() })
+        Ok(Self { mark, status: hundreds * 100 + tens * 10 + ones, ..Self::default() })
     }
 
     /// Add a field. Returns whether it was taken: a hop-by-hop field is the server's business (RFC 9110 7.6.1), so it
@@ -106,22 +112,10 @@ impl ResponseHead {
 
     /// End the head. `body` is the length of the body where it is known. Returns how the body is framed and whether
     /// the connection goes on after it.
-    pub fn finish(
-        &self,
-        out: &mut Vec<u8>,
-        asked: Asked,
-        body: Option<u64>,
-        date: &[u8],
-        server: &[u8],
-    ) -> (Framing, bool) {
+    pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, own: &OwnFields) -> (Framing, bool) {
         let framing = self.framing(asked, body);
         let persistent = asked.persistent && !self.close && framing != Framing::Close;
-        if !self.has_date {
-            line(out, b"Date: ", date);
-        }
-        if !self.has_server && !server.is_empty() {
-            line(out, b"Server: ", server);
-        }
+        out.extend_from_slice(own.lines(self.has_date, self.has_server));
         match framing {
             Framing::Length(length) => content_length(out, length),
             // RFC 9110 8.6: HEAD and 304 may tell the length of what they leave out, 204 must not.
@@ -173,14 +167,10 @@ fn is_hop_by_hop(name: &[u8]) -> bool {
     NAMES.iter().any(|hop| hop.eq_ignore_ascii_case(name))
 }
 
-fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
 fn content_length(out: &mut Vec<u8>, length: u64) {
-    line(out, b"Content-Length: ", itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 /// One chunk, RFC 9112 7.1. `data` must not be empty: that would be the last chunk.
@@ -214,14 +204,15 @@ mod tests {
         for (name, value) in fields {
             head.field(&mut out, name.as_bytes(), value.as_bytes()).unwrap();
         }
-        let (framing, persistent) = head.finish(&mut out, asked, body, b"DATE", b"poor");
+        let (framing, persistent) = head.finish(&mut out, asked, body, OwnFields::new(b"poor").at(0));
         (String::from_utf8(out).unwrap(), framing, persistent)
     }
 
     #[test]
     fn a_known_length_is_told() {
         let (text, framing, persistent) = encode("200 OK", &[("X", "1")], ASKED, Some(5));
-        assert_eq!(text, "HTTP/1.1 200 OK\r\nX: 1\r\nDate: DATE\r\nServer: poor\r\nContent-Length: 5\r\n\r\n");
+        let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT";
+        assert_eq!(text, format!("HTTP/1.1 200 OK\r\nX: 1\r\n{date}\r\nServer: poor\r\nContent-Length: 5\r\n\r\n"));
         assert_eq!((framing, persistent), (Framing::Length(5), true));
     }
 

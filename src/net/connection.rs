@@ -63,12 +63,19 @@ enum AfterFlush {
     Linger,
 }
 
-/// Memory that a thread lends to the connection it works on, so that one which waits holds almost none.
-#[derive(Debug, Default)]
-pub struct Desk {
+/// What a thread lends to the connection it works on, so that one which waits holds almost no memory.
+pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
     scratch: Vec<u8>,
+    seat: H::Seat,
+}
+
+impl<H: Handler> Desk<H> {
+    /// That of the thread whose seat this is.
+    pub fn new(seat: H::Seat) -> Self {
+        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), seat }
+    }
 }
 
 /// A connection.
@@ -83,7 +90,6 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
-    session: H::Session,
     lingered: usize,
     /// Bytes that the client had still to take when it was last parked to flush.
     untaken: u32,
@@ -117,7 +123,6 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
-            session: H::Session::default(),
             lingered: 0,
             untaken: 0,
             watched: None,
@@ -175,7 +180,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Its descriptor is ready: do what can be done without the application and without waiting.
-    pub fn advance(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn advance(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         match self.phase {
             Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
             Phase::App => Verdict::Serve,
@@ -185,7 +190,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Its deadline came.
-    pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         match self.phase {
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
@@ -199,7 +204,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let received = if let Some(inbound) = &mut self.inbound {
             desk.scratch.clear();
             desk.scratch.reserve(READ);
@@ -224,7 +229,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Read on in the bytes that are here.
-    fn parse(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn parse(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         loop {
             let Some(inbound) = &mut self.inbound else { return self.park(desk) };
             match inbound.advance(&shared.limits) {
@@ -245,7 +250,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let Some(inbound) = &self.inbound else { return self.park(desk) };
         let phase = match (inbound.in_body(), inbound.has_begun()) {
             (true, _) => Phase::Body,
@@ -270,9 +275,9 @@ impl<H: Handler> Connection<H> {
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. The caller is the
     /// thread of `slot`. Never returns [`Verdict::Serve`].
-    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk) -> Verdict {
+    pub fn serve(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(slot, shared, pulse);
+        let mut verdict = self.answer(slot, shared, pulse, &mut desk.seat);
         let began = pulse.last();
         while verdict.is_none() {
             // It has beaten since where there was a second answer.
@@ -282,7 +287,7 @@ impl<H: Handler> Connection<H> {
                 break;
             }
             verdict = match self.inbound.as_mut().map(|inbound| inbound.advance(&shared.limits)) {
-                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse),
+                Some(Ok(Step::Whole)) => self.answer(slot, shared, pulse, &mut desk.seat),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -305,14 +310,20 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>) -> Option<Verdict> {
+    fn answer(
+        &mut self,
+        slot: usize,
+        shared: &Shared<H>,
+        pulse: &Arc<clock::Pulse>,
+        seat: &mut H::Seat,
+    ) -> Option<Verdict> {
         pulse.beat();
         let outcome = match self.stream.take() {
             Some(stream) => {
-                let resumed = Resumed { transport: &self.transport, pulse, slot };
+                let resumed = Resumed { transport: &self.transport, pulse, slot, seat };
                 shared.handler.resume(stream.answer, resumed, &mut self.outbox)
             }
-            None => self.call(slot, shared, pulse)?,
+            None => self.call(slot, shared, pulse, seat)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
@@ -323,7 +334,13 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn call(&mut self, slot: usize, shared: &Shared<H>, pulse: &Arc<clock::Pulse>) -> Option<Outcome<H::Stream>> {
+    fn call(
+        &mut self,
+        slot: usize,
+        shared: &Shared<H>,
+        pulse: &Arc<clock::Pulse>,
+        seat: &mut H::Seat,
+    ) -> Option<Outcome<H::Stream>> {
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         let asked = Asked {
@@ -344,7 +361,7 @@ impl<H: Handler> Connection<H> {
             asked,
             pulse,
             slot,
-            session: &mut self.session,
+            seat,
         };
         Some(shared.handler.call(request, &mut self.outbox))
     }
@@ -387,7 +404,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Send what is to be sent; once all is, go on with what comes after.
-    fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_last = self.after_flush != AfterFlush::Next && self.stream.is_none();
         let flushed =
             if is_last { self.outbox.flush_last(&self.transport) } else { self.outbox.flush(&self.transport) };
@@ -418,7 +435,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The answer is sent. What came behind its request is parsed in a turn of its own where it is whole.
-    fn go_on(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn go_on(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.enter(Phase::Idle);
         match &self.inbound {
             Some(inbound) if !inbound.is_empty() || inbound.has_begun() => self.parse(shared, desk),
@@ -426,7 +443,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn linger(&mut self, desk: &mut Desk) -> Verdict {
+    fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
         loop {
             desk.scratch.clear();
             desk.scratch.reserve(READ);
@@ -442,7 +459,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
-    fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
         let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
         let done = shared.answer_reject(reject, is_head, self.peer, line, &mut self.outbox);
@@ -454,7 +471,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The handler itself failed: an own answer of status 500, but not behind anything else.
-    pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk) -> Verdict {
+    pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.stream = None;
         if self.phase != Phase::App || self.outbox.is_broken() {
             return Verdict::Close;
@@ -474,7 +491,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Wait with as little memory as possible.
-    fn park(&mut self, desk: &mut Desk) -> Verdict {
+    fn park(&mut self, desk: &mut Desk<H>) -> Verdict {
         match self.inbound.take() {
             Some(inbound) if self.phase == Phase::Idle && inbound.is_empty() && !inbound.has_begun() => {
                 desk.inbound = Some(inbound);
@@ -485,20 +502,20 @@ impl<H: Handler> Connection<H> {
         Verdict::Park
     }
 
-    fn return_inbound(&mut self, desk: &mut Desk) {
+    fn return_inbound(&mut self, desk: &mut Desk<H>) {
         if let Some(mut inbound) = self.inbound.take() {
             inbound.clear();
             desk.inbound = Some(inbound);
         }
     }
 
-    fn borrow_outbound(&mut self, desk: &mut Desk) {
+    fn borrow_outbound(&mut self, desk: &mut Desk<H>) {
         if self.outbox.is_empty() && !self.outbox.is_broken() {
             self.outbox = Outbox::with_buffer(std::mem::take(&mut desk.outbound));
         }
     }
 
-    fn return_outbound(&mut self, desk: &mut Desk) {
+    fn return_outbound(&mut self, desk: &mut Desk<H>) {
         if self.outbox.bytes.capacity() > desk.outbound.capacity() && self.outbox.bytes.capacity() <= READ {
             desk.outbound = std::mem::take(&mut self.outbox.bytes);
         }

@@ -31,19 +31,21 @@ pub struct Request<'a, S> {
     pub pulse: &'a Arc<Pulse>,
     /// The thread.
     pub slot: usize,
-    /// What the handler keeps for this connection.
-    pub session: &'a mut S,
+    /// What the handler keeps for that thread.
+    pub seat: &'a mut S,
 }
 
 /// What an answer that goes on needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Resumed<'a> {
+#[derive(Debug)]
+pub struct Resumed<'a, S> {
     /// Where the answer goes.
     pub transport: &'a Transport,
     /// Beat it whenever the application gives something.
     pub pulse: &'a Pulse,
     /// The thread.
     pub slot: usize,
+    /// What the handler keeps for that thread.
+    pub seat: &'a mut S,
 }
 
 /// How a call ended.
@@ -71,15 +73,20 @@ pub trait Handler: Send + Sync + 'static {
     /// An answer whose body is not finished.
     type Stream: Send;
 
-    /// What is kept for a connection from one request to the next.
-    type Session: Default + Send;
+    /// What one thread keeps from one request to the next. It never leaves its thread.
+    type Seat;
 
     /// Answer `request` into `outbox`. A panic is answered with 500 if it leaves the outbox untouched, else what is in
     /// the outbox is sent, unless it is broken, and the connection closed.
-    fn call(&self, request: Request<'_, Self::Session>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+    fn call(&self, request: Request<'_, Self::Seat>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
 
     /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.
-    fn resume(&self, stream: Self::Stream, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+    fn resume(
+        &self,
+        stream: Self::Stream,
+        resumed: Resumed<'_, Self::Seat>,
+        outbox: &mut Outbox,
+    ) -> Outcome<Self::Stream>;
 
     /// Run `wait`, which may block, while others may use the interpreter.
     fn detached<R: Send>(&self, wait: impl FnOnce() -> R + Send) -> R;
@@ -107,5 +114,5 @@ pub trait Handler: Send + Sync + 'static {
     fn hear_signals(&self) -> bool;
 
     /// Called on the thread of `slot` before it serves for the first time.
-    fn enter(&self, slot: usize);
+    fn enter(&self, slot: usize) -> Self::Seat;
 }

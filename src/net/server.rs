@@ -28,7 +28,7 @@ use super::outbox::Outbox;
 use super::table::Key;
 use super::team::{Team, lock};
 use super::watchdog::{self, LAST_GRACE, Watchdog};
-use crate::http::date::DateCache;
+use crate::http::own_fields::OwnFields;
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};
 use crate::limits::Limits;
@@ -169,12 +169,11 @@ impl<H: Handler> Server<H> {
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         self.team.join(slot)?;
-        self.shared.handler.enter(slot);
+        let mut desk = Desk::new(self.shared.handler.enter(slot));
         if slot == 0 {
             self.shared.first_is_here.store(true, Ordering::SeqCst);
         }
         watchdog::start(self)?;
-        let mut desk = Desk::default();
         let mut held = self.take_baton();
         while !self.shared.is_finished() {
             held = match held {
@@ -202,7 +201,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Break off the streams of this thread that a stop left behind, so that the application closes them.
-    fn close_streams(&self, slot: usize, desk: &mut Desk) {
+    fn close_streams(&self, slot: usize, desk: &mut Desk<H>) {
         // Mail is sent with the baton in hand: none comes later.
         let streams = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
@@ -293,7 +292,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// One turn of the loop. Returns the baton unless another thread took it meanwhile.
-    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize, desk: &mut Desk) -> Option<Held<'a, H>> {
+    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
             Some(Event::Accept(listener)) => return self.accept(event_loop, listener, slot, desk),
@@ -351,7 +350,7 @@ impl<H: Handler> Server<H> {
         event_loop: Held<'a, H>,
         listener: usize,
         slot: usize,
-        desk: &mut Desk,
+        desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         let mut held = event_loop;
         for _ in 0..ACCEPTS {
@@ -370,7 +369,7 @@ impl<H: Handler> Server<H> {
         (key, connection): Named<H>,
         verdict: Verdict,
         slot: usize,
-        desk: &mut Desk,
+        desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         match verdict {
             Verdict::Park => event_loop.park(key, connection, &self.shared),
@@ -387,7 +386,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
-    fn serve(&self, (key, mut connection): Named<H>, slot: usize, desk: &mut Desk) -> Option<Held<'_, H>> {
+    fn serve(&self, (key, mut connection): Named<H>, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         let shared = &self.shared;
         let began = self.is_slow().then(|| {
             self.team.wake_one();
@@ -413,7 +412,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serve; a panic, which would be a defect of ours, costs this connection and no other.
-    fn guarded(&self, connection: &mut Connection<H>, slot: usize, desk: &mut Desk) -> Verdict {
+    fn guarded(&self, connection: &mut Connection<H>, slot: usize, desk: &mut Desk<H>) -> Verdict {
         let shared = &self.shared;
         let Some(pulse) = self.team.pulse(slot) else { return Verdict::Close };
         catch_unwind(AssertUnwindSafe(|| connection.serve(slot, shared, pulse, desk))).unwrap_or_else(|panic| {
@@ -426,7 +425,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Go on with the streams of this thread that others found ready.
-    fn serve_mail(&self, slot: usize, desk: &mut Desk) -> Option<Held<'_, H>> {
+    fn serve_mail(&self, slot: usize, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         while let Some(named) = self.team.mail(slot) {
             if let Some(event_loop) = self.serve(named, slot, desk) {
                 return Some(event_loop);
@@ -694,8 +693,7 @@ impl<H: Handler> Shared<H> {
         length: Option<u64>,
         outbox: &mut Outbox,
     ) -> (crate::http::response::Framing, bool) {
-        let mut date = DateCache::default();
-        let date = date.at(clock::unix_second());
-        head.finish(&mut outbox.bytes, asked, length, date, self.handler.server_header())
+        let mut own = OwnFields::new(self.handler.server_header());
+        head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
     }
 }

@@ -64,10 +64,11 @@ impl Watchdog {
 
     /// Something runs: look.
     pub fn rouse(&self) {
-        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+        if self.asleep.load(Ordering::SeqCst)
+            && self.asleep.swap(false, Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
     }
 }

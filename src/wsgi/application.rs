@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException, PySystemExit};
@@ -12,15 +11,15 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use super::environ::{Environs, Session};
-use super::exchange::{Exchange, Kit, OwnFields};
+use super::environ::{Draft, Environs};
+use super::exchange::{Exchange, Kit};
 use super::iteration::{Progress, close, iterate, take_body};
+use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
 use crate::net::append::append_now;
 use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use crate::net::outbox::Outbox;
-use crate::net::team::lock;
 
 pyo3::create_exception!(
     poorhttp,
@@ -38,21 +37,34 @@ pub struct Application {
     /// Seconds that local time was ahead of UTC at the start.
     utc_offset: i64,
     environs: Environs,
-    own: Arc<OwnFields>,
+    own: OwnFields,
     write_timeout: Duration,
-    seats: Vec<Seat>,
+    threads: Vec<Thread>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
 }
 
-/// One serving thread.
+/// What a serving thread uses again for its next request.
 #[derive(Default)]
-struct Seat {
+pub struct Seat {
+    kit: Option<Kit>,
+    /// The environ of its last request.
+    pub draft: Option<Box<Draft>>,
+}
+
+/// What a turn gives back at its end.
+struct Lent<'a> {
+    outbox: &'a mut Outbox,
+    seat: &'a mut Seat,
+}
+
+/// What others know of a serving thread.
+#[derive(Default)]
+struct Thread {
     /// Its identifier in Python.
-    thread: AtomicI64,
+    identifier: AtomicI64,
     /// A RequestTimeout was sent to it.
     interrupted: AtomicBool,
-    kit: Mutex<Option<Kit>>,
 }
 
 /// An answer that waits for its client.
@@ -86,7 +98,7 @@ impl Application {
         write_timeout: Duration,
         threads: usize,
     ) -> Self {
-        let seats = (0..threads).map(|_| Seat::default()).collect();
+        let threads = (0..threads).map(|_| Thread::default()).collect();
         let error_descriptor = Python::attach(|py| {
             error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
         });
@@ -96,9 +108,9 @@ impl Application {
             error_descriptor,
             utc_offset: utc_offset(clock::unix_second()),
             environs,
-            own: Arc::new(own),
+            own,
             write_timeout,
-            seats,
+            threads,
             is_forked: AtomicBool::new(false),
         }
     }
@@ -183,11 +195,11 @@ impl Application {
 
     /// A RequestTimeout that came too late to be raised in its call must not be raised in the next one.
     fn forget_interrupt(&self, slot: usize) {
-        if let Some(seat) = self.seats.get(slot)
-            && seat.interrupted.load(Ordering::Relaxed)
-            && seat.interrupted.swap(false, Ordering::Relaxed)
+        if let Some(thread) = self.threads.get(slot)
+            && thread.interrupted.load(Ordering::Relaxed)
+            && thread.interrupted.swap(false, Ordering::Relaxed)
         {
-            set_async_exception(seat.thread.load(Ordering::Relaxed), None);
+            set_async_exception(thread.identifier.load(Ordering::Relaxed), None);
         }
     }
 
@@ -208,22 +220,10 @@ impl Application {
         let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
     }
 
-    fn take_kit(&self, py: Python<'_>, slot: usize, pulse: &Arc<clock::Pulse>) -> PyResult<Kit> {
-        match self.seats.get(slot).and_then(|seat| lock(&seat.kit).take()) {
+    fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
+        match request.seat.kit.take() {
             Some(kit) => Ok(kit),
-            None => Kit::new(py, slot, pulse.clone(), self.own.clone(), self.write_timeout),
-        }
-    }
-
-    fn keep_kit(&self, py: Python<'_>, kit: Kit) {
-        let (Some(seat), Some(kit)) = (self.seats.get(kit.slot), kit.reusable(py)) else { return };
-        let mut kept = lock(&seat.kit);
-        if kept.is_none() {
-            *kept = Some(kit);
-        } else {
-            // That of a stream which was resumed meanwhile.
-            drop(kept);
-            kit.dissolve(py);
+            None => Kit::new(py, request.slot, request.pulse.clone(), self.own.clone(), self.write_timeout),
         }
     }
 
@@ -234,14 +234,14 @@ impl Application {
         kit: Kit,
         result: PyResult<(Progress, Option<Bound<'py, PyIterator>>)>,
         iterable: Option<&Bound<'py, PyAny>>,
-        outbox: &mut Outbox,
+        lent: &mut Lent<'_>,
         about: &dyn Fn() -> About,
     ) -> Outcome<Suspended> {
         self.leave_if_forked_by(py, result.as_ref().err());
         let exchange = kit.exchange.bind(py);
         let done = match (result, iterable) {
             (Ok((Progress::Full, iterator)), Some(iterable)) => {
-                *outbox = release(exchange);
+                *lent.outbox = release(exchange);
                 let about = about();
                 return Outcome::Suspended(Suspended {
                     kit,
@@ -258,7 +258,7 @@ impl Application {
             (Ok(_), _) => self.conclude(exchange, iterable, about),
             (Err(error), _) => self.fail(exchange, &error, iterable, &about()),
         };
-        *outbox = release(exchange);
+        *lent.outbox = release(exchange);
         let file = exchange.try_borrow_mut().ok().and_then(|mut exchange| exchange.input_file.take());
         if let Some(file) = file {
             // Not left to the collector, which may come late: a descriptor hangs on it. Closing it cannot fail.
@@ -267,7 +267,7 @@ impl Application {
         // One that came while the request was closed.
         self.forget_interrupt(kit.slot);
         self.leave_if_forked_by(py, None);
-        self.keep_kit(py, kit);
+        keep_kit(py, kit, lent.seat);
         Outcome::Done(done)
     }
 }
@@ -299,11 +299,11 @@ fn giving_back<R>(exchange: &Bound<'_, Exchange>, outbox: &mut Outbox, work: imp
 
 impl Handler for Application {
     type Stream = Suspended;
-    type Session = Session;
+    type Seat = Seat;
 
-    fn call(&self, mut request: Request<'_, Session>, outbox: &mut Outbox) -> Outcome<Suspended> {
+    fn call(&self, mut request: Request<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
-            let Ok(kit) = self.take_kit(py, request.slot, request.pulse) else {
+            let Ok(kit) = self.take_kit(py, &mut request) else {
                 return Outcome::Done(Done { status: 500, length: 0, persistent: false });
             };
             let exchange = kit.exchange.bind(py);
@@ -327,12 +327,19 @@ impl Handler for Application {
                     .map_err(|error| error.clone_ref(py))
                     .and_then(|returned| take_body(&exchange, returned, request.transport, request.pulse));
                 self.forget_interrupt(request.slot);
-                self.hand_over(py, kit, result, returned.as_ref().ok(), outbox, &about)
+                self.hand_over(
+                    py,
+                    kit,
+                    result,
+                    returned.as_ref().ok(),
+                    &mut Lent { outbox, seat: request.seat },
+                    &about,
+                )
             })
         })
     }
 
-    fn resume(&self, stream: Suspended, resumed: Resumed<'_>, outbox: &mut Outbox) -> Outcome<Suspended> {
+    fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let exchange = stream.kit.exchange.bind(py).clone();
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
@@ -353,7 +360,14 @@ impl Handler for Application {
                 self.forget_interrupt(resumed.slot);
                 let about = stream.about;
                 let iterable = stream.iterable.bind(py);
-                self.hand_over(py, stream.kit, result, Some(iterable), outbox, &|| about.clone())
+                self.hand_over(
+                    py,
+                    stream.kit,
+                    result,
+                    Some(iterable),
+                    &mut Lent { outbox, seat: resumed.seat },
+                    &|| about.clone(),
+                )
             });
             if is_lent.is_err() {
                 outbox.break_off();
@@ -385,7 +399,7 @@ impl Handler for Application {
     }
 
     fn server_header(&self) -> &[u8] {
-        &self.own.server
+        self.own.server()
     }
 
     fn utc_offset(&self, unix_second: u64) -> i64 {
@@ -394,13 +408,13 @@ impl Handler for Application {
 
     fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool) {
         Python::attach(|py| {
-            let Some(seat) = self.seats.get(slot) else { return };
-            let thread = seat.thread.load(Ordering::Relaxed);
-            let place = place_of(py, thread).unwrap_or_else(|_| "an unknown place".to_owned());
+            let Some(thread) = self.threads.get(slot) else { return };
+            let identifier = thread.identifier.load(Ordering::Relaxed);
+            let place = place_of(py, identifier).unwrap_or_else(|_| "an unknown place".to_owned());
             // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
             if is_still_late() {
-                seat.interrupted.store(true, Ordering::Relaxed);
-                set_async_exception(thread, Some(py.get_type::<RequestTimeout>().as_any()));
+                thread.interrupted.store(true, Ordering::Relaxed);
+                set_async_exception(identifier, Some(py.get_type::<RequestTimeout>().as_any()));
                 let text = format!(
                     "a request works for longer than request_timeout, now at {place}; RequestTimeout is raised there"
                 );
@@ -421,12 +435,22 @@ impl Handler for Application {
         })
     }
 
-    fn enter(&self, slot: usize) {
-        if let Some(seat) = self.seats.get(slot) {
+    fn enter(&self, slot: usize) -> Seat {
+        if let Some(thread) = self.threads.get(slot) {
             // SAFETY: it only reads the identifier of the calling thread.
-            let thread = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
-            seat.thread.store(i64::try_from(thread).unwrap_or(0), Ordering::Relaxed);
+            let identifier = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
+            thread.identifier.store(i64::try_from(identifier).unwrap_or(0), Ordering::Relaxed);
         }
+        Seat::default()
+    }
+}
+
+fn keep_kit(py: Python<'_>, kit: Kit, seat: &mut Seat) {
+    match kit.reusable(py) {
+        Some(kit) if seat.kit.is_none() => seat.kit = Some(kit),
+        // That of a stream which was resumed meanwhile.
+        Some(kit) => kit.dissolve(py),
+        None => {}
     }
 }
 

@@ -1,14 +1,15 @@
-//! The environ of a request (PEP 3333, "environ Variables"): a copy of what is the same for all requests of a listener,
-//! then what is this request's.
+//! The environ of a request (PEP 3333, "environ Variables"): a copy of the thread's [`Draft`], which is brought up to
+//! date for each request, then the fields and the body of this request.
 
-use std::net::SocketAddr;
-use std::os::fd::IntoRawFd;
+use std::net::{IpAddr, SocketAddr};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyDict, PyString};
 
+use super::application::Seat;
 use super::file_wrapper::FileWrapper;
+use super::input::{EmptyInput, Inputs};
 use super::text::native;
 use crate::http::head::{RequestHead, Version};
 use crate::net::handler::Request;
@@ -48,81 +49,158 @@ const USUAL: [&str; 28] = [
 
 /// Makes environs.
 pub struct Environs {
-    /// One for each listener.
+    /// What is the same for every request, for each listener.
     templates: Vec<Py<PyDict>>,
     /// The usual variables, by length of the field name.
     names: Vec<Vec<(&'static str, Py<PyString>)>>,
-    bytes_io: Py<PyAny>,
-    open: Py<PyAny>,
+    inputs: Inputs,
 }
 
-/// Text that is the same for all, or most, requests of a connection.
-#[derive(Default)]
-pub struct Session {
-    /// Address and port of the client.
-    peer: Option<(Py<PyString>, Py<PyString>)>,
-    /// The last Host.
-    host: Option<(Box<[u8]>, Py<PyString>)>,
+/// What one thread's last request put into its template. A request has much in common with the one before it, and what
+/// need not be made and set again costs only a comparison.
+pub struct Draft {
+    environ: Py<PyDict>,
+    listener: usize,
+    method: Variable,
+    host: Variable,
+    /// The request target, of which PATH_INFO, QUERY_STRING and REQUEST_URI were made.
+    target: Vec<u8>,
+    version: Option<Version>,
+    address: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+/// A variable, and the bytes that its value was made of.
+struct Variable {
+    name: Py<PyString>,
+    last: Option<Vec<u8>>,
+}
+
+impl Variable {
+    fn new(py: Python<'_>, name: &str) -> Self {
+        Self { name: PyString::intern(py, name).unbind(), last: None }
+    }
+
+    fn set(&mut self, environ: &Bound<'_, PyDict>, bytes: &[u8]) -> PyResult<()> {
+        let py = environ.py();
+        if self.last.as_deref() != Some(bytes) {
+            environ.set_item(self.name.bind(py), native(py, bytes))?;
+            self.last = Some(bytes.to_vec());
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    fn new(py: Python<'_>, listener: usize, template: Option<&Py<PyDict>>) -> PyResult<Box<Self>> {
+        let environ = match template {
+            Some(template) => template.bind(py).copy()?,
+            None => PyDict::new(py),
+        };
+        Ok(Box::new(Self {
+            environ: environ.unbind(),
+            listener,
+            method: Variable::new(py, "REQUEST_METHOD"),
+            host: Variable::new(py, "HTTP_HOST"),
+            target: Vec::new(),
+            version: None,
+            address: None,
+            port: None,
+        }))
+    }
+
+    /// Whether it says nothing that would have to be taken back.
+    fn suits(&self, request: &Request<'_, Seat>) -> bool {
+        self.listener == request.listener
+            && (self.host.last.is_none() || request.head.host.is_some())
+            && (self.port.is_none() || request.peer.is_some())
+    }
+
+    fn fill(&mut self, py: Python<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
+        let environ = self.environ.bind(py);
+        let (head, bytes) = (request.head, request.bytes);
+        self.method.set(environ, head.method.of(bytes))?;
+        let target = head.target.of(bytes);
+        if self.target != target {
+            environ.set_item(intern!(py, "PATH_INFO"), path_info(py, head.path.of(bytes)))?;
+            environ.set_item(intern!(py, "QUERY_STRING"), native(py, head.query.of(bytes)))?;
+            environ.set_item(intern!(py, "REQUEST_URI"), native(py, target))?;
+            self.target.clear();
+            self.target.extend_from_slice(target);
+        }
+        if let Some(host) = head.host {
+            self.host.set(environ, host.of(bytes))?;
+        }
+        if self.version != Some(head.version) {
+            let protocol = match head.version {
+                Version::Http11 => intern!(py, "HTTP/1.1"),
+                Version::Http10 => intern!(py, "HTTP/1.0"),
+            };
+            environ.set_item(intern!(py, "SERVER_PROTOCOL"), protocol)?;
+            self.version = Some(head.version);
+        }
+        // A client without an address leaves the empty text of the template: RFC 3875 4.1.8 has no value for it.
+        let Some(peer) = request.peer else { return Ok(()) };
+        if self.address != Some(peer.ip()) {
+            environ.set_item(intern!(py, "REMOTE_ADDR"), peer.ip().to_string())?;
+            self.address = Some(peer.ip());
+        }
+        if self.port != Some(peer.port()) {
+            environ.set_item(intern!(py, "REMOTE_PORT"), itoa::Buffer::new().format(peer.port()))?;
+            self.port = Some(peer.port());
+        }
+        Ok(())
+    }
 }
 
 /// What every request sets. The template has them already, so that a copy of it need not grow.
-const OF_REQUEST: [&str; 8] = [
-    "REQUEST_METHOD",
-    "PATH_INFO",
-    "QUERY_STRING",
-    "REQUEST_URI",
-    "SERVER_PROTOCOL",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "wsgi.input",
-];
+const OF_REQUEST: [&str; 7] =
+    ["REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "REQUEST_URI", "SERVER_PROTOCOL", "REMOTE_ADDR", "REMOTE_PORT"];
 
 impl Environs {
     /// For listeners at `addresses`; `common` holds what the configuration adds.
     pub fn new(py: Python<'_>, addresses: &[Option<SocketAddr>], common: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let io = py.import("io")?;
-        let templates = addresses.iter().map(|address| template(*address, common)).collect::<PyResult<_>>()?;
+        let inputs = Inputs::new(py)?;
+        let empty = inputs.empty(py);
+        let templates = addresses.iter().map(|address| template(*address, common, empty)).collect::<PyResult<_>>()?;
         let longest = USUAL.iter().map(|name| name.len()).max().unwrap_or(0);
         let names = (0..=longest)
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Ok(Self { templates, names, bytes_io: io.getattr("BytesIO")?.unbind(), open: io.getattr("open")?.unbind() })
+        Ok(Self { templates, names, inputs })
     }
 
     /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
     pub fn build<'py>(
         &self,
         py: Python<'py>,
-        request: &mut Request<'_, Session>,
+        request: &mut Request<'_, Seat>,
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
-        let template = self.templates.get(request.listener).or(self.templates.first());
-        let environ = match template {
-            Some(template) => template.bind(py).copy()?,
-            None => PyDict::new(py),
-        };
-        let (head, bytes) = (request.head, request.bytes);
-        environ.set_item(intern!(py, "REQUEST_METHOD"), method(py, head.method.of(bytes)))?;
-        target(&environ, head, bytes)?;
-        let protocol = match head.version {
-            Version::Http11 => intern!(py, "HTTP/1.1"),
-            Version::Http10 => intern!(py, "HTTP/1.0"),
-        };
-        environ.set_item(intern!(py, "SERVER_PROTOCOL"), protocol)?;
-        request.session.set_peer(&environ, request.peer)?;
-        self.fields(&environ, head, bytes)?;
-        if let Some(host) = head.host {
-            request.session.set_host(&environ, host.of(bytes))?;
+        let environ = self.drafted(py, request)?;
+        self.fields(&environ, request.head, request.bytes)?;
+        if request.body.is_empty() {
+            return Ok((environ, None));
         }
-        if !request.body.is_empty() {
-            // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
-            environ.set_item(intern!(py, "CONTENT_LENGTH"), PyString::new(py, &request.body.len().to_string()))?;
-        }
+        // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
+        environ.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(request.body.len()))?;
         let body = std::mem::take(request.body);
         let is_file = matches!(body, Body::File(..));
-        let input = self.input(py, body)?;
+        let input = self.inputs.of(py, body)?;
         environ.set_item(intern!(py, "wsgi.input"), &input)?;
         Ok((environ, is_file.then(|| input.unbind())))
+    }
+
+    /// A copy of the thread's draft, brought up to date. Where that fails there is no draft any more.
+    fn drafted<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Bound<'py, PyDict>> {
+        let mut draft = match request.seat.draft.take().filter(|draft| draft.suits(request)) {
+            Some(draft) => draft,
+            None => Draft::new(py, request.listener, self.templates.get(request.listener))?,
+        };
+        draft.fill(py, request)?;
+        let environ = draft.environ.bind(py).copy()?;
+        request.seat.draft = Some(draft);
+        Ok(environ)
     }
 
     fn fields(&self, environ: &Bound<'_, PyDict>, head: &RequestHead, bytes: &[u8]) -> PyResult<()> {
@@ -152,48 +230,14 @@ impl Environs {
         let known = usual.into_iter().find(|(usual, _)| name.eq_ignore_ascii_case(usual.as_bytes()));
         known.map_or_else(|| variable(py, name), |(_, variable)| variable.bind(py).clone())
     }
-
-    /// `wsgi.input`: a BytesIO, or a buffered reader of the temporary file. Both end where the body ends.
-    fn input<'py>(&self, py: Python<'py>, mut body: Body) -> PyResult<Bound<'py, PyAny>> {
-        body.rewind()?;
-        match body {
-            Body::Memory(bytes) if bytes.is_empty() => self.bytes_io.bind(py).call0(),
-            Body::Memory(bytes) => self.bytes_io.bind(py).call1((PyBytes::new(py, &bytes),)),
-            Body::File(file, _) => self.open.bind(py).call1((file.into_raw_fd(), "rb")),
-        }
-    }
-}
-
-impl Session {
-    fn set_peer(&mut self, environ: &Bound<'_, PyDict>, peer: Option<SocketAddr>) -> PyResult<()> {
-        let py = environ.py();
-        let (address, port) = self.peer.get_or_insert_with(|| {
-            // RFC 3875 4.1.8 has no value for a client without an address.
-            let address = peer.map(|peer| peer.ip().to_string()).unwrap_or_default();
-            let port = peer.map(|peer| peer.port().to_string()).unwrap_or_default();
-            (PyString::new(py, &address).unbind(), PyString::new(py, &port).unbind())
-        });
-        environ.set_item(intern!(py, "REMOTE_ADDR"), address.bind(py))?;
-        environ.set_item(intern!(py, "REMOTE_PORT"), port.bind(py))
-    }
-
-    fn set_host(&mut self, environ: &Bound<'_, PyDict>, host: &[u8]) -> PyResult<()> {
-        let py = environ.py();
-        let name = intern!(py, "HTTP_HOST");
-        match &self.host {
-            Some((last, text)) if **last == *host => environ.set_item(name, text.bind(py)),
-            _ => {
-                let text = native(py, host);
-                environ.set_item(name, &text)?;
-                self.host = Some((host.into(), text.unbind()));
-                Ok(())
-            }
-        }
-    }
 }
 
 /// What is the same for every request that comes through one listener.
-fn template(address: Option<SocketAddr>, common: &Bound<'_, PyDict>) -> PyResult<Py<PyDict>> {
+fn template(
+    address: Option<SocketAddr>,
+    common: &Bound<'_, PyDict>,
+    input: &Bound<'_, EmptyInput>,
+) -> PyResult<Py<PyDict>> {
     let py = common.py();
     let environ = common.copy()?;
     for name in OF_REQUEST {
@@ -211,6 +255,7 @@ fn template(address: Option<SocketAddr>, common: &Bound<'_, PyDict>) -> PyResult
     environ.set_item("wsgi.url_scheme", "http")?;
     environ.set_item("wsgi.run_once", false)?;
     environ.set_item("wsgi.input_terminated", true)?;
+    environ.set_item("wsgi.input", input)?;
     environ.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     Ok(environ.unbind())
 }
@@ -231,28 +276,13 @@ fn add(environ: &Bound<'_, PyDict>, name: &Bound<'_, PyString>, value: &[u8], jo
     }
 }
 
-fn method<'py>(py: Python<'py>, method: &[u8]) -> Bound<'py, PyString> {
-    match method {
-        b"GET" => intern!(py, "GET").clone(),
-        b"POST" => intern!(py, "POST").clone(),
-        b"HEAD" => intern!(py, "HEAD").clone(),
-        other => native(py, other),
-    }
-}
-
-fn target(environ: &Bound<'_, PyDict>, head: &RequestHead, bytes: &[u8]) -> PyResult<()> {
-    let py = environ.py();
-    let (target, path, query) = (head.target.of(bytes), head.path.of(bytes), head.query.of(bytes));
-    let path_info = match path {
-        b"" | b"/" => intern!(py, "/").clone(),
+/// The path with its escapes decoded; `/` where an absolute target has none (RFC 9110 4.2.3).
+fn path_info<'py>(py: Python<'py>, path: &[u8]) -> Bound<'py, PyString> {
+    match path {
+        b"" => native(py, b"/"),
         _ if path.contains(&b'%') => native(py, &percent_decoded(path)),
         _ => native(py, path),
-    };
-    let query = if query.is_empty() { intern!(py, "").clone() } else { native(py, query) };
-    let uri = if target == path && !path.contains(&b'%') { path_info.clone() } else { native(py, target) };
-    environ.set_item(intern!(py, "PATH_INFO"), path_info)?;
-    environ.set_item(intern!(py, "QUERY_STRING"), query)?;
-    environ.set_item(intern!(py, "REQUEST_URI"), uri)
+    }
 }
 
 /// RFC 3986 2.1. A `%` that begins no escape stands for itself, as in Python's `urllib.parse.unquote_to_bytes`.

@@ -4,22 +4,20 @@
 //! (`exc_info`) or fails; it is committed with the first byte of the body (PEP 3333, "The start_response() Callable").
 //! The outbox is lent by the connection for the time of one call.
 
-use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyTupleMethods};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::text;
-use crate::http::date::DateCache;
+use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
 use crate::net::clock;
 use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
-use crate::net::team::lock;
 use crate::net::transport::Transport;
 
 /// What `write()` may leave unsent before it waits for the client.
@@ -50,7 +48,7 @@ pub struct Exchange {
     pub dropped: Vec<String>,
     /// `wsgi.input` where it is a temporary file.
     pub input_file: Option<Py<PyAny>>,
-    own: Arc<OwnFields>,
+    own: OwnFields,
     write_timeout: Duration,
     /// That of the thread whose it is.
     pulse: Arc<clock::Pulse>,
@@ -77,7 +75,7 @@ impl Kit {
         py: Python<'_>,
         slot: usize,
         pulse: Arc<clock::Pulse>,
-        own: Arc<OwnFields>,
+        own: OwnFields,
         write_timeout: Duration,
     ) -> PyResult<Self> {
         let exchange = Bound::new(py, Exchange { own, write_timeout, pulse, ..Exchange::default() })?;
@@ -108,21 +106,6 @@ impl Kit {
         }
         drop(exchange);
         is_alone.then_some(self)
-    }
-}
-
-/// The fields that the server adds.
-#[derive(Default)]
-pub struct OwnFields {
-    /// Value of `Server`; none if empty.
-    pub server: Vec<u8>,
-    date: Mutex<DateCache>,
-}
-
-impl OwnFields {
-    /// With this `Server`.
-    pub fn new(server: Vec<u8>) -> Self {
-        Self { server, date: Mutex::default() }
     }
 }
 
@@ -259,24 +242,23 @@ impl Exchange {
 
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
-        let status = native("the status", status)?.to_str()?;
-        let mut head = ResponseHead::begin(out, &latin1_str(status)?)
-            .map_err(|fault| PyValueError::new_err(format!("{fault}: {status:?}")))?;
+        let status = latin1("the status", status)?;
+        let mut head = ResponseHead::begin(out, status)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(status))))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
         for header in headers.iter() {
-            let pair = header.cast::<PyTuple>().ok().filter(|pair| pair.len() == 2).ok_or_else(|| {
-                PyTypeError::new_err(format!("a header is a tuple (name, value), not {}", type_name(&header)))
-            })?;
-            let (name, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
-            let (name, value) = (native("a header name", &name)?, native("a header value", &value)?);
-            let (name, value) = (name.to_str()?, value.to_str()?);
+            let Some([name, value]) = header.cast::<PyTuple>().ok().map(PyTupleMethods::as_slice) else {
+                let kind = type_name(&header);
+                return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
+            };
+            let (name, value) = (latin1("a header name", name)?, latin1("a header value", value)?);
             let taken = head
-                .field(out, &latin1_str(name)?, &latin1_str(value)?)
-                .map_err(|fault| PyValueError::new_err(format!("{fault}: {name:?}: {value:?}")))?;
+                .field(out, name, value)
+                .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(name), shown(value))))?;
             if !taken {
-                self.dropped.push(name.to_owned());
+                self.dropped.push(shown(name));
             }
         }
         Ok(head)
@@ -317,9 +299,8 @@ impl Exchange {
         if self.committed {
             return Ok(());
         }
-        let mut date = lock(&self.own.date);
-        let date = date.at(clock::unix_second());
-        let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, date, &self.own.server);
+        let own = self.own.at(clock::unix_second());
+        let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, own);
         self.framing = framing;
         self.persistent = persistent;
         self.committed = true;
@@ -389,14 +370,21 @@ impl Exchange {
     }
 }
 
-fn native<'a, 'py>(what: &str, object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
-    object.cast::<PyString>().map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))
-}
-
 fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
-fn latin1_str(text: &str) -> PyResult<Cow<'_, [u8]>> {
-    text::bytes(text).ok_or_else(|| PyValueError::new_err(format!("a character is not latin-1: {text:?}")))
+fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    let text = object
+        .cast::<PyString>()
+        .map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))?;
+    text::bytes(text).ok_or_else(|| {
+        let text = text.to_string_lossy();
+        PyValueError::new_err(format!("a character of {what} is not latin-1: {text:?}"))
+    })
+}
+
+/// Text for a message. Not `repr()`, which could be the application's own and come back here.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
 }

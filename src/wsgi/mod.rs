@@ -6,5 +6,6 @@ pub mod application;
 pub mod environ;
 pub mod exchange;
 pub mod file_wrapper;
+pub mod input;
 pub mod iteration;
 pub mod text;

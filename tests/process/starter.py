@@ -35,10 +35,13 @@ APPLICATION = '''
 import atexit
 import ctypes
 import os
+import signal
 import sys
+import threading
 import time
 
 MARKS = os.environ["MARKS"]
+os.environ["SERVER"] = str(os.getpid())
 
 
 def mark(name):
@@ -90,6 +93,14 @@ def leave(environ):
 
 def segfault(environ):
     ctypes.string_at(0)
+
+
+def deaf(environ):
+    """Do as an asyncio loop does that had a signal handler and was closed, then ask for a stop."""
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)
+    os.kill(int(os.environ["SERVER"]), signal.SIGTERM)
+    return "stopping"
 
 
 def fail(environ):

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -144,22 +145,51 @@ def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: 
     assert server.refuses()
 
 
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once_though_the_application_hangs(
-    start: Start, shape: str, pool: ThreadPoolExecutor
+    start: Start, shape: str, signum: int, pool: ThreadPoolExecutor
 ) -> None:
-    server = start(shape)
+    server = start(shape, "--pidfile=server.pid", "--bind=unix:server.sock")
     answer = pool.submit(server.get, "/hang")
     wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
-    assert server.insist(signal.SIGTERM) != 0
+    assert server.insist(signum) == 128 + signum
     assert lost(answer)
+    assert [each.name for each in server.directory.glob("server.*")] == []
+
+
+def test_a_second_signal_ends_at_once_though_a_client_is_slow(start: Start, shape: str) -> None:
+    server = start(shape)
+    with contextlib.closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)) as client:
+        client.sendall(b"POST /pid HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+        assert b" 100 " in client.recv(100)
+        assert server.insist(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def test_quit_that_cuts_the_application_off_is_in_the_exit_code(
+    start: Start, shape: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start(shape, "--pidfile=server.pid")
+    answer = pool.submit(server.get, "/hang")
+    wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
+    assert server.stop(signal.SIGQUIT) == 128 + signal.SIGQUIT
+    assert lost(answer)
+    assert not (server.directory / "server.pid").exists()
 
 
 def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
-    server = start(shape, "--graceful-timeout=0.5")
+    server = start(shape, "--graceful-timeout=0.5", "--pidfile=server.pid")
     answer = pool.submit(server.get, "/hang")
     wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
-    assert server.stop() != 0
+    assert server.stop() == 1
     assert lost(answer)
+    assert not (server.directory / "server.pid").exists()
+
+
+def test_a_stop_is_heard_though_the_application_took_the_wake_up_of_signals(start: Start, shape: str) -> None:
+    """An asyncio loop with a signal handler does so, for good: here the signal comes while it is at work."""
+    server = start(shape)
+    assert server.get("/deaf") == (200, "stopping")
+    assert server.end() == 0
 
 
 def test_hup_is_no_stop(start: Start, shape: str) -> None:

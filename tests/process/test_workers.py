@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 from starter import APPLICATION, Server, Start, wait_for
@@ -82,6 +83,15 @@ def test_workers_that_die_at_once_are_started_ever_more_slowly(start: Start) -> 
     assert waits[-4:] == [0.1, 0.2, 0.4, 0.8] or waits[-3:] == [0.2, 0.4, 0.8]
     assert len(delays) <= 6
     assert server.stop() == 0
+
+
+def test_one_worker_is_one(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APPLICATION)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--type=forking", "--processes=1")
+    wait_for(server.workers, "a worker")
+    assert server.stop() == 0
+    assert "forking, 1 process x 1 thread" in server.said
+    assert "stopping 1 worker: SIGTERM" in server.said
 
 
 def test_a_worker_does_not_clean_up_after_the_supervisor(start: Start, supervised: str) -> None:

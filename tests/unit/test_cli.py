@@ -28,9 +28,11 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log):
+    def serve(self, app, listeners, config, error_log, access_log, clean_up):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
+        self.clean_up = clean_up
         self.serving()
+        return 143 if config.backlog == 1 else 0
 
     def supervise(self, app, listeners, config, error_log, access_log):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
@@ -94,7 +96,10 @@ def test_start(world, capsys):
         (["--type=forking"], "supervise", "forking, 4 processes x 1 thread"),
         (["--type=forking", "--processes=1"], "supervise", "forking, 1 process x 1 thread"),
         (["--type=threading"], "serve", "threading, 1 process x 16 threads"),
-        (["--processes=2", "--threads=4"], "supervise", "single, 2 processes x 4 threads"),
+        (["--processes=2", "--threads=4"], "supervise", "forking, 2 processes x 4 threads"),
+        (["--type=threading", "--processes=2"], "supervise", "forking, 2 processes x 16 threads"),
+        (["--threads=4"], "serve", "threading, 1 process x 4 threads"),
+        (["--type=threading", "--threads=1"], "serve", "single, 1 process x 1 thread"),
     ],
 )
 def test_who_serves(world, capsys, argv, kind, line):
@@ -137,8 +142,19 @@ def test_notes_come_before_the_start(capsys, tmp_path):
     ]
 
 
-def test_exit_code_of_the_supervisor(world):
+def test_exit_code_of_who_serves(world):
     assert cli.main(["one", "--port=0", "--type=forking", "--backlog=1"]) == 1
+    assert cli.main(["one", "--port=0", "--backlog=1"]) == 143
+
+
+def test_a_worker_that_leaves_without_returning_can_clean_up(world, tmp_path):
+    def leave():
+        world.clean_up()
+        assert not (tmp_path / "pid").exists()
+        assert not (tmp_path / "x.sock").exists()
+
+    world.serving = leave
+    assert cli.main(["one", "-b", "unix:x.sock", "--pidfile=pid"]) == 0
 
 
 # Commands that only print
@@ -157,12 +173,24 @@ def test_help(capsys, monkeypatch):
 
 def test_check_config(capsys, tmp_path, world):
     (tmp_path / "my.ini").write_text("[http]\nsecret = x\n")
-    assert cli.main(["-c", "my.ini", "--check-config", "--port=1"]) == 0
+    assert cli.main(["-c", "my.ini", "one", "--check-config", "--port=1", "-p", "pid", "--errorlog=/no/e"]) == 0
     said = capsys.readouterr()
     assert (said.out, said.err) == ("ok\n", "note: my.ini:2: secret is not used\n")
     assert cli.main(["--check-config", "--port=x"]) == 2
     assert capsys.readouterr().err.startswith("error: flag --port: port must be")
     assert world.calls == []
+    assert not (tmp_path / "pid").exists()
+
+
+def test_check_config_loads_the_application(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
+    (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
+    assert cli.main(["-c", "my.ini", "--check-config"]) == 0
+    assert cli.main(["no_such_module", "--check-config"]) == 3
+    said = capsys.readouterr()
+    assert said.out == "ok\n"
+    assert said.err.startswith("error: no module 'no_such_module'")
 
 
 def test_print_config(capsys):
@@ -170,9 +198,17 @@ def test_print_config(capsys):
     assert "port = 5                                  # flag --port\n" in capsys.readouterr().out
 
 
-def test_dump_config(capsys):
-    assert cli.main(["--dump-config"]) == 0
+def test_dump_config_is_the_committed_ini(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["examples", "--dump-config"]) == 0
     assert capsys.readouterr().out == (ROOT / "poorhttp.ini").read_text()
+
+
+def test_dump_config_loads_nothing(capsys, world):
+    assert cli.main(["no_such_module", "--dump-config"]) == 0
+    assert "\napplication = no_such_module\n" in capsys.readouterr().out
+    assert cli.main(["--dump-config", "--port=x"]) == 2
+    assert world.calls == []
 
 
 # Exit codes
@@ -184,7 +220,7 @@ def test_dump_config(capsys):
         (["--prot=1"], 2, ["error: unknown flag: '--prot'", "hint: did you mean --port?"]),
         (["-c", "no\nfile.ini"], 2, None),
         (["on", "--port=0"], 3, None),
-        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable are: one:application"]),
+        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable in it: one:application"]),
         (["one", "-b", "192.0.2.1:80"], 4, None),
         (["one", "--errorlog=/no/e.log"], 2, None),
     ],
@@ -203,7 +239,7 @@ def test_port_in_use(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["one", f"--port={port}"]) == 4
-    assert f"(pid {os.getpid()})" in capsys.readouterr().err
+    assert f"by pid {os.getpid()} (" in capsys.readouterr().err
 
 
 def test_failing_application_shows_its_traceback(capsys, tmp_path):
@@ -230,7 +266,19 @@ def test_unexpected(capsys, world):
 def test_missing_engine(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
     assert cli.main(["one", "--port=0"]) == 1
-    assert "error: the compiled engine is not there: " in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("error: the compiled engine is not there: ")
+    assert (
+        said[1]
+        == f"hint: {ROOT} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
+    )
+
+
+def test_missing_engine_of_an_installed_package(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "poorhttp" / "cli.py"))
+    assert cli.main(["one", "--port=0"]) == 1
+    assert capsys.readouterr().err.splitlines()[1] == "hint: build and install it with: pip install ."
 
 
 def test_stopped_before_it_served(world, tmp_path):
@@ -332,6 +380,24 @@ def test_run_raises():
         poorhttp.run(asgi, port=0)
     with pytest.raises(SystemExit):
         poorhttp.run("one.py", port=0, type="forking", backlog=1)
+
+
+def test_run_what_is_no_application():
+    with pytest.raises(LoadError, match=r"^app is not callable: int\nhint: a WSGI application is a function of"):
+        poorhttp.run(5, port=0)
+
+
+@pytest.mark.parametrize("argv", [["--port=0"], ["--check-config"]])
+def test_run_by_an_application_that_is_being_loaded(world, capsys, tmp_path, argv):
+    (tmp_path / "eager.py").write_text(f"import poorhttp\n{APP}poorhttp.run(application, port=0)\n")
+    for _ in range(2):
+        assert cli.main(["eager.py", *argv]) == 3
+        assert capsys.readouterr().err.splitlines() == [
+            f"error: poorhttp.run was called ({tmp_path}/eager.py, line 4) while poorhttp loads eager.py",
+            'hint: put the call under: if __name__ == "__main__":',
+        ]
+    assert [call for call in world.calls if call[0] != "restore"] == []
+    assert cli.main(["one.py", "--port=0"]) == 0
 
 
 async def asgi(scope, receive, send):

@@ -92,6 +92,14 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["-x"], "unknown flag: '-x' | poorhttp --help"),
         (["--port"], "--port needs a value | write --port PORT"),
         (["--port", "--debug"], "--port needs a value"),
+        (["--port", "-1"], "flag --port: port must be a whole number from 0 to 65535, not '-1'"),
+        (["--threads", "-2"], "flag --threads: threads must be a whole number from 0 to 1024, not '-2'"),
+        (["--head-timeout", "-.5"], "flag --head-timeout: head_timeout must be a time"),
+        (
+            ["--debug", "yes", "app.py"],
+            "--debug takes no value in a word of its own: 'yes' | write --debug, or --debug=yes",
+        ),
+        (["app.py", "-d", "Off"], "-d takes no value in a word of its own: 'Off' | write -d, or --debug=Off"),
         (["-c"], "-c needs a value | write -c FILE"),
         (["--version=2"], "'--version=2': this flag takes no value"),
         (["--no-debug=1"], "this flag takes no value"),
@@ -169,8 +177,13 @@ def test_shapes(argv, shape):
 def test_unknown_variable():
     said = fault(read, environ={"POORHTTP_PROT": "1"})
     assert said == "unknown variable: 'POORHTTP_PROT' | did you mean POORHTTP_PORT?"
-    assert "unknown variable" in fault(read, environ={"POORHTTP_port": "1"})
+    assert "did you mean POORHTTP_PORT?" in fault(read, environ={"POORHTTP_port": "1"})
     assert read(environ={"POORHTTP_RELOAD_GENERATION": "3"}).notes == ()
+
+
+@pytest.mark.parametrize("variable", ["POORHTTP_HOME", "POORHTTP_SERVICE_HOST", "POORHTTP_PORT_80_TCP", "POORHTTP_"])
+def test_a_variable_of_somebody_else_is_noted(variable):
+    assert read(environ={variable: "1"}).notes == (f"the variable {variable} is no setting; not used",)
 
 
 # Ini file
@@ -231,6 +244,7 @@ def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
         ("[http]\nport = 1\n  2\n", "my.ini:3: an indented line"),
         ("[http]\nport = 1\nport = 2\n", "my.ini:3: port is set already at my.ini:2"),
         ("[http]\nport = 1\nPORT = 2\n", "my.ini:3: port is set already at my.ini:2"),
+        ("[http]\nbind = :1\nbind = :2\n", "set already at my.ini:2 | write both into one line, separated by a comma"),
         ("[http]\npidfile = a\n[daemon]\npidfile = b\n", "my.ini:4: pidfile is set already at my.ini:2"),
         ("[environ]\nA = 1\nA = 2\n", "my.ini:3: A is set already at my.ini:2"),
         (
@@ -392,7 +406,7 @@ def test_print_config_names_every_source(ini):
     assert "port = 5                                  # my.ini:2" in lines
     assert "debug = yes                               # flag --debug" in lines
     assert "processes = 1                             # default of type single" in lines
-    assert {"key = value", "NAME = x"} <= set(lines)
+    assert {"key = value", "NAME = ***"} <= set(lines)
 
 
 def test_what_is_printed_can_be_read_again(ini):
@@ -403,4 +417,37 @@ def test_what_is_printed_can_be_read_again(ini):
     for name in config.SETTINGS:
         if name != "bind":
             assert getattr(again, name) == getattr(once, name)
+    assert list(map(str, again.addresses)) == list(map(str, once.addresses))
+
+
+def dumped(*argv, environ=None, directory="/dir"):
+    return config.ini_text(config.parse_flags(argv, str(directory)), environ or {}, str(directory))
+
+
+def test_dump_config_holds_what_is_given_as_it_was_given():
+    lines = dumped("site", "--no-debug", "-b:1", "-b", "unix:x.sock", environ={"POORHTTP_PORT": "9"}).splitlines()
+    assert {"application = site", "debug = no", "bind = :1, unix:x.sock", "port = 9", "pidfile ="} <= set(lines)
+    assert "# port to listen on; 0: any free one (default: 8080)" in lines
+    assert "# file for the process number while the server runs" in lines
+
+
+def test_dump_config_settles_what_wins(tmp_path):
+    (tmp_path / "my.ini").write_text("[http]\nbind = :1\nbacklog = 5\n")
+    lines = dumped("-c", "my.ini", "--address=h:3", directory=tmp_path).splitlines()
+    assert {"bind =", "address = h", "port = 3", "backlog = 5", "processes = 0"} <= set(lines)
+
+
+def test_dump_config_of_a_file_elsewhere_names_its_paths_in_full(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/my.ini").write_text("[http]\npidfile = run.pid\n[application]\nA = b\n[environ]\nC = d\n")
+    lines = dumped("-c", "conf/my.ini", directory=tmp_path).splitlines()
+    assert {f"pidfile = {tmp_path}/conf/run.pid", "a = b", "C = d"} <= set(lines)
+
+
+def test_what_is_dumped_means_the_same(tmp_path):
+    argv = ("one.py:app", "-d", "-b:1", "-b", "unix:x.sock", "--body-timeout=250ms", "--type=forking", "-p", "run.pid")
+    (tmp_path / "again.ini").write_text(dumped(*argv, directory=tmp_path))
+    once, again = read(*argv, directory=tmp_path), read("-c", "again.ini", directory=tmp_path)
+    for name in set(config.SETTINGS) - {"bind"}:
+        assert getattr(again, name) == getattr(once, name)
     assert list(map(str, again.addresses)) == list(map(str, once.addresses))

@@ -128,8 +128,8 @@ def raises(error):
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (types.ModuleType("dispatch_table"), "dispatch_table needs a dict 'handlers'"),
-        (table(handlers=[]), "needs a dict 'handlers'"),
+        (types.ModuleType("dispatch_table"), "there is no 'handlers'; expected handlers = "),
+        (table(handlers=[]), "'handlers' is \\[\\], which is no dict"),
         (table(handlers={"light": (2, print)}), "a path that begins with /"),
         (table(handlers={"/": print}), "expected \\(http.METHOD_GET, function\\)"),
         (table(handlers={"/": (print, 2)}), "expected \\(http.METHOD_GET, function\\)"),
@@ -139,7 +139,7 @@ def raises(error):
         (table(handlers={"/": ("GET", print)}), "has the methods 'GET'"),
         (table(handlers={"/": {2: "light"}}), "'light', which cannot be called"),
         (table(handlers={"/": [(2, print), (3, print)]}), "two functions for GET"),
-        (table(handlers={}, errors=[]), "'errors' of"),
+        (table(handlers={}, errors=[]), "'errors' is \\[\\], which is no dict; expected errors = "),
         (table(handlers={}, errors={"404": print}), "the key '404'"),
         (table(handlers={}, errors={404: None}), "errors\\[404\\] is None"),
         (table(handlers={}, setreq=1), "'setreq' is 1"),
@@ -349,8 +349,10 @@ def test_an_exception_behind_the_first_byte_is_the_servers_to_end():
         req.flush()
         raise ValueError("too late")
 
+    log = io.StringIO()
     with pytest.raises(ValueError, match="too late"):
-        answer(handler)
+        answer(handler, environ={"wsgi.errors": log})
+    assert log.getvalue() == ""  # the server tells of what it was given
 
 
 def test_a_status_behind_the_first_byte_is_logged():
@@ -372,6 +374,7 @@ def test_a_server_that_sent_nothing_yet_gets_a_500_after_flush():
     sent = answer(handler)
     assert sent.code == 500
     assert sent.body == b"500 - Internal Server Error\n"
+    assert sent.log.count("Traceback") == 1
 
 
 def test_a_lone_surrogate_is_a_500():
@@ -626,6 +629,32 @@ def test_debug_shows_the_traceback_escaped(debug):
 def test_the_server_can_switch_debug_off(debug):
     sent = answer(raises(ValueError), settings={"debug": True}, environ={"poorhttp.debug": debug})
     assert "Traceback" not in sent.text
+
+
+def mistaken_attribute(req):
+    import http
+
+    return http.METHOD_GET
+
+
+def mistaken_name(req):
+    from http import METHOD_GET
+
+    return METHOD_GET
+
+
+@pytest.mark.parametrize("handler", [mistaken_attribute, mistaken_name])
+def test_the_http_of_the_standard_library_is_told_from_ours_once(handler):
+    app = application(table(handler))
+    assert "[E] GET /: this http is the standard library's; write: from poorhttp import http\n" in call(app).log
+    again = call(app).log
+    assert "Traceback" in again
+    assert "from poorhttp import http" not in again
+
+
+@pytest.mark.parametrize("error", [AttributeError("http"), ImportError("http"), KeyError("http")])
+def test_other_errors_are_told_without_that_hint(error):
+    assert "poorhttp import" not in answer(raises(error)).log
 
 
 def test_an_exception_cannot_forge_a_log_line():

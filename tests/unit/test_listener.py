@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -91,19 +92,61 @@ def test_unix(listen, tmp_path):
 def test_port_in_use_names_its_owner(listen):
     port = listen().getsockname()[1]
     said = fault(Address("127.0.0.1", port))
-    assert said.startswith(f"127.0.0.1:{port} is in use by {sys.executable[:10]}")
-    assert f"(pid {os.getpid()})" in said
-    assert said.endswith(f"| choose another port, or stop that process: kill {os.getpid()}")
+    program = os.path.basename(sys.executable) if sys.executable == sys.orig_argv[0] else ""
+    assert said.startswith(f"127.0.0.1:{port} is in use by pid {os.getpid()} ({program}")
+    assert said.endswith(f"| choose another port, or stop who has this one: kill {os.getpid()}")
+
+
+@pytest.fixture
+def holder(listen):
+    """Start a process that has inherited the socket, forks a child that has it too, and stays."""
+    sock = listen()
+    code = "import os, sys\npid = os.fork()\nif pid: print(pid, flush=True)\nsys.stdin.read()"
+    started = []
+
+    def start(*arguments):
+        started.append(subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[sock.fileno()],
+        ))  # fmt: skip
+        return started[-1].pid, int(started[-1].stdout.readline())
+
+    yield sock.getsockname()[1], start
+    for process in started:
+        process.communicate(timeout=20)
+
+
+def test_port_in_use_by_several_names_those_that_the_others_end_with(holder, listen, monkeypatch):
+    port, start = holder
+    (first, child), (second, _) = start("one", "x" * 200), start("two")
+    monkeypatch.setattr(listener.os, "listdir", without(os.getpid()))
+    said = fault(Address("127.0.0.1", port))
+    assert f"in use by pid {first} (" in said
+    assert f", pid {second} (" in said
+    assert said.endswith(f": kill {first} {second}")
+    assert str(child) not in said.replace(str(port), "")
+    assert len(said) < 400
+
+
+def without(pid):
+    """os.listdir as if there were no such process."""
+    listdir = os.listdir
+    return lambda path: [each for each in listdir(path) if each != str(pid)]
+
+
+def test_a_process_that_is_gone_has_no_name():
+    assert listener._command(1 << 22) == ""
+    assert listener._parent(1 << 22) == 0
 
 
 def test_port_in_use_by_every_address(listen):
     port = listen("0.0.0.0").getsockname()[1]
-    assert f"(pid {os.getpid()})" in fault(Address("127.0.0.1", port))
+    assert f"by pid {os.getpid()} (" in fault(Address("127.0.0.1", port))
 
 
 def test_every_address_in_use_by_one(listen):
     port = listen().getsockname()[1]
-    assert f"(pid {os.getpid()})" in fault(Address("0.0.0.0", port))
+    assert f"by pid {os.getpid()} (" in fault(Address("0.0.0.0", port))
 
 
 @needs_ipv6

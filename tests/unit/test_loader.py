@@ -1,7 +1,7 @@
 """Where applications are found, and which words meet a mistake."""
 
 import sys
-import types
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 
@@ -13,27 +13,15 @@ GOOD = "def application(environ, start_response):\n    return [b'ok']\n"
 
 @pytest.fixture(autouse=True)
 def fresh_imports(monkeypatch, tmp_path):
-    """Leave neither modules nor paths behind; the dispatch table's application is a stand-in."""
+    """Leave neither modules nor paths behind."""
     before = dict(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.chdir(tmp_path)
-
-    def application(module):
-        if not hasattr(module, "handlers"):
-            raise ValueError("dispatch_table has no handlers")
-
-        def serve(environ, start_response):
-            return [repr(module.handlers).encode()]
-
-        return serve
-
-    dispatch = types.ModuleType("poorhttp.dispatch")
-    dispatch.application = application
-    monkeypatch.setitem(sys.modules, "poorhttp.dispatch", dispatch)
     yield
     for name in set(sys.modules) - set(before):
-        del sys.modules[name]
+        if not name.startswith("poorhttp"):
+            del sys.modules[name]
 
 
 @pytest.fixture
@@ -64,7 +52,18 @@ def fault(load):
 
 
 def call(app):
-    return b"".join(app({}, None))
+    environ = {}
+    setup_testing_defaults(environ)
+    return b"".join(app(environ, lambda status, headers: None))
+
+
+TABLE = """
+from poorhttp import http
+def page(req):
+    req.write(text)
+    return http.DONE
+handlers = {"/": (http.METHOD_GET, page)}
+"""
 
 
 @pytest.mark.parametrize(
@@ -97,13 +96,13 @@ def test_a_package(load, spec):
 
 @pytest.mark.parametrize("spec", ["site", "site/", "site/dispatch_table.py"])
 def test_a_directory_with_a_dispatch_table(load, spec, tmp_path):
-    table = "from light_of_site import light\nhandlers = light\n"
-    assert call(load(spec, site__SLASH__dispatch_table=table, site__SLASH__light_of_site="light = 7\n")) == b"7"
+    table = "from text_of_site import text\n" + TABLE
+    assert call(load(spec, site__SLASH__dispatch_table=table, site__SLASH__text_of_site="text = '7'\n")) == b"7"
     assert sys.path[0] == str(tmp_path / "site")
 
 
 def test_current_directory_with_a_dispatch_table(load):
-    assert call(load("./", dispatch_table="handlers = 1\n")) == b"1"
+    assert call(load("./", dispatch_table="text = '1'\n" + TABLE)) == b"1"
 
 
 def test_a_file_whose_name_is_no_identifier(load):
@@ -149,14 +148,25 @@ one, proxy = Callable(), Proxy()
         ),
         ("no/such.py", {}, "no/such.py does not exist | there is no directory"),
         ("one:aplication", {"one": GOOD}, "one has no attribute 'aplication' | did you mean one:application?"),
-        ("one:zzz", {"one": GOOD}, "one has no attribute 'zzz' | callable are: one:application"),
+        ("one:zzz", {"one": GOOD}, "one has no attribute 'zzz' | callable in it: one:application"),
         (
             "one",
             {"one": GOOD.replace("application", "main")},
-            "one has neither application nor app | callable are: one:main",
+            "one has neither application nor app | callable in it: one:main",
         ),
         ("one", {"one": ""}, "one has neither application nor app | define application"),
-        ("one:x", {"one": "x = 5\n"}, "one:x is not callable: int"),
+        ("one:x", {"one": "x = 5\n"}, "one:x is not callable: int | a WSGI application is a function"),
+        (
+            "one:make(",
+            {"one": GOOD},
+            "'one:make(' is not the name of a module | did you mean 'one:make()'? write module",
+        ),
+        ("./one.py:make(", {"one": GOOD}, "one.py:make( does not exist | did you mean 'one.py:make()'? write module"),
+        (
+            "one:make(1)",
+            {"one": GOOD},
+            "'one:make(1)' is not the name of a module | write module:name, 'module:factory()'",
+        ),
         ("a..b", {}, "'a..b' is not the name of a module"),
         (":app", {}, "'' is not the name of a module"),
         ("one.txt/", {}, "one.txt does not exist"),
@@ -165,10 +175,22 @@ one, proxy = Callable(), Proxy()
         ("sys.py", {"sys": GOOD}, "sys.py is hidden by the module sys of Python"),
         ("./", {"one": GOOD}, "no dispatch_table.py in this directory | there are: one.py"),
         ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py"),
+        ("./", {"dispatch_table": ""}, "dispatch_table.py: there is no 'handlers' | expected handlers = {'/': ("),
+        ("./", {"dispatch_table": "handlers = []"}, "dispatch_table.py: 'handlers' is [], which is no dict | expected"),
         (
             "./",
-            {"dispatch_table": ""},
-            "dispatch_table.py cannot be loaded: ValueError: dispatch_table has no handlers",
+            {"dispatch_table": "handlers = {'/': 'page'}"},
+            "dispatch_table.py: handlers['/'] is 'page' | expected (http.METHOD_GET, function), a list",
+        ),
+        (
+            "./",
+            {"dispatch_table": "handlers = {'/': ('GET', print)}"},
+            "dispatch_table.py: handlers['/'] has the methods 'GET' | expected http.METHOD_GET or the like",
+        ),
+        (
+            "./",
+            {"dispatch_table": "handlers = {}\nsetreq = 1"},
+            "dispatch_table.py: 'setreq' is 1, which cannot be called | expected a function of one argument, req",
         ),
         ("one:make", {"one": "def make(): pass\n"}, "one:make takes (): that is no WSGI application | if it makes"),
         ("one:f", {"one": "def f(a, b, c): pass\n"}, "one:f takes (a, b, c): that is no WSGI application | it takes"),
@@ -202,6 +224,27 @@ def test_the_traceback_of_a_failing_module_is_its_own(fault):
     )
     files = [line.split('"')[1].rsplit("/")[-1] for line in fault.detail.splitlines() if line.startswith("  File")]
     assert files == ["one.py", "two.py", "two.py"]
+
+
+def test_the_traceback_has_no_frame_of_ours_or_of_importlib(fault):
+    text = """
+from importlib import import_module
+from poorhttp import http
+try:
+    http.METHOD_GTE
+except AttributeError as error:
+    import_module("two")
+"""
+    said = fault("one", one=text, two="1 / 0\n")
+    assert said.startswith("one cannot be loaded: ZeroDivisionError")
+    files = [line.split('"')[1].rsplit("/")[-1] for line in fault.detail.splitlines() if line.startswith("  File")]
+    assert files == ["one.py", "one.py", "two.py"]
+    assert "did you mean METHOD_GET?" in fault.detail
+
+
+def test_a_wrong_table_is_told_without_a_traceback(fault):
+    fault("./", dispatch_table="handlers = {'light': print}")
+    assert fault.detail == ""
 
 
 def test_syntax_error(fault):

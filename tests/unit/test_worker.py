@@ -1,5 +1,6 @@
 """One serving process, with an engine that does nothing but obey its control descriptors."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -275,11 +276,11 @@ def say(text):
 class Script:
     """A Python process with the fake engine that runs some lines and says what it is doing on its standard output."""
 
-    def __init__(self, lines: str) -> None:
+    def __init__(self, lines: str, *arguments: str) -> None:
         text = PRELUDE.format(engine=FAKE_ENGINE) + textwrap.dedent(lines)
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", text],
+            [sys.executable, "-c", text, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
@@ -307,11 +308,11 @@ class Script:
 
 
 @pytest.fixture
-def script() -> Iterator[Callable[[str], Script]]:
+def script() -> Iterator[Callable[..., Script]]:
     made: list[Script] = []
 
-    def build(lines: str) -> Script:
-        made.append(Script(lines))
+    def build(lines: str, *arguments: str) -> Script:
+        made.append(Script(lines, *arguments))
         return made[-1]
 
     yield build
@@ -320,7 +321,7 @@ def script() -> Iterator[Callable[[str], Script]]:
         each.process.communicate()
 
 
-def test_a_second_signal_leaves_an_application_that_hangs(script: Callable[[str], Script]) -> None:
+def test_a_second_signal_leaves_an_application_that_hangs(script: Callable[..., Script]) -> None:
     hanging = script("""
         def app(slot):
             sys.stdout.write("unflushed")
@@ -334,7 +335,7 @@ def test_a_second_signal_leaves_an_application_that_hangs(script: Callable[[str]
     assert hanging.end() == (128 + signal.SIGTERM, "unflushed", "unflushed")
 
 
-def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[[str], Script]) -> None:
+def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[..., Script]) -> None:
     slow = script("""
         def app(slot):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -346,7 +347,112 @@ def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[[st
     assert slow.end() == (0, "answered\nback\n", "")
 
 
-def test_quit_leaves_at_once(script: Callable[[str], Script]) -> None:
+def test_what_was_made_is_removed_before_a_process_is_left(script: Callable[..., Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            os.kill(os.getpid(), signal.SIGQUIT)
+        worker.serve(app, [], config, log, -1, clean_up=lambda: say("cleaned up"))
+    """)
+    assert hanging.end()[:2] == (128 + signal.SIGQUIT, "cleaned up\n")
+
+
+def test_a_failing_clean_up_does_not_keep_a_process(script: Callable[..., Script]) -> None:
+    hanging = script("""
+        def app(slot):
+            os.kill(os.getpid(), signal.SIGQUIT)
+        worker.serve(app, [], config, log, -1, clean_up=lambda: 1 / 0)
+    """)
+    assert hanging.end()[0] == 128 + signal.SIGQUIT
+
+
+def test_a_second_signal_is_in_the_exit_code_though_the_application_is_not_at_work(
+    engine: Any, log: ErrorLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPEAT", 0.0)
+    assert worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM)) == 0
+    assert worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGQUIT)) == 0
+
+    def insist() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert worker.serve(nothing, [], settings(), log, -1, ready=insist) == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_is_in_the_exit_code_though_another_thread_hangs(
+    script: Callable[..., Script], signum: int
+) -> None:
+    hanging = script("""
+        worker.REPEAT = 0.0
+        worker.LATE = 0.1
+        def app(slot):
+            if slot:
+                say("hanging")
+                time.sleep(1000)
+        config.threads = 2
+        class Engine(worker.Engine):
+            def run(self, slot):
+                super().run(slot)
+                if slot == 0:
+                    os.kill(os.getpid(), int(sys.argv[1]))
+        worker.Engine = Engine
+        worker.serve(app, [], config, log, -1)
+    """, str(int(signum)))  # fmt: skip
+    hanging.await_line("hanging")
+    hanging.process.send_signal(signal.SIGTERM)
+    assert hanging.end()[0] == 128 + signum
+
+
+# An application that takes the wake-up descriptor of the interpreter
+
+
+def deafen() -> None:
+    """What an asyncio loop does that had a signal handler and is closed."""
+    loop = asyncio.new_event_loop()
+    loop.add_signal_handler(signal.SIGUSR2, nothing, 0)
+    loop.close()
+
+
+@pytest.mark.parametrize("signum", worker.STOPS)
+def test_a_signal_reaches_the_engine_though_the_wake_up_is_gone(engine: Any, log: ErrorLog, signum: int) -> None:
+    def ready() -> None:
+        deafen()
+        os.kill(os.getpid(), signum)
+
+    assert worker.serve(nothing, [], settings(), log, -1, ready=ready) == 0
+    assert engine.made[0].heard == [signum]
+
+
+def test_the_wake_up_is_ours_again_after_a_signal(engine: Any, log: ErrorLog) -> None:
+    def ready() -> None:
+        deafen()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), signum)
+
+    worker.serve(nothing, [], settings(), log, -1, ready=ready)
+    assert engine.made[0].heard == [signal.SIGTERM, signal.SIGINT]
+
+
+def test_the_wake_up_of_a_living_loop_is_left_to_it(engine: Any, log: ErrorLog) -> None:
+    other, wake = os.pipe()
+    os.set_blocking(wake, False)
+    seen: list[int] = []
+
+    def ready() -> None:
+        signal.set_wakeup_fd(wake)
+        os.kill(os.getpid(), signal.SIGTERM)
+        seen.append(signal.set_wakeup_fd(wake))
+
+    worker.serve(nothing, [], settings(), log, -1, ready=ready)
+    assert seen == [wake]
+    assert os.read(other, 100) == bytes([signal.SIGTERM])
+    assert engine.made[0].heard == [signal.SIGTERM]
+    os.close(other)
+    os.close(wake)
+
+
+def test_quit_leaves_at_once(script: Callable[..., Script]) -> None:
     hanging = script("""
         def app(slot):
             say("hanging")
@@ -358,7 +464,7 @@ def test_quit_leaves_at_once(script: Callable[[str], Script]) -> None:
     assert hanging.end()[0] == 128 + signal.SIGQUIT
 
 
-def test_an_application_that_does_not_return_in_time_is_left(script: Callable[[str], Script]) -> None:
+def test_an_application_that_does_not_return_in_time_is_left(script: Callable[..., Script]) -> None:
     hanging = script("""
         def app(slot):
             say("hanging")
@@ -373,7 +479,7 @@ def test_an_application_that_does_not_return_in_time_is_left(script: Callable[[s
     assert "did not return in time" in err
 
 
-def test_a_thread_that_does_not_return_in_time_is_left(script: Callable[[str], Script]) -> None:
+def test_a_thread_that_does_not_return_in_time_is_left(script: Callable[..., Script]) -> None:
     hanging = script("""
         def app(slot):
             if slot:
@@ -389,7 +495,7 @@ def test_a_thread_that_does_not_return_in_time_is_left(script: Callable[[str], S
     assert "did not return in time" in err
 
 
-def test_a_forked_process_leaves_like_an_interpreter(script: Callable[[str], Script]) -> None:
+def test_a_forked_process_leaves_like_an_interpreter(script: Callable[..., Script]) -> None:
     """Threads are awaited, atexit is called once, buffers are flushed, and the callers' clean-up is left to them."""
     forked = script("""
         atexit.register(lambda: say(f"atexit in {'parent' if os.getpid() == parent else 'child'}"))
@@ -409,7 +515,7 @@ def test_a_forked_process_leaves_like_an_interpreter(script: Callable[[str], Scr
     assert out.splitlines() == ["thread", "atexit in child", "unflushed", "code 7", "clean-up", "atexit in parent"]
 
 
-def test_a_failing_atexit_does_not_keep_a_process(script: Callable[[str], Script]) -> None:
+def test_a_failing_atexit_does_not_keep_a_process(script: Callable[..., Script]) -> None:
     forked = script("""
         def fail():
             raise SystemExit(9)
@@ -425,7 +531,7 @@ def test_a_failing_atexit_does_not_keep_a_process(script: Callable[[str], Script
 HEAVY = "{'argparse', 'configparser', 'dataclasses', 'html', 'inspect', 'logging', 're', 'traceback', 'typing'}"
 
 
-def test_serving_imports_almost_nothing(script: Callable[[str], Script]) -> None:
+def test_serving_imports_almost_nothing(script: Callable[..., Script]) -> None:
     """Memory: what one thread does not need is not loaded, unless the interpreter has it anyway."""
     show = f"print(sorted({HEAVY} & set(sys.modules)))"
     command = [sys.executable, "-c", f"import sys; {show}"]

@@ -238,6 +238,31 @@ def test_server_header_removed(serve: Any) -> None:
     assert server.get("/", "Bad Name: 1").header("Server") is None
 
 
+# ------------------------------------------------------------------------------------------------------- error log
+
+LATE = """
+    import types
+    from poorhttp import http
+    from poorhttp.dispatch import application
+
+    def page(req):
+        req.write("part of the answer")
+        req.flush()
+        raise ValueError("too late for a page")
+
+    application = application(types.SimpleNamespace(handlers={"/late": (http.METHOD_GET, page)}))
+"""
+
+
+def test_an_exception_behind_part_of_an_answer_is_told_once(start: Any, until: Any) -> None:
+    server = start(LATE, errors=["too late for a page"])
+    with server.connect() as client:
+        client.send(b"GET /late HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"part of the answer" in client.rest_or_reset()
+    until(lambda: "too late for a page" in server.errors(), "a traceback in the error log")
+    assert server.errors().count("Traceback") == 1
+
+
 # -------------------------------------------------------------------------------------------------------- signals
 
 DEAF = """

@@ -247,3 +247,26 @@ def test_a_large_body_costs_a_file_and_not_memory(serve: Any) -> None:
         client.send(b"y" * 1048576)
         assert client.response().body.startswith(b"62914560 ")
     assert grown < 16 * 1024 * 1024
+
+
+WRAPPED = """
+import io
+
+def application(environ, start_response):
+    with environ["wsgi.input"] as stream:
+        text = io.TextIOWrapper(stream, encoding="latin-1")
+        answer = [text.readline(), text.read(), stream.seekable(), stream.tell(), stream.closed]
+        text.detach()
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [repr(answer).encode()]
+"""
+
+
+@pytest.mark.parametrize("body", [b"", b"one\ntwo"], ids=["empty", "memory"])
+def test_it_can_be_wrapped(serve: Any, body: bytes) -> None:
+    """What wraps a BytesIO wraps the stream of a request without a body as well."""
+    server = serve(WRAPPED)
+    with server.connect() as client:
+        answer = client.request("/", method="POST", body=body)
+    expected = ["one\n", "two", True, 7, False] if body else ["", "", True, 0, False]
+    assert answer.body.decode() == repr(expected)
