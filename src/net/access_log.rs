@@ -258,7 +258,7 @@ fn client(out: &mut String, peer: Option<SocketAddr>) -> std::fmt::Result {
 fn request_and_result(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     out.push('"');
     let method = entry.head.method.of(entry.bytes);
-    if method.is_empty() || entry.head.target.of(entry.bytes).is_empty() {
+    if method.is_empty() {
         // A request line that could not be read.
         out.push('-');
     } else {
