@@ -49,9 +49,10 @@ ALL = (
     Workload("sleep", "an application that sleeps 10 ms", MANY_THREADS, app="sleep10", threads=32),
     Workload("blocked", "one request every 2 ms while 31 of 32 threads are blocked for a second", MANY_THREADS,
              app="block", threads=32, connections=8, probe=True),
-    Workload("answer10k", "10 KB of answer", FAST, app="big10k", answer=b"x" * 10_240),
-    Workload("answer1m", "1 MB of answer", FAST, app="big1m", answer=b"x" * 1_048_576),
-    Workload("post10k", "10 KB of request body, read by the application", FAST, app="post", request_body=10_240),
+    Workload("answer10k", "10 KB of answer", FAST, module="bodies", app="big10k", answer=b"x" * 10_240),
+    Workload("answer1m", "1 MB of answer", FAST, module="bodies", app="big1m", answer=b"x" * 1_048_576),
+    Workload("post10k", "10 KB of request body, read by the application", FAST, module="bodies", app="post",
+             request_body=10_240),
 )
 
 # fmt: on

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import stat
 import sys
 
 from poorhttp.errors import ListenError
+from poorhttp.lean import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,9 +134,12 @@ def _make_room(path: str) -> None:
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise ListenError(f"{path} exists and is not a socket", "choose another path")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
             probe.setblocking(False)
             probe.connect(path)
+        finally:
+            probe.close()
     except ConnectionRefusedError:
         os.unlink(path)
         return

@@ -14,18 +14,16 @@ import errno
 import gc
 import os
 import select
-import signal
 import sys
 import time
-from socket import AF_UNIX, SHUT_RD
 
 from poorhttp import worker
+from poorhttp.lean import signal, socket
 from poorhttp.plan import Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from socket import socket
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -38,7 +36,7 @@ HEARD = (*worker.HANDLED, signal.SIGCHLD)
 
 
 def supervise(
-    app: Application, listeners: Sequence[socket], config: Config, error_log: ErrorLog, access_log: int
+    app: Application, listeners: Sequence[socket.socket], config: Config, error_log: ErrorLog, access_log: int
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
@@ -60,18 +58,23 @@ def reason(code: int) -> str:
     """Say why a process ended; code as of `os.waitstatus_to_exitcode`."""
     if code >= 0:
         return f"exit code {code}"
+    return f"killed by {_name(-code)}{' (perhaps out of memory)' if -code == signal.SIGKILL else ''}"
+
+
+def _name(signum: int) -> str:
+    from signal import Signals
+
     try:
-        name = signal.Signals(-code).name
+        return Signals(signum).name
     except ValueError:
-        name = f"signal {-code}"
-    return f"killed by {name}{' (perhaps out of memory)' if -code == signal.SIGKILL else ''}"
+        return f"signal {signum}"
 
 
 class _Supervisor:
     """What the loop needs; `run` is the loop."""
 
     def __init__(
-        self, app: Application, listeners: Sequence[socket], config: Config, error_log: ErrorLog, access_log: int
+        self, app: Application, listeners: Sequence[socket.socket], config: Config, error_log: ErrorLog, access_log: int
     ) -> None:
         self._app = app
         self._listeners = listeners
@@ -148,10 +151,10 @@ class _Supervisor:
         if self._state.stopping is not None:
             return
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
-        self._error_log.write("S", f"stopping {workers}: {signal.Signals(signum).name}")
+        self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
         for each in self._listeners:
-            if each.family == AF_UNIX:
-                each.shutdown(SHUT_RD)
+            if each.family == socket.AF_UNIX:
+                each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
 
@@ -281,7 +284,7 @@ def _unblock(mask: Any) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _send(pid: int, signum: signal.Signals) -> None:
+def _send(pid: int, signum: int) -> None:
     try:
         os.kill(pid, signum)
     except ProcessLookupError:

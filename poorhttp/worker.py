@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
 import time
 from _thread import get_ident
-from socket import AF_UNIX
 
 from poorhttp._engine import Engine
+from poorhttp.lean import signal, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from socket import socket
     from threading import Thread
     from types import FrameType
     from typing import Any, NoReturn
@@ -48,7 +46,7 @@ NO_RELOAD = "SIGHUP ignored: reload arrives with a later version; restart to ser
 
 def serve(
     app: Application,
-    listeners: Sequence[socket],
+    listeners: Sequence[socket.socket],
     config: Config,
     error_log: ErrorLog,
     access_log: int,
@@ -297,10 +295,10 @@ def _is_inside_application(frame: FrameType | None) -> bool:
     return above is not None
 
 
-def _close(listeners: Sequence[socket], supervised: bool) -> None:
+def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
     """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
     for each in listeners:
-        if supervised or each.family != AF_UNIX:
+        if supervised or each.family != socket.AF_UNIX:
             each.close()
 
 

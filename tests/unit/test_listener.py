@@ -162,10 +162,11 @@ def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
 
 
 def test_low_port(monkeypatch):
-    def denied(self, place):
-        raise PermissionError(13, "Permission denied")
+    class Denied(socket.socket):
+        def bind(self, place):
+            raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(socket.socket, "bind", denied)
+    monkeypatch.setattr(listener.socket, "socket", Denied)
     assert fault(Address("127.0.0.1", 80)).startswith("127.0.0.1:80: no permission for port 80 | a port below 1024")
     assert fault(Address("127.0.0.1", 8080)).startswith("cannot listen on 127.0.0.1:8080: Permission denied")
 
