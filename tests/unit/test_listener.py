@@ -162,7 +162,7 @@ def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
 
 
 def test_low_port(monkeypatch):
-    class Denied(socket.socket):
+    class Denied(listener.socket.socket):
         def bind(self, place):
             raise PermissionError(13, "Permission denied")
 
