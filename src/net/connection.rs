@@ -12,7 +12,7 @@ use super::clock;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use super::outbox::{Flushed, Outbox};
 use super::poller::Interest;
-use super::server::Shared;
+use super::shared::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::http::head::RequestHead;

@@ -15,7 +15,7 @@ use super::connection::{Connection, Verdict};
 use super::handler::Handler;
 use super::listener::Listener;
 use super::poller::{Interest, Poller};
-use super::server::Shared;
+use super::shared::Shared;
 use super::table::{Key, Table};
 
 /// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
@@ -150,7 +150,7 @@ impl<H: Handler> EventLoop<H> {
                 let waited = poller.wait(timeout);
                 if poller.is_told(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
-                    shared.watchdog().rouse();
+                    shared.watchdog.rouse();
                 }
                 waited
             });

@@ -12,6 +12,7 @@ pub mod listener;
 pub mod outbox;
 pub mod poller;
 pub mod server;
+pub mod shared;
 pub mod spool;
 pub mod table;
 pub mod team;

@@ -9,28 +9,23 @@
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Desk, Verdict};
 use super::event_loop::{Event, EventLoop};
-use super::handler::{Done, Handler, Thread};
+use super::handler::{Handler, Thread};
 use super::listener::Listener;
-use super::outbox::Outbox;
-use super::table::Key;
+use super::shared::{Counts, Named, Shared, read_control};
 use super::team::{Team, lock};
-use super::watchdog::{self, LAST_GRACE, Watchdog};
-use crate::http::own_fields::OwnFields;
-use crate::http::reject::Reject;
-use crate::http::response::{Asked, ResponseHead};
+use super::watchdog;
 use crate::limits::Limits;
 
 /// Connections accepted in one turn, so that those which are open get theirs.
@@ -40,63 +35,14 @@ const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
-/// Time within which a second signal to stop is the first one, in ms.
-const REPEAT: u64 = 100;
-
 /// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
 const LAST_CLOSES: u64 = 500;
-
-/// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
-const SIGINT: u8 = 2;
-const SIGQUIT: u8 = 3;
-const SIGTERM: u8 = 15;
 
 /// The slot of the thread on which the interpreter hears signals.
 const SIGNAL_SLOT: usize = 0;
 
-/// A connection with its name.
-type Named<H> = (Key, Box<Connection<H>>);
 /// The baton.
 type Held<'a, H> = MutexGuard<'a, EventLoop<H>>;
-
-/// What connections need of their server.
-pub struct Shared<H: Handler> {
-    /// The application.
-    pub handler: H,
-    /// The settings.
-    pub limits: Limits,
-    /// The access log.
-    pub access_log: AccessLog,
-    waker: OwnedFd,
-    controls: Vec<OwnedFd>,
-    /// The watchdog read signals that the interpreter has not heard yet.
-    overheard: AtomicBool,
-    returned: Mutex<Vec<(Named<H>, Verdict)>>,
-    has_returned: AtomicBool,
-    sleeping: AtomicBool,
-    stopping: AtomicBool,
-    finished: AtomicBool,
-    /// When a signal asked to stop; 0 before it.
-    first_stop_signal: AtomicU64,
-    /// When a stop becomes late; 0 before it.
-    stop_deadline: AtomicU64,
-    /// When the watchdog ends the process unless every thread has left; 0 before a stop.
-    end_by: AtomicU64,
-    /// The first thread, which ends the process, is in its run.
-    first_is_here: AtomicBool,
-    counts: Counts,
-    watchdog: Watchdog,
-}
-
-/// What happened since the start.
-#[derive(Debug, Default)]
-#[allow(missing_docs)]
-pub struct Counts {
-    pub accepted: AtomicU64,
-    pub requests: AtomicU64,
-    pub rejected: AtomicU64,
-    pub connections: AtomicU64,
-}
 
 /// The server.
 pub struct Server<H: Handler> {
@@ -136,25 +82,7 @@ impl<H: Handler> Server<H> {
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared {
-            handler,
-            limits,
-            access_log,
-            waker,
-            controls,
-            overheard: AtomicBool::new(false),
-            returned: Mutex::default(),
-            has_returned: AtomicBool::new(false),
-            sleeping: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            finished: AtomicBool::new(false),
-            first_stop_signal: AtomicU64::new(0),
-            stop_deadline: AtomicU64::new(0),
-            end_by: AtomicU64::new(0),
-            first_is_here: AtomicBool::new(false),
-            counts: Counts::default(),
-            watchdog: Watchdog::default(),
-        };
+        let shared = Shared::new(handler, limits, access_log, waker, controls);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
@@ -171,7 +99,7 @@ impl<H: Handler> Server<H> {
         let pulse = self.team.join(slot)?;
         let mut desk = Desk::new(Thread { slot, pulse, seat: self.shared.handler.enter(slot) });
         if slot == 0 {
-            self.shared.first_is_here.store(true, Ordering::SeqCst);
+            self.shared.note_first(true);
         }
         watchdog::start(self)?;
         let mut held = self.take_baton();
@@ -225,7 +153,7 @@ impl<H: Handler> Server<H> {
     fn leave(&self) {
         let shared = &self.shared;
         shared.handler.detached(|| shared.watchdog.retire());
-        shared.first_is_here.store(false, Ordering::SeqCst);
+        shared.note_first(false);
         shared.watchdog.rouse();
         if !self.is_busy() {
             shared.handler.detached(|| shared.watchdog.join());
@@ -311,7 +239,7 @@ impl<H: Handler> Server<H> {
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
             Some(Event::Wake) => {
                 shared.drain_waker();
-                if shared.overheard.swap(false, Ordering::SeqCst) {
+                if shared.was_overheard() {
                     self.tell_interpreter(desk.thread.slot);
                 }
             }
@@ -330,7 +258,7 @@ impl<H: Handler> Server<H> {
         let shared = &self.shared;
         self.adopt_returned(event_loop);
         if shared.is_stopping() {
-            event_loop.stop(shared.stop_deadline.load(Ordering::Relaxed));
+            event_loop.stop(shared.stop_deadline().unwrap_or(0));
             if event_loop.is_done() {
                 return shared.finish();
             }
@@ -394,8 +322,7 @@ impl<H: Handler> Server<H> {
             return Some(event_loop);
         }
         self.slow.store(SLOW_MEMORY, Ordering::Relaxed);
-        lock(&shared.returned).push(((key, connection), verdict));
-        shared.has_returned.store(true, Ordering::SeqCst);
+        shared.give_back((key, connection), verdict);
         // The holder sees it before it sleeps, or is woken; unless it laid the baton down just now.
         let held = self.take_baton();
         if held.is_none() {
@@ -427,11 +354,8 @@ impl<H: Handler> Server<H> {
     }
 
     fn adopt_returned(&self, event_loop: &mut EventLoop<H>) {
-        if self.shared.has_returned.swap(false, Ordering::SeqCst) {
-            let returned = std::mem::take(&mut *lock(&self.shared.returned));
-            for ((key, connection), verdict) in returned {
-                event_loop.settle(key, connection, verdict, &self.shared);
-            }
+        for ((key, connection), verdict) in self.shared.take_returned() {
+            event_loop.settle(key, connection, verdict, &self.shared);
         }
     }
 
@@ -461,7 +385,7 @@ impl<H: Handler> Server<H> {
     /// Signals came, or the parent died.
     fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let shared = &self.shared;
-        let Some(control) = shared.controls.get(index) else { return };
+        let Some(control) = shared.control(index) else { return };
         let (signals, ended) = read_control(control);
         if ended {
             event_loop.forget(control.as_fd());
@@ -476,216 +400,5 @@ impl<H: Handler> Server<H> {
     fn tell_interpreter(&self, slot: usize) {
         self.team.wake(SIGNAL_SLOT);
         self.hear_signals(slot);
-    }
-}
-
-/// What is to be read on a control descriptor: the signals, and whether its other end is gone.
-fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
-    let mut signals = Vec::with_capacity(64);
-    // Two threads may want the same bytes, and the descriptor may be a blocking one.
-    let ready = poll(&mut [PollFd::new(control, PollFlags::IN)], Some(&Timespec::default()));
-    let is_ended = ready.is_ok_and(|count| count > 0)
-        && rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
-    (signals, is_ended)
-}
-
-impl<H: Handler> Shared<H> {
-    /// Whether the server accepts no more.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// Whether every run is to return.
-    pub fn is_finished(&self) -> bool {
-        self.finished.load(Ordering::Acquire)
-    }
-
-    /// When a stop becomes late, if there is one.
-    pub(super) fn stop_deadline(&self) -> Option<u64> {
-        Some(self.stop_deadline.load(Ordering::Relaxed)).filter(|&deadline| deadline != 0)
-    }
-
-    /// When the process is to be ended, if a stop has begun.
-    pub(super) fn end_by(&self) -> Option<u64> {
-        Some(self.end_by.load(Ordering::Relaxed)).filter(|&time| time != 0)
-    }
-
-    /// Whether the first thread is in its run.
-    pub(super) fn first_is_here(&self) -> bool {
-        self.first_is_here.load(Ordering::SeqCst)
-    }
-
-    /// Read the control descriptors in place of the loop, whose threads may all wait for the interpreter.
-    pub(super) fn overhear(&self) {
-        for control in &self.controls {
-            let (signals, ended) = read_control(control);
-            if !signals.is_empty() {
-                self.overheard.store(true, Ordering::SeqCst);
-            }
-            if ended || !signals.is_empty() {
-                self.obey(&signals, ended);
-                self.wake();
-            }
-        }
-    }
-
-    fn obey(&self, signals: &[u8], ended: bool) {
-        if ended {
-            self.begin_stop();
-        }
-        for signal in signals {
-            match *signal {
-                SIGQUIT => self.finish(),
-                SIGINT | SIGTERM if self.is_insisted() => self.finish(),
-                SIGINT | SIGTERM => self.begin_stop(),
-                _ => {}
-            }
-        }
-    }
-
-    /// Whether the holder of the baton waits for events.
-    pub(super) fn is_asleep(&self) -> bool {
-        self.sleeping.load(Ordering::SeqCst)
-    }
-
-    /// The watchdog's own.
-    pub(super) fn watchdog(&self) -> &Watchdog {
-        &self.watchdog
-    }
-
-    /// Let every run return, whatever is in flight.
-    pub fn finish(&self) {
-        self.end_in(0);
-        self.access_log.hurry();
-        self.finished.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// A request was answered.
-    pub fn count_request(&self) {
-        self.counts.requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A connection was accepted.
-    pub fn count_accepted(&self) {
-        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A stop reached its deadline with `connections` left.
-    pub fn stop_is_late(&self, connections: usize) {
-        let text = format!("stopped after graceful_timeout with {connections} connections unfinished");
-        self.handler.report('W', None, &text);
-    }
-
-    /// Announce that the holder will sleep; not if a connection has returned meanwhile.
-    pub fn may_sleep(&self) -> bool {
-        self.sleeping.store(true, Ordering::SeqCst);
-        let may = !self.has_returned.load(Ordering::SeqCst) && !self.is_finished();
-        self.sleeping.store(may, Ordering::SeqCst);
-        may
-    }
-
-    /// The holder woke up.
-    pub fn slept(&self) {
-        self.sleeping.store(false, Ordering::SeqCst);
-    }
-
-    /// A signal to stop came: whether it is a second one. Process managers signal a process and then its whole group,
-    /// so the same within a moment is the first one told twice.
-    fn is_insisted(&self) -> bool {
-        let now = clock::now();
-        let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
-    }
-
-    fn begin_stop(&self) {
-        if !self.stopping.swap(true, Ordering::Relaxed) {
-            let deadline = clock::now() + self.limits.graceful_timeout;
-            self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
-            self.end_in(self.limits.graceful_timeout);
-            self.access_log.hurry();
-        }
-    }
-
-    /// Let the watchdog see to it that the process ends.
-    fn end_in(&self, milliseconds: u64) {
-        let time = clock::now() + milliseconds + LAST_GRACE;
-        let sooner = |before| Some(if before == 0 { time } else { time.min(before) });
-        // It cannot fail.
-        let _ = self.end_by.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
-        self.watchdog.rouse();
-    }
-
-    fn wake(&self) {
-        // The counter can only be full when a wake-up is due anyway.
-        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
-    }
-
-    fn wake_if_sleeping(&self) {
-        if self.is_asleep() {
-            self.wake();
-        }
-    }
-
-    fn drain_waker(&self) {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.waker, &mut count);
-    }
-
-    /// Refuse a request; `line` tells which, if that much of it came.
-    pub fn answer_reject(
-        &self,
-        reject: Reject,
-        is_head: bool,
-        peer: Option<SocketAddr>,
-        line: Option<String>,
-        outbox: &mut Outbox,
-    ) -> Done {
-        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
-        let line = line.map_or_else(String::new, |line| format!(" ({line})"));
-        self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
-        self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
-    }
-
-    /// 500, where a handler gave no answer at all.
-    pub fn answer_failure(&self, outbox: &mut Outbox) {
-        self.answer(500, "Internal Server Error", "the server failed to answer", false, outbox);
-    }
-
-    /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
-    pub fn answer_asterisk(&self, asked: Asked, outbox: &mut Outbox) -> Done {
-        let status = b"204 No Content";
-        let persistent = match ResponseHead::begin(&mut outbox.bytes, status) {
-            Ok(head) => self.finish_head(&head, asked, Some(0), outbox).1,
-            Err(_) => false,
-        };
-        Done { status: 204, length: 0, persistent }
-    }
-
-    fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {
-        let page = self.handler.page(status, reason, why);
-        let line = format!("{status} {reason}");
-        let mut done = Done { status, length: 0, persistent: false };
-        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
-        // A constant field cannot be refused.
-        let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
-        let asked = Asked { is_head, persistent: false, ..Asked::default() };
-        self.finish_head(&head, asked, Some(page.len() as u64), outbox);
-        if !is_head {
-            outbox.bytes.extend_from_slice(&page);
-            done.length = page.len() as u64;
-        }
-        done
-    }
-
-    fn finish_head(
-        &self,
-        head: &ResponseHead,
-        asked: Asked,
-        length: Option<u64>,
-        outbox: &mut Outbox,
-    ) -> (crate::http::response::Framing, bool) {
-        let mut own = OwnFields::new(self.handler.server_header());
-        head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
     }
 }

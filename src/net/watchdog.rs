@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::clock;
 use super::handler::Handler;
-use super::server::{Server, Shared};
+use super::server::Server;
+use super::shared::Shared;
 use super::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
@@ -76,7 +77,7 @@ impl Watchdog {
 /// Start the thread, unless it is started: whichever thread serves first may be the one that is to be watched. It ends
 /// when the server is finished.
 pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
-    let watchdog = server.shared().watchdog();
+    let watchdog = &server.shared().watchdog;
     let mut started = lock(&watchdog.handle);
     if watchdog.thread.get().is_some() {
         return Ok(());
@@ -138,7 +139,7 @@ fn is_over<H: Handler>(server: &Server<H>) -> bool {
 }
 
 fn sleep<H: Handler>(shared: &Shared<H>) {
-    let watchdog = shared.watchdog();
+    let watchdog = &shared.watchdog;
     watchdog.asleep.store(true, Ordering::SeqCst);
     // The holder clears `sleeping` first and looks at `asleep` then; here it is the other way round.
     while watchdog.asleep.load(Ordering::SeqCst) && shared.is_asleep() && !shared.is_finished() {
@@ -198,7 +199,7 @@ fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 
 /// Returns whether it could be begun: not while an earlier one waits for the interpreter.
 fn interrupt<H: Handler>(server: &Arc<Server<H>>, late: Vec<Late>) -> bool {
-    let mut interrupter = lock(&server.shared().watchdog().interrupter);
+    let mut interrupter = lock(&server.shared().watchdog.interrupter);
     if interrupter.retired || interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
         return false;
     }

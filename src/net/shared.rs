@@ -1,0 +1,338 @@
+//! What the threads of a server have in common, and what connections need of it: the application, the settings, the
+//! logs, how a stop goes, who sleeps; and the answers that the server gives itself.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::access_log::AccessLog;
+use super::clock;
+use super::connection::{Connection, Verdict};
+use super::handler::{Done, Handler};
+use super::outbox::Outbox;
+use super::table::Key;
+use super::team::lock;
+use super::watchdog::{LAST_GRACE, Watchdog};
+use crate::http::own_fields::OwnFields;
+use crate::http::reject::Reject;
+use crate::http::response::{Asked, ResponseHead};
+use crate::limits::Limits;
+
+/// Time within which a second signal to stop is the first one, in ms.
+const REPEAT: u64 = 100;
+
+/// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
+const SIGINT: u8 = 2;
+const SIGQUIT: u8 = 3;
+const SIGTERM: u8 = 15;
+
+/// A connection with its name.
+pub type Named<H> = (Key, Box<Connection<H>>);
+
+/// What connections need of their server.
+pub struct Shared<H: Handler> {
+    /// The application.
+    pub handler: H,
+    /// The settings.
+    pub limits: Limits,
+    /// The access log.
+    pub access_log: AccessLog,
+    waker: OwnedFd,
+    controls: Vec<OwnedFd>,
+    /// The watchdog read signals that the interpreter has not heard yet.
+    overheard: AtomicBool,
+    returned: Mutex<Vec<(Named<H>, Verdict)>>,
+    has_returned: AtomicBool,
+    sleeping: AtomicBool,
+    stopping: AtomicBool,
+    finished: AtomicBool,
+    /// When a signal asked to stop; 0 before it.
+    first_stop_signal: AtomicU64,
+    /// When a stop becomes late; 0 before it.
+    stop_deadline: AtomicU64,
+    /// When the watchdog ends the process unless every thread has left; 0 before a stop.
+    end_by: AtomicU64,
+    /// The first thread, which ends the process, is in its run.
+    first_is_here: AtomicBool,
+    /// What happened since the start.
+    pub counts: Counts,
+    /// Looks after the calls and after a stop.
+    pub watchdog: Watchdog,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub accepted: AtomicU64,
+    pub requests: AtomicU64,
+    pub rejected: AtomicU64,
+    pub connections: AtomicU64,
+}
+
+impl<H: Handler> Shared<H> {
+    /// For a server whose loop is woken by `waker` and told of signals by `controls`.
+    pub fn new(handler: H, limits: Limits, access_log: AccessLog, waker: OwnedFd, controls: Vec<OwnedFd>) -> Self {
+        Self {
+            handler,
+            limits,
+            access_log,
+            waker,
+            controls,
+            overheard: AtomicBool::new(false),
+            returned: Mutex::default(),
+            has_returned: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            first_stop_signal: AtomicU64::new(0),
+            stop_deadline: AtomicU64::new(0),
+            end_by: AtomicU64::new(0),
+            first_is_here: AtomicBool::new(false),
+            counts: Counts::default(),
+            watchdog: Watchdog::default(),
+        }
+    }
+
+    /// A control descriptor.
+    pub fn control(&self, index: usize) -> Option<&OwnedFd> {
+        self.controls.get(index)
+    }
+
+    /// Leave a connection that was served to the holder of the baton.
+    pub fn give_back(&self, named: Named<H>, verdict: Verdict) {
+        lock(&self.returned).push((named, verdict));
+        self.has_returned.store(true, Ordering::SeqCst);
+    }
+
+    /// Take what was left so.
+    pub fn take_returned(&self) -> Vec<(Named<H>, Verdict)> {
+        if self.has_returned.swap(false, Ordering::SeqCst) {
+            std::mem::take(&mut *lock(&self.returned))
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the server accepts no more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether every run is to return.
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// When a stop becomes late, if there is one.
+    pub fn stop_deadline(&self) -> Option<u64> {
+        Some(self.stop_deadline.load(Ordering::Relaxed)).filter(|&deadline| deadline != 0)
+    }
+
+    /// When the process is to be ended, if a stop has begun.
+    pub fn end_by(&self) -> Option<u64> {
+        Some(self.end_by.load(Ordering::Relaxed)).filter(|&time| time != 0)
+    }
+
+    /// Whether the first thread is in its run.
+    pub fn first_is_here(&self) -> bool {
+        self.first_is_here.load(Ordering::SeqCst)
+    }
+
+    /// The first thread comes, or leaves.
+    pub fn note_first(&self, is_here: bool) {
+        self.first_is_here.store(is_here, Ordering::SeqCst);
+    }
+
+    /// Whether the watchdog read signals that the interpreter has not heard yet; asked once.
+    pub fn was_overheard(&self) -> bool {
+        self.overheard.swap(false, Ordering::SeqCst)
+    }
+
+    /// Read the control descriptors in place of the loop, whose threads may all wait for the interpreter.
+    pub fn overhear(&self) {
+        for control in &self.controls {
+            let (signals, ended) = read_control(control);
+            if !signals.is_empty() {
+                self.overheard.store(true, Ordering::SeqCst);
+            }
+            if ended || !signals.is_empty() {
+                self.obey(&signals, ended);
+                self.wake();
+            }
+        }
+    }
+
+    /// Do what signals ask for; `ended`: the parent died.
+    pub fn obey(&self, signals: &[u8], ended: bool) {
+        if ended {
+            self.begin_stop();
+        }
+        for signal in signals {
+            match *signal {
+                SIGQUIT => self.finish(),
+                SIGINT | SIGTERM if self.is_insisted() => self.finish(),
+                SIGINT | SIGTERM => self.begin_stop(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the holder of the baton waits for events.
+    pub fn is_asleep(&self) -> bool {
+        self.sleeping.load(Ordering::SeqCst)
+    }
+
+    /// Let every run return, whatever is in flight.
+    pub fn finish(&self) {
+        self.end_in(0);
+        self.access_log.hurry();
+        self.finished.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// A request was answered.
+    pub fn count_request(&self) {
+        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was accepted.
+    pub fn count_accepted(&self) {
+        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A stop reached its deadline with `connections` left.
+    pub fn stop_is_late(&self, connections: usize) {
+        let text = format!("stopped after graceful_timeout with {connections} connections unfinished");
+        self.handler.report('W', None, &text);
+    }
+
+    /// Announce that the holder will sleep; not if a connection has returned meanwhile.
+    pub fn may_sleep(&self) -> bool {
+        self.sleeping.store(true, Ordering::SeqCst);
+        let may = !self.has_returned.load(Ordering::SeqCst) && !self.is_finished();
+        self.sleeping.store(may, Ordering::SeqCst);
+        may
+    }
+
+    /// The holder woke up.
+    pub fn slept(&self) {
+        self.sleeping.store(false, Ordering::SeqCst);
+    }
+
+    /// A signal to stop came: whether it is a second one. Process managers signal a process and then its whole group,
+    /// so the same within a moment is the first one told twice.
+    fn is_insisted(&self) -> bool {
+        let now = clock::now();
+        let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
+    }
+
+    /// Accept no more, and finish what is in flight.
+    pub fn begin_stop(&self) {
+        if !self.stopping.swap(true, Ordering::Relaxed) {
+            let deadline = clock::now() + self.limits.graceful_timeout;
+            self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
+            self.end_in(self.limits.graceful_timeout);
+            self.access_log.hurry();
+        }
+    }
+
+    /// Let the watchdog see to it that the process ends.
+    fn end_in(&self, milliseconds: u64) {
+        let time = clock::now() + milliseconds + LAST_GRACE;
+        let sooner = |before| Some(if before == 0 { time } else { time.min(before) });
+        // It cannot fail.
+        let _ = self.end_by.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
+        self.watchdog.rouse();
+    }
+
+    /// Wake whoever waits for events.
+    pub fn wake(&self) {
+        // The counter can only be full when a wake-up is due anyway.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+    }
+
+    /// The same where that is needed.
+    pub fn wake_if_sleeping(&self) {
+        if self.is_asleep() {
+            self.wake();
+        }
+    }
+
+    /// The wake-up was heard.
+    pub fn drain_waker(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.waker, &mut count);
+    }
+
+    /// Refuse a request; `line` tells which, if that much of it came.
+    pub fn answer_reject(
+        &self,
+        reject: Reject,
+        is_head: bool,
+        peer: Option<SocketAddr>,
+        line: Option<String>,
+        outbox: &mut Outbox,
+    ) -> Done {
+        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        let line = line.map_or_else(String::new, |line| format!(" ({line})"));
+        self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
+        self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
+    }
+
+    /// 500, where a handler gave no answer at all.
+    pub fn answer_failure(&self, outbox: &mut Outbox) {
+        self.answer(500, "Internal Server Error", "the server failed to answer", false, outbox);
+    }
+
+    /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
+    pub fn answer_asterisk(&self, asked: Asked, outbox: &mut Outbox) -> Done {
+        let status = b"204 No Content";
+        let persistent = match ResponseHead::begin(&mut outbox.bytes, status) {
+            Ok(head) => self.finish_head(&head, asked, Some(0), outbox).1,
+            Err(_) => false,
+        };
+        Done { status: 204, length: 0, persistent }
+    }
+
+    fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {
+        let page = self.handler.page(status, reason, why);
+        let line = format!("{status} {reason}");
+        let mut done = Done { status, length: 0, persistent: false };
+        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
+        // A constant field cannot be refused.
+        let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
+        let asked = Asked { is_head, persistent: false, ..Asked::default() };
+        self.finish_head(&head, asked, Some(page.len() as u64), outbox);
+        if !is_head {
+            outbox.bytes.extend_from_slice(&page);
+            done.length = page.len() as u64;
+        }
+        done
+    }
+
+    fn finish_head(
+        &self,
+        head: &ResponseHead,
+        asked: Asked,
+        length: Option<u64>,
+        outbox: &mut Outbox,
+    ) -> (crate::http::response::Framing, bool) {
+        let mut own = OwnFields::new(self.handler.server_header());
+        head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
+    }
+}
+
+/// What is to be read on a control descriptor: the signals, and whether its other end is gone.
+pub fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
+    let mut signals = Vec::with_capacity(64);
+    // Two threads may want the same bytes, and the descriptor may be a blocking one.
+    let ready = poll(&mut [PollFd::new(control, PollFlags::IN)], Some(&Timespec::default()));
+    let is_ended = ready.is_ok_and(|count| count > 0)
+        && rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
+    (signals, is_ended)
+}
