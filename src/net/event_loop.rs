@@ -62,8 +62,9 @@ pub struct EventLoop<H: Handler> {
     batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
     queued: Vec<Event>,
-    /// Connections that were served and have another request already; they come after the events of the poller.
-    patient: VecDeque<Key>,
+    /// Connections that were served and have another request already; they come after the events of the poller. They
+    /// count as away, so that no event of their descriptors gives them another turn.
+    patient: VecDeque<(Key, Box<Connection<H>>)>,
     /// How many of them come after this batch.
     due: usize,
     accepting: Accepting,
@@ -106,7 +107,7 @@ impl<H: Handler> EventLoop<H> {
         if let Some(event) = self.queued.pop() {
             return Some(event);
         }
-        let Some(token) = self.poller.next_token() else { return self.next_patient() };
+        let token = self.poller.next_token()?;
         let index = usize::try_from(token & 0xffff).unwrap_or(0);
         Some(match token & !0xffff {
             LISTENERS => Event::Accept(index),
@@ -116,9 +117,10 @@ impl<H: Handler> EventLoop<H> {
         })
     }
 
-    fn next_patient(&mut self) -> Option<Event> {
+    /// Whose turn it is once there are no more events.
+    pub fn next_patient(&mut self) -> Option<(Key, Box<Connection<H>>)> {
         self.due = self.due.checked_sub(1)?;
-        self.patient.pop_front().map(Event::Ready)
+        self.patient.pop_front()
     }
 
     /// Whether a signal interrupted the last wait.
@@ -314,9 +316,7 @@ impl<H: Handler> EventLoop<H> {
         }
         if verdict == Verdict::Serve {
             // Another request is whole already: its turn comes after those that wait.
-            self.table.put(key, connection, u64::MAX);
-            self.patient.push_back(key);
-            return;
+            return self.patient.push_back((key, connection));
         }
         self.park(key, connection, shared);
     }
@@ -363,7 +363,7 @@ impl<H: Handler> EventLoop<H> {
     /// Whether all connections are gone after a stop.
     pub fn is_done(&self) -> bool {
         let refuses = self.listeners.iter().all(Option::is_none);
-        // A connection that waits for its turn is in the table.
+        // A connection that waits for its turn has a place in the table.
         self.stop_at.is_some() && refuses && self.table.is_empty() && self.queued.is_empty()
     }
 

@@ -243,7 +243,7 @@ impl<H: Handler> Server<H> {
                     self.tell_interpreter(desk.thread.slot);
                 }
             }
-            None => match self.team.mail(desk.thread.slot) {
+            None => match self.team.mail(desk.thread.slot).or_else(|| event_loop.next_patient()) {
                 Some(named) => {
                     self.lay_down(event_loop);
                     return self.serve(named, desk);

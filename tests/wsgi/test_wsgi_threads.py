@@ -5,7 +5,9 @@ Knows the promises of the baton and of the phases; knows no clock but the settin
 
 from __future__ import annotations
 
+import itertools
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -340,9 +342,9 @@ def application(environ, start_response):
     if path == "/wait":
         note("waits")
         wait("go")
-    if path == "/busy":
+    if path.startswith("/busy"):
         calls += 1
-        time.sleep(0.002)
+        time.sleep(0.002 if path == "/busy" else 0.0002)
     return [b"%d %d" % (calls, blocks)]
 """
 
@@ -359,6 +361,25 @@ def test_a_pipeline_does_not_keep_the_thread(start: Any, compose: Any) -> None:
         assert calls < many / 2
         for _ in range(many - 1):
             assert greedy.response().status == 200
+
+
+def test_turns_do_not_multiply(start: Any, compose: Any) -> None:
+    """However long a client goes on, and whatever waits in its socket, it has one turn between two of the others."""
+    server = start(FAIR, (1, 1))
+    many = 6000
+    with server.connect() as greedy, server.connect() as other:
+        other.request("/")
+        pump = threading.Thread(target=greedy.send, args=(compose("/busy-briefly") * many,))
+        pump.start()
+        assert greedy.response().status == 200
+        calls = []
+        while not calls or calls[-1] < many / 2:
+            calls.append(int(other.request("/").body.split()[0]))
+        # A turn of ten milliseconds has room for fifty calls.
+        assert max(after - before for before, after in itertools.pairwise(calls)) <= 200, calls
+        for _ in range(many - 1):
+            assert greedy.response().status == 200
+        pump.join()
 
 
 def test_a_stream_does_not_keep_the_thread(start: Any, compose: Any) -> None:
