@@ -18,7 +18,7 @@ use crate::wsgi::application::Application;
 use crate::wsgi::environ::Environs;
 
 /// One process's server; see `_engine.pyi` for its manual.
-#[pyclass(module = "poorhttp._engine", frozen)]
+#[pyclass(module = "poorhttp._engine", frozen, immutable_type)]
 pub struct Engine {
     server: Arc<Server<Application>>,
 }

@@ -24,7 +24,7 @@ use crate::net::transport::Transport;
 const WRITE_AHEAD: usize = 16 * HIGH_WATER;
 
 /// What an application gets as `start_response`, and the state of its answer.
-#[pyclass(module = "poorhttp._engine")]
+#[pyclass(module = "poorhttp._engine", immutable_type)]
 #[derive(Default)]
 pub struct Exchange {
     /// The connection's, for the time of a call.

@@ -9,7 +9,7 @@ use crate::net::listener::duplicate;
 use crate::net::outbox::FileRange;
 
 /// Wraps a file-like object: anything with `read(size)`, perhaps with `close()`.
-#[pyclass(module = "poorhttp._engine")]
+#[pyclass(module = "poorhttp._engine", immutable_type)]
 pub struct FileWrapper {
     filelike: Py<PyAny>,
     block_size: usize,

@@ -5,6 +5,8 @@
 
 use std::os::fd::IntoRawFd;
 
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -44,7 +46,7 @@ impl Inputs {
 }
 
 /// A stream at whose beginning is its end. It has what a `BytesIO` has for reading, and no state.
-#[pyclass(module = "poorhttp._engine", frozen)]
+#[pyclass(module = "poorhttp._engine", frozen, immutable_type, weakref)]
 pub struct EmptyInput;
 
 #[pymethods]
@@ -70,9 +72,12 @@ impl EmptyInput {
         PyList::empty(py)
     }
 
-    #[pyo3(signature = (_buffer, /))]
-    fn readinto(&self, _buffer: pyo3::buffer::PyBuffer<u8>) -> usize {
-        0
+    #[pyo3(signature = (buffer, /))]
+    fn readinto(&self, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if PyUntypedBuffer::get(buffer)?.readonly() {
+            return Err(PyTypeError::new_err("readinto() needs a buffer that can be written"));
+        }
+        Ok(0)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

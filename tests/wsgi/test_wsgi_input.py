@@ -270,3 +270,31 @@ def test_it_can_be_wrapped(serve: Any, body: bytes) -> None:
         answer = client.request("/", method="POST", body=body)
     expected = ["one\n", "two", True, 7, False] if body else ["", "", True, 0, False]
     assert answer.body.decode() == repr(expected)
+
+
+TAMPERED = """
+import array, weakref
+
+def application(environ, start_response):
+    stream = environ["wsgi.input"]
+    faults = []
+    for tamper in (
+        lambda: setattr(stream, "read", None),
+        lambda: setattr(type(stream), "read", None),
+        lambda: delattr(type(stream), "readline"),
+        lambda: stream.readinto(b"unchangeable"),
+    ):
+        try:
+            tamper()
+        except (AttributeError, TypeError) as error:
+            faults.append(type(error).__name__)
+    read = stream.readinto(array.array("I", [1])), weakref.ref(stream)() is stream
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [repr((len(faults), read)).encode()]
+"""
+
+
+def test_the_stream_that_requests_without_a_body_share_cannot_be_changed(serve: Any) -> None:
+    server = serve(TAMPERED)
+    for _ in range(2):
+        assert server.get("/").body == b"(4, (0, True))"
