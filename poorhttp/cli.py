@@ -77,6 +77,10 @@ def run(app: WSGI | str, **settings: Any) -> None:
     threading: Any = sys.modules.get("threading")
     if threading and threading.current_thread() is not threading.main_thread():
         raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
+    if app is None:  # what a factory gives that forgets to return
+        from poorhttp.loader import check
+
+        check(app, "app")
     if isinstance(app, str):
         code = _serve(config.from_keywords({**settings, "application": app}, os.environ, os.getcwd()), None)
     else:
@@ -98,7 +102,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return _write(config.config_text(settings))
     if flags.command == "check_config":
         return _check(settings)
-    return _serve(settings, None)
+    return _serve(settings, None, ends=True)
 
 
 def _check(settings: Config) -> int:
@@ -109,8 +113,11 @@ def _check(settings: Config) -> int:
     return _write("ok\n")
 
 
-def _serve(settings: Config, app: WSGI | None) -> int:
-    """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket."""
+def _serve(settings: Config, app: WSGI | None, ends: bool = False) -> int:
+    """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
+
+    ends: whether the process ends with this, so that signals need not be given back.
+    """
     from poorhttp import listener
 
     error_log, access_log = _open_logs(settings)
@@ -141,8 +148,11 @@ def _serve(settings: Config, app: WSGI | None) -> int:
 
         return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up)
     finally:
+        if ends:
+            boot.silence()
         clean_up()
-        boot.restore()
+        if not ends:
+            boot.restore()
 
 
 def _is_supervised(settings: Config) -> bool:
@@ -261,7 +271,7 @@ def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
 
     _say(_version())
     _say(title)
-    _say(", ".join(listener.url(each) + " and every address" * listener.is_public(each) for each in listeners))
+    _say(", ".join(listener.url(each) + listener.others(each) for each in listeners))
     kind = "forking" if _is_supervised(settings) else "threading" if settings.threads > 1 else "single"
     processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
     _say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")

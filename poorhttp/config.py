@@ -39,6 +39,26 @@ if TYPE_CHECKING:
     Chosen = dict[str, tuple[Any, Given]]
     """Of each setting that is given somewhere its value, and the writing that won."""
 
+OF_REQUEST = frozenset(
+    [
+        "REQUEST_METHOD",
+        "SCRIPT_NAME",
+        "PATH_INFO",
+        "QUERY_STRING",
+        "REQUEST_URI",
+        "CONTENT_TYPE",
+        "CONTENT_LENGTH",
+        "SERVER_NAME",
+        "SERVER_PORT",
+        "SERVER_PROTOCOL",
+        "SERVER_SOFTWARE",
+        "SERVER_ADMIN",
+        "REMOTE_ADDR",
+        "REMOTE_PORT",
+    ]
+)
+"""What the server puts into each environ (PEP 3333, "environ Variables"); set in [environ], it would be lost."""
+
 COMMANDS = {
     "help": "show this help",
     "version": "show the version",
@@ -328,6 +348,8 @@ def _free(section: str, key: str, text: str, where: str) -> str:
     _check_characters(text, f"{where}: {key}")
     if section == ENVIRON and (not key or "=" in key or key.startswith("wsgi.")):
         raise ConfigError(f"{where}: [{ENVIRON}] cannot set {_quoted(key)}", "the names wsgi.* belong to the server")
+    if section == ENVIRON and key in OF_REQUEST:
+        raise ConfigError(f"{where}: [{ENVIRON}] cannot set {key}", "each request has its own")
     return text
 
 
@@ -496,13 +518,13 @@ def readme_table() -> str:
 def config_text(config: Config) -> str:
     """Return what `--print-config` prints: each value in ini syntax, with its source.
 
-    The values of [environ] are left out: passwords are given to applications there, and this is shown to others.
+    The values of the free sections are left out: they give passwords to applications, and this is shown to others.
     """
     lines = [f"[{SECTION}]"]
     for name, setting in SETTINGS.items():
         text = f"{name} = {setting.unit.show(getattr(config, name))}"
         lines.append(f"{text:<40}  # {config.sources[name]}")
-    lines += ["", f"[{OPTIONS}]", *_pairs(config.options)]
+    lines += ["", f"[{OPTIONS}]", *_pairs(dict.fromkeys(config.options, "***"))]
     lines += ["", f"[{ENVIRON}]", *_pairs(dict.fromkeys(config.environ, "***"))]
     return "\n".join(lines) + "\n"
 

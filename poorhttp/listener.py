@@ -55,6 +55,12 @@ def url(sock: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
+def others(sock: socket.socket) -> str:
+    """What `url` leaves out: that this socket listens on more than one address."""
+    family = "IPv6" if sock.family == socket.AF_INET6 else "IPv4"
+    return f" and every {family} address" if is_public(sock) else ""
+
+
 def is_public(sock: socket.socket) -> bool:
     """Whether the socket listens on every address of this host."""
     return sock.family != socket.AF_UNIX and sock.getsockname()[0] in LOOPBACK

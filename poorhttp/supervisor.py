@@ -54,11 +54,11 @@ def supervise(
         supervisor.close()
 
 
-def reason(code: int) -> str:
-    """Say why a process ended; code as of `os.waitstatus_to_exitcode`."""
+def reason(code: int, killed: bool = False) -> str:
+    """Say why a process ended; code as of `os.waitstatus_to_exitcode`; killed: by this supervisor."""
     if code >= 0:
         return f"exit code {code}"
-    return f"killed by {_name(-code)}{' (perhaps out of memory)' if -code == signal.SIGKILL else ''}"
+    return f"killed by {_name(-code)}{' (perhaps out of memory)' if -code == signal.SIGKILL and not killed else ''}"
 
 
 def _name(signum: int) -> str:
@@ -84,6 +84,7 @@ class _Supervisor:
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
         self._replacing = False
+        self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
@@ -177,7 +178,7 @@ class _Supervisor:
     def _say_death(self, pid: int, code: int, now: float) -> None:
         if self._state.stopping is not None:
             if code:
-                self._error_log.write("E", f"worker {pid} did not stop cleanly: {reason(code)}")
+                self._error_log.write("E", f"worker {pid} did not stop cleanly: {reason(code, pid in self._killed)}")
             return
         self._replacing = True
         delay = max(self._state.next_spawn(now) - now, 0.0)
@@ -194,6 +195,7 @@ class _Supervisor:
             _send(action.pid, signal.SIGQUIT)
         elif isinstance(action, Kill):
             self._error_log.write("E", f"worker {action.pid} is late to stop; killed")
+            self._killed.add(action.pid)
             _send(action.pid, signal.SIGKILL)
         self._state.performed(action, time.monotonic())
 

@@ -37,7 +37,7 @@ LATE = 0.8
 """Seconds that an application gets to return when its time is over, `graceful_timeout` or that of the engine; a
 supervisor kills after one second."""
 
-REPEAT = 0.1
+REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
 its whole group; nobody's patience ends so soon."""
 
@@ -155,23 +155,30 @@ class Boot:
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._asked: float | None = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
             signal.signal(signum, self._leave if signum in STOPS else signal.SIG_IGN)
 
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
-        if self._asked:
+        if self._asked is not None:
             raise SystemExit(0)
+
+    def silence(self) -> None:
+        """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
+        for signum in STOPS:
+            signal.signal(signum, signal.SIG_IGN)
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         restore(self._old)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
-        self._asked = True
-        raise SystemExit(0)
+        now = time.monotonic()
+        if self._asked is None or now - self._asked >= REPEAT:
+            self._asked = now
+            raise SystemExit(0)
 
 
 def afterwards(signum: int) -> Any:
@@ -246,7 +253,7 @@ class _Signals:
         if self._since is None:
             self._since = now
             self.expect_end(self._graceful_timeout + LATE)
-        elif now - self._since < REPEAT:
+        elif signum != signal.SIGQUIT and now - self._since < REPEAT:
             return
         if signum == signal.SIGQUIT or not first:
             self._at_once = self._at_once or signum

@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::append::{Appended, append, append_now};
+use super::append::append;
 use super::clock;
 use super::handler::Done;
 use super::team::lock;
@@ -54,8 +53,6 @@ pub struct AccessLog {
     descriptor: Option<RawFd>,
     format: Format,
     batch: Mutex<Batch>,
-    /// Wait for the log no more: it took nothing when a signal came, or the server stops.
-    hasty: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +70,7 @@ struct Batch {
 impl AccessLog {
     /// A log that appends to `descriptor`, a number that stays the owner's: he reopens the log by `dup2` onto it.
     pub fn new(descriptor: Option<RawFd>, format: Format) -> Self {
-        Self { descriptor, format, batch: Mutex::default(), hasty: AtomicBool::new(false) }
+        Self { descriptor, format, batch: Mutex::default() }
     }
 
     /// Whether anything is logged at all.
@@ -108,17 +105,8 @@ impl AccessLog {
         batch.lines.len() > BATCH
     }
 
-    /// Write the lines that are still here. It may wait for whoever reads the log: call it detached.
-    pub fn flush(&self) {
-        self.flush_within(Duration::ZERO);
-    }
-
-    /// The same for the last time: who reads the log may be slow, but not dead.
-    pub fn flush_last(&self) {
-        self.flush_within(LAST_PATIENCE);
-    }
-
-    fn flush_within(&self, patience: Duration) {
+    /// Write the lines that are still here; where the log takes nothing, for as long as `keeps_waiting` says so.
+    pub fn flush(&self, keeps_waiting: impl Fn() -> bool) {
         let Some(descriptor) = self.descriptor else { return };
         let mut lines = {
             let mut batch = lock(&self.batch);
@@ -128,14 +116,7 @@ impl AccessLog {
             let spare = std::mem::take(&mut batch.spare);
             std::mem::replace(&mut batch.lines, spare)
         };
-        let written = if self.hasty.load(Ordering::Relaxed) {
-            append_now(descriptor, lines.as_bytes(), patience)
-        } else if let Appended::Interrupted(written) = append(descriptor, lines.as_bytes()) {
-            self.hurry();
-            written
-        } else {
-            lines.len()
-        };
+        let written = append(descriptor, lines.as_bytes(), keeps_waiting);
         if written < lines.len() {
             return self.keep(lines.get(written..).unwrap_or_default());
         }
@@ -143,9 +124,10 @@ impl AccessLog {
         lock(&self.batch).spare = lines;
     }
 
-    /// From now on wait for nobody who should read the log: the server could not be stopped.
-    pub fn hurry(&self) {
-        self.hasty.store(true, Ordering::Relaxed);
+    /// The same for the last time: who reads the log may be slow, but not dead.
+    pub fn flush_last(&self) {
+        let end = Instant::now() + LAST_PATIENCE;
+        self.flush(|| Instant::now() < end);
     }
 
     /// Keep lines that the log did not take.

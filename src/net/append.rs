@@ -1,64 +1,40 @@
 //! Appending to a log by its number, which stays its owner's: he reopens the log by `dup2` onto it.
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, write};
 
-/// A pipe that is ready takes so many bytes at once.
+/// A pipe that is ready takes so many bytes at once, so that a write never waits.
 const PIECE: usize = 4096;
+/// The moment that a log which takes nothing is waited for before it is asked whether to go on, in ns.
+const STEP: i64 = 50_000_000;
 
-/// How appending ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Appended {
-    /// All is written, or cannot ever be.
-    Done,
-    /// A signal came while the log, a pipe that nobody reads, took nothing; so many bytes are written.
-    Interrupted(usize),
-}
-
-/// Append all, waiting for a log that takes nothing.
-pub fn append(log: RawFd, bytes: &[u8]) -> Appended {
+/// Append `bytes`. A pipe that nobody reads takes nothing: then this waits for as long as `keeps_waiting` says so.
+/// Returns how many bytes are written, or cannot ever be.
+pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usize {
     let mut count = 0;
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
-        match write(borrow(log), rest) {
-            Ok(written) => {
-                count += written;
-                // Interrupted as well, in the middle.
-                if written < rest.len() && !takes_more(log, Duration::ZERO) {
-                    return Appended::Interrupted(count);
-                }
+        if !takes_more(log) {
+            if keeps_waiting() {
+                continue;
             }
-            Err(Errno::INTR) => return Appended::Interrupted(count),
-            // A full disk must not stop the service; nobody could be told anyway.
-            Err(_) => break,
-        }
-    }
-    Appended::Done
-}
-
-/// Append what goes without waiting for anybody longer than `patience`. Returns how many bytes are written, or cannot
-/// ever be.
-pub fn append_now(log: RawFd, bytes: &[u8], patience: Duration) -> usize {
-    let mut count = 0;
-    for piece in bytes.chunks(PIECE) {
-        if !takes_more(log, patience) {
             break;
         }
-        match write(borrow(log), piece) {
-            Ok(written) if written == piece.len() => count += written,
-            Ok(written) => return count + written,
-            Err(Errno::INTR | Errno::AGAIN) => break,
+        match write(borrow(log), rest.get(..PIECE).unwrap_or(rest)) {
+            Ok(written) => count += written,
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // A full disk must not stop the service; nobody could be told anyway.
             Err(_) => return bytes.len(),
         }
     }
     count
 }
 
-fn takes_more(log: RawFd, patience: Duration) -> bool {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-    poll(&mut [PollFd::new(&borrow(log), PollFlags::OUT)], Some(&timeout)).is_ok_and(|ready| ready > 0)
+/// Whether it does within a moment. An error shows when it is written.
+fn takes_more(log: RawFd) -> bool {
+    let wait = Timespec { tv_sec: 0, tv_nsec: STEP };
+    poll(&mut [PollFd::new(&borrow(log), PollFlags::OUT)], Some(&wait)).is_ok_and(|ready| ready > 0)
 }
 
 fn borrow<'a>(log: RawFd) -> BorrowedFd<'a> {

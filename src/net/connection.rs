@@ -378,7 +378,7 @@ impl<H: Handler> Connection<H> {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
             let entry = Entry { peer: self.peer, head: inbound.head(), bytes: inbound.head_bytes(), done };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
-                shared.handler.detached(|| shared.access_log.flush());
+                shared.handler.detached(|| shared.flush_log());
             }
         }
     }

@@ -148,7 +148,7 @@ impl<H: Handler> EventLoop<H> {
         if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
-                shared.access_log.flush();
+                shared.flush_log();
                 let waited = poller.wait(timeout);
                 if poller.is_told(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.

@@ -21,8 +21,8 @@ use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};
 use crate::limits::Limits;
 
-/// Time within which a second signal to stop is the first one, in ms.
-const REPEAT: u64 = 100;
+/// Time within which a second signal to stop is the first one, in ms; longer than the watchdog takes to hear of it.
+const REPEAT: u64 = 300;
 
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
@@ -166,6 +166,15 @@ impl<H: Handler> Shared<H> {
         }
     }
 
+    /// Write the lines of the access log. Where nobody reads it, this waits, but not longer than for a stop, of which
+    /// nobody else may hear meanwhile. Call it detached.
+    pub fn flush_log(&self) {
+        self.access_log.flush(|| {
+            self.overhear();
+            !self.is_stopping() && !self.is_finished()
+        });
+    }
+
     /// Do what signals ask for; `ended`: the parent died.
     pub fn obey(&self, signals: &[u8], ended: bool) {
         if ended {
@@ -189,7 +198,6 @@ impl<H: Handler> Shared<H> {
     /// Let every run return, whatever is in flight.
     pub fn finish(&self) {
         self.end_in(0);
-        self.access_log.hurry();
         self.finished.store(true, Ordering::Release);
         self.wake();
     }
@@ -206,7 +214,7 @@ impl<H: Handler> Shared<H> {
 
     /// A stop reached its deadline with `connections` left.
     pub fn stop_is_late(&self, connections: usize) {
-        let text = format!("stopped after graceful_timeout with {connections} connections unfinished");
+        let text = format!("stopped after graceful_timeout with unfinished connections: {connections}");
         self.handler.report('W', None, &text);
     }
 
@@ -237,7 +245,6 @@ impl<H: Handler> Shared<H> {
             let deadline = clock::now() + self.limits.graceful_timeout;
             self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
             self.end_in(self.limits.graceful_timeout);
-            self.access_log.hurry();
         }
     }
 

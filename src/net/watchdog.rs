@@ -231,7 +231,7 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 fn end_overdue<H: Handler>(shared: &Shared<H>) {
     if shared.end_by().is_some_and(|time| clock::now() > time) {
         shared.handler.last_words("the application does not return; the process ends itself");
-        shared.access_log.flush();
+        shared.access_log.flush(|| false);
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }

@@ -16,7 +16,7 @@ use super::exchange::{Exchange, Kit};
 use super::iteration::{Progress, close, iterate, take_body};
 use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
-use crate::net::append::append_now;
+use crate::net::append::append;
 use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::outbox::Outbox;
@@ -387,7 +387,7 @@ impl Handler for Application {
     fn last_words(&self, text: &str) {
         if let Some(descriptor) = self.error_descriptor {
             let time = local_time(clock::unix_second(), self.utc_offset);
-            append_now(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes(), Duration::ZERO);
+            append(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes(), || false);
         }
     }
 

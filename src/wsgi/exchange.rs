@@ -160,8 +160,10 @@ impl Exchange {
                 }
                 exchange.write_timeout
             };
+            let untaken = transport.unacknowledged();
             match py.detach(|| wait_for_room(&transport, timeout)) {
-                Ok(0) => slf.try_borrow_mut()?.outbox.break_off(),
+                // There is room only once a third of the buffer is free: a slow reader is not a dead one.
+                Ok(0) if transport.unacknowledged() >= untaken => slf.try_borrow_mut()?.outbox.break_off(),
                 Ok(_) => {}
                 Err(_) => py.check_signals()?,
             }

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -174,6 +175,26 @@ def test_quit_that_cuts_the_application_off_is_in_the_exit_code(
     assert server.stop(signal.SIGQUIT) == 128 + signal.SIGQUIT
     assert lost(answer)
     assert not (server.directory / "server.pid").exists()
+
+
+def test_quit_right_behind_a_stop_is_heard(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    """Unlike a second TERM, which may be the first one told twice."""
+    server = start(shape)
+    answer = pool.submit(server.get, "/hang")
+    wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
+    server.send(signal.SIGTERM)
+    assert server.stop(signal.SIGQUIT) == 128 + signal.SIGQUIT
+    assert lost(answer)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_told_again_while_the_process_ends_is_no_other_one(start: Start, shape: str, signum: int) -> None:
+    """A service manager tells a process and then its whole group."""
+    for milliseconds in range(0, 30, 3):
+        server = start(shape)
+        server.send(signum)
+        time.sleep(milliseconds / 1000)  # what is tried out
+        assert server.stop(signum) == 0, milliseconds
 
 
 def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:

@@ -58,6 +58,9 @@ def world(monkeypatch, tmp_path):
         def restore(self):
             world.calls.append(("restore",))
 
+        def silence(self):
+            world.calls.append(("silence",))
+
     def module(name, **names):
         fake = types.ModuleType(name)
         vars(fake).update(names)
@@ -81,7 +84,7 @@ def world(monkeypatch, tmp_path):
 def test_start(world, capsys):
     assert cli.main(["one.py", "--port=0"]) == 0
     (kind, app, addresses, config, log, access_log), last = world.calls
-    assert (kind, app({}, None), access_log, last) == ("serve", [b"ok"], -1, ("restore",))
+    assert (kind, app({}, None), access_log, last) == ("serve", [b"ok"], -1, ("silence",))
     assert log.given == ("-", "info", False, "root@localhost")
     assert config.type == "single"
     said = capsys.readouterr()
@@ -112,7 +115,7 @@ def test_several_addresses_in_one_line(world, capsys, tmp_path):
     assert cli.main(["one", "-b", ":0", "-b", "127.0.0.1:0", "-b", "unix:x.sock"]) == 0
     (_, every), (_, one), path = world.calls[0][2]
     line = capsys.readouterr().err.splitlines()[2]
-    assert line == f"http://127.0.0.1:{every}/ and every address, http://127.0.0.1:{one}/, unix:{path}"
+    assert line == f"http://127.0.0.1:{every}/ and every IPv4 address, http://127.0.0.1:{one}/, unix:{path}"
     assert path == f"{tmp_path}/x.sock"
     assert not os.path.exists(path)
 
@@ -382,9 +385,10 @@ def test_run_raises():
         poorhttp.run("one.py", port=0, type="forking", backlog=1)
 
 
-def test_run_what_is_no_application():
-    with pytest.raises(LoadError, match=r"^app is not callable: int\nhint: a WSGI application is a function of"):
-        poorhttp.run(5, port=0)
+@pytest.mark.parametrize("app", [5, None])
+def test_run_what_is_no_application(app):
+    with pytest.raises(LoadError, match=r"^app is not callable: \w+\nhint: a WSGI application is a function of"):
+        poorhttp.run(app, port=0)
 
 
 @pytest.mark.parametrize("argv", [["--port=0"], ["--check-config"]])
@@ -396,7 +400,7 @@ def test_run_by_an_application_that_is_being_loaded(world, capsys, tmp_path, arg
             f"error: poorhttp.run was called ({tmp_path}/eager.py, line 4) while poorhttp loads eager.py",
             'hint: put the call under: if __name__ == "__main__":',
         ]
-    assert [call for call in world.calls if call[0] != "restore"] == []
+    assert [call for call in world.calls if call[0] != "silence"] == []
     assert cli.main(["one.py", "--port=0"]) == 0
 
 

@@ -221,14 +221,30 @@ def test_hup_says_that_there_is_no_reload_yet(engine: Any, log: ErrorLog, tmp_pa
 
 
 def test_boot_turns_a_stop_into_a_clean_exit() -> None:
-    boot = worker.Boot()
-    try:
-        for signum in worker.STOPS:
+    for signum in worker.STOPS:
+        boot = worker.Boot()
+        try:
             with pytest.raises(SystemExit) as caught:
                 os.kill(os.getpid(), signum)
             assert caught.value.code == 0
-        os.kill(os.getpid(), signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signum)  # the first one told twice
+            os.kill(os.getpid(), signal.SIGUSR1)
+            os.kill(os.getpid(), signal.SIGHUP)
+        finally:
+            boot.restore()
+
+
+def test_boot_insists_where_a_stop_was_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = worker.Boot()
+    try:
+        with contextlib.suppress(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+        monkeypatch.setattr(worker, "REPEAT", 0.0)
+        with pytest.raises(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+        boot.silence()
+        for signum in worker.STOPS:
+            os.kill(os.getpid(), signum)
     finally:
         boot.restore()
 

@@ -354,9 +354,19 @@ def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any)
     assert clients[0].request("/").status == 200
 
 
-def test_a_slow_reader_is_not_a_dead_one(start: Any, compose: Any) -> None:
+WRITER = """
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    for _ in range(1024):
+        write(b"x" * 65536)
+    return []
+"""
+
+
+@pytest.mark.parametrize("app", ["iterable", "write"])
+def test_a_slow_reader_is_not_a_dead_one(start: Any, compose: Any, app: str) -> None:
     """write_timeout is for a client that reads nothing; this one reads all the time, less than a buffer in it."""
-    server = start(STREAM, write_timeout=0.5)
+    server = start(STREAM if app == "iterable" else WRITER, write_timeout=0.5)
     with server.connect(receive_buffer=32768) as client:
         client.send(compose("/large"))
         slowly = client.sock.recv(16384)

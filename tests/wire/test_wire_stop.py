@@ -154,13 +154,15 @@ def test_streams_that_a_stop_breaks_off_are_closed(
     assert server.notes().count("closed") == len(clients)
 
 
-def test_a_log_that_nobody_reads_does_not_hold_up_the_stop(start: Any, compose: Any, tmp_path: Path) -> None:
+def test_a_log_that_nobody_reads_does_not_hold_up_the_stop(
+    start: Any, any_shape: Any, compose: Any, tmp_path: Path
+) -> None:
     """The service waits for its access log, but the stop does not."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
-    server = start(APP, (1, 1), accesslog=fifo)
+    server = start(APP, any_shape, accesslog=fifo)
     with server.connect() as client:
         for _ in range(1000):
             client.send(compose("/" + "x" * 50))
