@@ -2,17 +2,21 @@
 
 use std::os::fd::{BorrowedFd, RawFd};
 
+use memchr::memrchr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, write};
 
-/// A pipe that is ready takes so many bytes at once, so that a write never waits.
+/// A pipe that is ready takes so many bytes at once and whole, so that a write never waits and other writers' lines stay
+/// apart (`PIPE_BUF`).
 const PIECE: usize = 4096;
 /// The moment that a log which takes nothing is waited for before it is asked whether to go on, in ns.
 const STEP: i64 = 50_000_000;
 
-/// Append `bytes`. A pipe that nobody reads takes nothing: then this waits for as long as `keeps_waiting` says so.
+/// Append `bytes`, which are lines. A pipe that nobody reads takes nothing: then this waits for as long as `keeps_waiting` says so.
 /// Returns how many bytes are written, or cannot ever be.
 pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usize {
+    let is_file = fstat(borrow(log)).is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_file());
     let mut count = 0;
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
         if !takes_more(log) {
@@ -21,7 +25,7 @@ pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usi
             }
             break;
         }
-        match write(borrow(log), rest.get(..PIECE).unwrap_or(rest)) {
+        match write(borrow(log), if is_file { rest } else { piece(rest) }) {
             Ok(written) => count += written,
             Err(Errno::INTR | Errno::AGAIN) => {}
             // A full disk must not stop the service; nobody could be told anyway.
@@ -29,6 +33,13 @@ pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usi
         }
     }
     count
+}
+
+/// As many whole lines as fit; a part of one that is longer.
+fn piece(rest: &[u8]) -> &[u8] {
+    let Some(most) = rest.get(..PIECE) else { return rest };
+    let end = memrchr(b'\n', most).map_or(most.len(), |end| end + 1);
+    rest.get(..end).unwrap_or(rest)
 }
 
 /// Whether it does within a moment. An error shows when it is written.
@@ -41,4 +52,19 @@ fn borrow<'a>(log: RawFd) -> BorrowedFd<'a> {
     // SAFETY: the number is only handed to poll and write, which tell where it is not open. It is borrowed each time
     // because its owner may reopen the log under the same number.
     unsafe { BorrowedFd::borrow_raw(log) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_with_a_line() {
+        assert_eq!(piece(b"a\nb"), b"a\nb");
+        let lines = "0123456\n".repeat(1000);
+        assert_eq!(piece(lines.as_bytes()).len(), PIECE);
+        let lines = "012345678\n".repeat(1000);
+        assert_eq!(piece(lines.as_bytes()).len(), PIECE / 10 * 10);
+        assert_eq!(piece("x".repeat(9000).as_bytes()).len(), PIECE);
+    }
 }
