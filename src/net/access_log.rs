@@ -139,9 +139,7 @@ impl AccessLog {
     }
 
     fn time(&self, second: u64, offset: i64) -> String {
-        let local = i64::try_from(second).unwrap_or(0) + offset;
-        let (year, month, day) = civil(local.div_euclid(86_400));
-        let (hour, minute, sec) = (local.rem_euclid(86_400) / 3600, local.rem_euclid(3600) / 60, local.rem_euclid(60));
+        let ((year, month, day), (hour, minute, sec)) = local(second, offset);
         let sign = if offset < 0 { '-' } else { '+' };
         let (ahead_hours, ahead_minutes) = (offset.abs() / 3600, offset.abs() % 3600 / 60);
         let name = usize::try_from(month - 1).ok().and_then(|index| MONTHS.get(index)).unwrap_or(&"");
@@ -161,10 +159,15 @@ impl AccessLog {
 
 /// `YYYY-mm-dd HH:MM:SS`, as the error log has it; `offset` is what local time is ahead of UTC.
 pub fn local_time(second: u64, offset: i64) -> String {
-    let local = i64::try_from(second).unwrap_or(0) + offset;
-    let (year, month, day) = civil(local.div_euclid(86_400));
-    let (hour, minute, sec) = (local.rem_euclid(86_400) / 3600, local.rem_euclid(3600) / 60, local.rem_euclid(60));
+    let ((year, month, day), (hour, minute, sec)) = local(second, offset);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{sec:02}")
+}
+
+/// Date and time of day where local time is `offset` seconds ahead of UTC.
+fn local(second: u64, offset: i64) -> ((i64, i64, i64), (i64, i64, i64)) {
+    let local = i64::try_from(second).unwrap_or(0) + offset;
+    let time = (local.rem_euclid(86_400) / 3600, local.rem_euclid(3600) / 60, local.rem_euclid(60));
+    (civil(local.div_euclid(86_400)), time)
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -272,21 +275,20 @@ impl Entry<'_> {
 
 /// As Apache does: `"` and `\` with a backslash, what is not printable ASCII as `\xhh`.
 fn escape(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
-    for &byte in bytes {
-        match byte {
-            b'"' | b'\\' => {
-                out.push('\\');
-                out.push(char::from(byte));
-            }
-            b' '..=b'~' => out.push(char::from(byte)),
-            _ => write!(out, "\\x{byte:02x}")?,
-        }
-    }
-    Ok(())
+    escape_with(out, bytes, |out, byte| write!(out, "\\x{byte:02x}"))
 }
 
 /// RFC 8259 7; bytes above ASCII are taken as latin-1.
 fn escape_json(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
+    escape_with(out, bytes, |out, byte| write!(out, "\\u{byte:04x}"))
+}
+
+/// `write_code` writes what is not printable ASCII.
+fn escape_with(
+    out: &mut String,
+    bytes: &[u8],
+    write_code: impl Fn(&mut String, u8) -> std::fmt::Result,
+) -> std::fmt::Result {
     for &byte in bytes {
         match byte {
             b'"' | b'\\' => {
@@ -294,7 +296,7 @@ fn escape_json(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
                 out.push(char::from(byte));
             }
             b' '..=b'~' => out.push(char::from(byte)),
-            _ => write!(out, "\\u{byte:04x}")?,
+            _ => write_code(out, byte)?,
         }
     }
     Ok(())

@@ -272,7 +272,7 @@ impl Application {
     }
 }
 
-/// What came out where another thread keeps the exchange.
+/// What came out where there is no exchange, or another thread keeps it.
 const LOST: Done = Done { status: 500, length: 0, persistent: false };
 
 /// Take the outbox back; a broken one where another thread keeps the exchange.
@@ -304,7 +304,7 @@ impl Handler for Application {
     fn call(&self, mut request: Request<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let Ok(kit) = self.take_kit(py, &mut request) else {
-                return Outcome::Done(Done { status: 500, length: 0, persistent: false });
+                return Outcome::Done(LOST);
             };
             let exchange = kit.exchange.bind(py);
             match exchange.try_borrow_mut() {

@@ -61,34 +61,13 @@ pub struct Environs {
 pub struct Draft {
     environ: Py<PyDict>,
     listener: usize,
-    method: Variable,
-    host: Variable,
-    /// The request target, of which PATH_INFO, QUERY_STRING and REQUEST_URI were made.
+    /// The bytes of which the variables were made that are there now; empty where none was.
+    method: Vec<u8>,
     target: Vec<u8>,
+    host: Vec<u8>,
     version: Option<Version>,
     address: Option<IpAddr>,
     port: Option<u16>,
-}
-
-/// A variable, and the bytes that its value was made of.
-struct Variable {
-    name: Py<PyString>,
-    last: Option<Vec<u8>>,
-}
-
-impl Variable {
-    fn new(py: Python<'_>, name: &str) -> Self {
-        Self { name: PyString::intern(py, name).unbind(), last: None }
-    }
-
-    fn set(&mut self, environ: &Bound<'_, PyDict>, bytes: &[u8]) -> PyResult<()> {
-        let py = environ.py();
-        if self.last.as_deref() != Some(bytes) {
-            environ.set_item(self.name.bind(py), native(py, bytes))?;
-            self.last = Some(bytes.to_vec());
-        }
-        Ok(())
-    }
 }
 
 impl Draft {
@@ -100,9 +79,9 @@ impl Draft {
         Ok(Box::new(Self {
             environ: environ.unbind(),
             listener,
-            method: Variable::new(py, "REQUEST_METHOD"),
-            host: Variable::new(py, "HTTP_HOST"),
+            method: Vec::new(),
             target: Vec::new(),
+            host: Vec::new(),
             version: None,
             address: None,
             port: None,
@@ -112,24 +91,25 @@ impl Draft {
     /// Whether it says nothing that would have to be taken back.
     fn suits(&self, request: &Request<'_, Seat>) -> bool {
         self.listener == request.listener
-            && (self.host.last.is_none() || request.head.host.is_some())
+            && (self.host.is_empty() || request.head.host.is_some())
             && (self.port.is_none() || request.peer.is_some())
     }
 
     fn fill(&mut self, py: Python<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
         let environ = self.environ.bind(py);
         let (head, bytes) = (request.head, request.bytes);
-        self.method.set(environ, head.method.of(bytes))?;
-        let target = head.target.of(bytes);
-        if self.target != target {
+        let (method, target) = (head.method.of(bytes), head.target.of(bytes));
+        if is_news(&mut self.method, method) {
+            environ.set_item(intern!(py, "REQUEST_METHOD"), native(py, method))?;
+        }
+        if is_news(&mut self.target, target) {
             environ.set_item(intern!(py, "PATH_INFO"), path_info(py, head.path.of(bytes)))?;
             environ.set_item(intern!(py, "QUERY_STRING"), native(py, head.query.of(bytes)))?;
             environ.set_item(intern!(py, "REQUEST_URI"), native(py, target))?;
-            self.target.clear();
-            self.target.extend_from_slice(target);
         }
-        if let Some(host) = head.host {
-            self.host.set(environ, host.of(bytes))?;
+        let host = head.host.map(|host| host.of(bytes));
+        if let Some(host) = host.filter(|host| is_news(&mut self.host, host)) {
+            environ.set_item(intern!(py, "HTTP_HOST"), native(py, host))?;
         }
         if self.version != Some(head.version) {
             let protocol = match head.version {
@@ -151,6 +131,17 @@ impl Draft {
         }
         Ok(())
     }
+}
+
+/// Whether `bytes` differ from the last ones, which they replace. An empty method, target or Host is refused long before,
+/// so that nothing is the same as no last ones.
+fn is_news(last: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    let is_news = last != bytes;
+    if is_news {
+        last.clear();
+        last.extend_from_slice(bytes);
+    }
+    is_news
 }
 
 /// What every request sets. The template has them already, so that a copy of it need not grow.
