@@ -2,26 +2,20 @@
 
 import time
 
-HELLO = b"Hello, World!"
-
-
-def answer(start_response, body):
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
-    return [body]
-
 
 def hello(environ, start_response):
-    return answer(start_response, HELLO)
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "13")])
+    return [b"Hello, World!"]
 
 
 def sleep10(environ, start_response):
     """Wait 10 ms, as for a database."""
     time.sleep(0.010)
-    return answer(start_response, HELLO)
+    return hello(environ, start_response)
 
 
 def block(environ, start_response):
     """Hold the thread for a second at /block, answer at once elsewhere."""
     if environ["PATH_INFO"] == "/block":
         time.sleep(1.0)
-    return answer(start_response, HELLO)
+    return hello(environ, start_response)

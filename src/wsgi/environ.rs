@@ -126,7 +126,8 @@ impl Draft {
             self.address = Some(peer.ip());
         }
         if self.port != Some(peer.port()) {
-            environ.set_item(intern!(py, "REMOTE_PORT"), itoa::Buffer::new().format(peer.port()))?;
+            let port = native(py, itoa::Buffer::new().format(peer.port()).as_bytes());
+            environ.set_item(intern!(py, "REMOTE_PORT"), port)?;
             self.port = Some(peer.port());
         }
         Ok(())
