@@ -3,93 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod seen;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use _engine::http::head::Version;
 use _engine::http::protocol::{BodySink, Inbound, Step};
 use _engine::http::reject::Reject;
 use _engine::limits::Limits;
+use seen::{Seen, feed, limits};
 use serde_json::{Value, json};
 
 const TRAILING: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
 /// Longer cases are not cut in two at every place: that would take minutes and show nothing new.
 const CUT_ALL: usize = 1500;
-
-fn limits() -> Limits {
-    Limits {
-        keepalive_timeout: 0,
-        head_timeout: 0,
-        body_timeout: 0,
-        body_rate: 0,
-        request_timeout: 0,
-        write_timeout: 0,
-        linger_timeout: 0,
-        graceful_timeout: 0,
-        max_request_line: 8 * 1024,
-        max_head: 64 * 1024,
-        max_fields: 100,
-        max_body: 64 * 1024 * 1024,
-        body_memory: 256 * 1024,
-        max_connections: 100,
-    }
-}
-
-/// What a server would see: the requests until one ends the connection, and the status of a refusal.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    requests: Vec<Value>,
-    refused: Option<u16>,
-}
-
-fn latin1(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(byte)).collect()
-}
-
-fn facts(inbound: &mut Inbound<Vec<u8>>) -> Value {
-    let (head, bytes, body) = inbound.request();
-    let fields: Vec<_> =
-        head.fields.iter().map(|field| json!([latin1(field.name.of(bytes)), latin1(field.value.of(bytes))])).collect();
-    json!({
-        "method": latin1(head.method.of(bytes)),
-        "target": latin1(head.target.of(bytes)),
-        "query": latin1(head.query.of(bytes)),
-        "version": if head.version == Version::Http11 { "1.1" } else { "1.0" },
-        "fields": fields,
-        "body": latin1(body),
-        "persistent": head.persistent,
-        "host": head.host.map(|host| latin1(host.of(bytes))),
-        "answered_by_server": head.asterisk,
-    })
-}
-
-fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
-    let limits = limits();
-    let mut inbound = Inbound::<Vec<u8>>::default();
-    let mut seen = Seen { requests: Vec::new(), refused: None };
-    for piece in pieces {
-        inbound.buffer().extend_from_slice(piece);
-        loop {
-            match inbound.advance(&limits) {
-                Ok(Step::More) => break,
-                Ok(Step::Continue) => {}
-                Ok(Step::Whole) => {
-                    let persistent = inbound.head().persistent;
-                    seen.requests.push(facts(&mut inbound));
-                    if !persistent {
-                        return seen;
-                    }
-                    inbound.next_request();
-                }
-                Err(reject) => {
-                    seen.refused = Some(reject.status);
-                    return seen;
-                }
-            }
-        }
-    }
-    seen
-}
 
 fn cases(kind: &str) -> Vec<(PathBuf, Vec<u8>, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(kind);
