@@ -132,6 +132,9 @@ class Settings:
     max_body = setting(Bytes(), 64 << 20, LIMITS, "largest request body")
     body_memory = setting(Bytes(0, 1 << 30), 256 << 10, LIMITS, "a larger body goes to a temporary file")
     max_connections = setting(Count(1, 1 << 20), 16384, LIMITS, "connections of each process")
+    max_connections_per_address = setting(
+        Count(0, 1 << 20), 4096, LIMITS, "of them for one client address (not for loopback); 0: no limit"
+    )
 
 
 SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}

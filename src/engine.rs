@@ -118,6 +118,7 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         max_body: setting(config, "max_body")?,
         body_memory: setting(config, "body_memory")?,
         max_connections: setting(config, "max_connections")?,
+        max_connections_per_address: setting(config, "max_connections_per_address")?,
     })
 }
 

@@ -33,4 +33,6 @@ pub struct Limits {
     pub body_memory: usize,
     /// Most connections of one process; fewer where descriptors are scarce.
     pub max_connections: usize,
+    /// Most connections of one client address; 0: any.
+    pub max_connections_per_address: usize,
 }

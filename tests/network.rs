@@ -148,6 +148,7 @@ fn limits() -> Limits {
         max_body: 1 << 20,
         body_memory: 1 << 16,
         max_connections: 1000,
+        max_connections_per_address: 1000,
     }
 }
 

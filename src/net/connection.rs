@@ -139,6 +139,11 @@ impl<H: Handler> Connection<H> {
         &self.transport
     }
 
+    /// Its client; none on a unix socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
     /// Whether it waits for a new request only.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle

@@ -12,6 +12,7 @@ use rustix::io;
 
 use super::clock;
 use super::connection::{Connection, Verdict};
+use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
 use super::listener::Listener;
 use super::poller::{Interest, Poller};
@@ -58,6 +59,7 @@ pub struct EventLoop<H: Handler> {
     /// Closed one by one after a stop.
     listeners: Vec<Option<Listener>>,
     table: Table<Box<Connection<H>>>,
+    crowd: Crowd,
     /// How many events came last.
     batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
@@ -88,6 +90,7 @@ impl<H: Handler> EventLoop<H> {
             poller,
             listeners: listeners.into_iter().map(Some).collect(),
             table: Table::default(),
+            crowd: Crowd::default(),
             batch: 0,
             queued: Vec::new(),
             patient: VecDeque::new(),
@@ -211,6 +214,11 @@ impl<H: Handler> EventLoop<H> {
         match accepted {
             Accepted::Connection(transport, peer) => {
                 shared.count_accepted();
+                let entered = self.crowd.enter(peer, shared.limits.max_connections_per_address);
+                if entered != Entered::Yes {
+                    shared.turn_away(&transport, peer, entered == Entered::Full);
+                    return None;
+                }
                 let connection = Box::new(Connection::new(transport, peer, listener));
                 let key = self.table.reserve(connection.descriptor());
                 Some((key, connection))
@@ -287,7 +295,7 @@ impl<H: Handler> EventLoop<H> {
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         if connection.is_idle() && shared.is_stopping() {
-            return self.close(key, connection);
+            return self.close(key, connection, shared);
         }
         let interest = connection.interest();
         let watched = match connection.watched {
@@ -297,7 +305,7 @@ impl<H: Handler> EventLoop<H> {
         };
         connection.watched = Some(interest);
         if watched.is_err() {
-            return self.close(key, connection);
+            return self.close(key, connection, shared);
         }
         if interest == Interest::Write {
             connection.note_untaken();
@@ -309,7 +317,7 @@ impl<H: Handler> EventLoop<H> {
     /// A connection comes back from the application.
     pub fn settle(&mut self, key: Key, mut connection: Box<Connection<H>>, verdict: Verdict, shared: &Shared<H>) {
         if verdict == Verdict::Close {
-            return self.close(key, connection);
+            return self.close(key, connection, shared);
         }
         if self.table.was_unwatched(key) {
             connection.watched = None;
@@ -322,7 +330,8 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// End a connection.
-    pub fn close(&mut self, key: Key, connection: Box<Connection<H>>) {
+    pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
+        self.crowd.leave(connection.peer(), shared.limits.max_connections_per_address);
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.

@@ -6,6 +6,7 @@ pub mod access_log;
 pub mod append;
 pub mod clock;
 pub mod connection;
+pub mod crowd;
 pub mod event_loop;
 pub mod handler;
 pub mod listener;

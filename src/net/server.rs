@@ -294,7 +294,7 @@ impl<H: Handler> Server<H> {
     ) -> Option<Held<'a, H>> {
         match verdict {
             Verdict::Park => event_loop.park(key, connection, &self.shared),
-            Verdict::Close => event_loop.close(key, connection),
+            Verdict::Close => event_loop.close(key, connection, &self.shared),
             Verdict::Serve => match connection.owner() {
                 Some(owner) if owner != desk.thread.slot => self.team.send(owner, (key, connection)),
                 _ => {

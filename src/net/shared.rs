@@ -15,6 +15,7 @@ use super::handler::{Done, Handler};
 use super::outbox::Outbox;
 use super::table::Key;
 use super::team::lock;
+use super::transport::Transport;
 use super::watchdog::{LAST_GRACE, Watchdog};
 use crate::http::own_fields::OwnFields;
 use crate::http::reject::Reject;
@@ -289,6 +290,20 @@ impl<H: Handler> Shared<H> {
         let line = line.map_or_else(String::new, |line| format!(" ({line})"));
         self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
         self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
+    }
+
+    /// Answer a connection that gets no place with 503, and be done: it must cost nothing that others could have.
+    pub fn turn_away(&self, transport: &Transport, peer: Option<SocketAddr>, is_told: bool) {
+        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        if is_told {
+            let text = "more connections of this address than max_connections_per_address; they are answered 503";
+            self.handler.report('W', peer, text);
+        }
+        let mut outbox = Outbox::default();
+        self.answer(503, "Service Unavailable", "too many connections from this address", false, &mut outbox);
+        // Whether it comes through is up to the client.
+        let _ = outbox.flush(transport);
+        transport.finish();
     }
 
     /// 500, where a handler gave no answer at all.

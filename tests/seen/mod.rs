@@ -24,6 +24,7 @@ pub fn limits() -> Limits {
         max_body: 64 * 1024 * 1024,
         body_memory: 256 * 1024,
         max_connections: 100,
+        max_connections_per_address: 100,
     }
 }
 
