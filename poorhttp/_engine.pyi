@@ -32,7 +32,8 @@ class Engine:
         listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
             them, the caller keeps and closes its own.
         control: descriptors to read; each byte is a signal number (SIGTERM or SIGINT: stop gracefully, the second
-            one or SIGQUIT: stop at once), end of file means that the parent died and stops gracefully. After each byte
+            one or SIGQUIT: stop at once; 0: close each connection with its next answer, and stop a second later or when
+            all are gone), end of file means that the parent died and stops gracefully. After each byte
             Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too where a
             signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process
             whose threads have not left kills itself.
@@ -48,6 +49,12 @@ class Engine:
 
     def stop(self) -> None:
         """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""
+
+    def keep_listeners(self) -> list[int]:
+        """Descriptors of the listeners, the caller's from now on: they stay open when the engine stops.
+
+        Empty where it has stopped already, and the second time.
+        """
 
     def abandon(self) -> None:
         """In a child that the application forked: serve no more; it ends when it returns from its call."""

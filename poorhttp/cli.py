@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
+    from poorhttp.reload import Handover, Reload
     from poorhttp.worker import Boot
 
     WSGI = Callable[..., Iterable[bytes]]
@@ -97,12 +98,36 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return _write(f"{_version()}\n")
     if flags.command == "dump_config":
         return _write(config.ini_text(flags, os.environ, directory))
+    handover, tried = _from_before()
     settings = config.read(flags, os.environ, directory)
+    if tried is not None:
+        return _try(settings, *tried)
     if flags.command == "print_config":
         return _write(config.config_text(settings))
     if flags.command == "check_config":
         return _check(settings)
-    return _serve(settings, None, ends=True)
+    return _serve(settings, None, directory, handover)
+
+
+def _from_before() -> tuple[Handover | None, list[str] | None]:
+    """What the image before this one left, and what a trial has to know; each None almost always."""
+    if "POORHTTP_HANDOVER" not in os.environ and "POORHTTP_TRIAL" not in os.environ:
+        return None, None
+    from poorhttp import reload
+
+    return reload.received(), reload.tried()
+
+
+def _try(settings: Config, shape: str, *addresses: str) -> int:
+    """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
+    from poorhttp import listener
+
+    if shape != _shape(settings):
+        raise ConfigError(f"type and processes make this {_shape(settings)}", f"to change {shape}, restart the server")
+    for address in settings.addresses:
+        if str(address) not in addresses:
+            listener.close([listener.listen(address, settings.backlog)])
+    return _check(settings)
 
 
 def _check(settings: Config) -> int:
@@ -113,15 +138,18 @@ def _check(settings: Config) -> int:
     return _write("ok\n")
 
 
-def _serve(settings: Config, app: WSGI | None, ends: bool = False) -> int:
+def _serve(settings: Config, app: WSGI | None, home: str = "", handover: Handover | None = None) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    ends: whether the process ends with this, so that signals need not be given back.
+    home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
+    it: then there is no reload, and signals are given back. handover: what the image before this one left.
     """
     from poorhttp import listener
 
     error_log, access_log = _open_logs(settings)
     boot = _boot()
+    if handover is not None:
+        boot.go_on()
     listeners: list[socket] = []
     pidfile = ""
 
@@ -131,28 +159,51 @@ def _serve(settings: Config, app: WSGI | None, ends: bool = False) -> int:
 
     try:
         for address in settings.addresses:
-            listeners.append(listener.listen(address, settings.backlog))
+            inherited = handover.sockets.pop(str(address), None) if handover is not None else None
+            listeners.append(listener.adopt(*inherited) if inherited else listener.listen(address, settings.backlog))
         _say_notes(settings)
         pidfile = _write_pidfile(settings.pidfile) if settings.pidfile else ""
+        if handover is not None:
+            _drop_rest(handover, pidfile)
         os.environ.update(settings.environ)
         try:
             app, title = _application(settings, app)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         _say_start(settings, title, listeners)
+        make_reload = (lambda: _reload(settings, home, error_log)) if home else None
         if _is_supervised(settings):
             from poorhttp.supervisor import supervise
 
-            return supervise(app, listeners, settings, error_log, access_log)
+            return supervise(app, listeners, settings, error_log, access_log, make_reload, handover)
         from poorhttp.worker import serve
 
-        return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up)
+        return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up, make_reload=make_reload)
     finally:
-        if ends:
+        if home:
             boot.silence()
         clean_up()
-        if not ends:
+        if not home:
             boot.restore()
+
+
+def _reload(settings: Config, home: str, error_log: ErrorLog) -> Reload:
+    from poorhttp.reload import Reload
+
+    return Reload(settings, home, _shape(settings), error_log)
+
+
+def _drop_rest(handover: Handover, pidfile: str) -> None:
+    """Close and remove what the image before this one had and the configuration wants no more."""
+    from poorhttp import listener
+
+    listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
+    if handover.pidfile != pidfile:
+        _remove_pidfile(handover.pidfile)
+
+
+def _shape(settings: Config) -> str:
+    return "supervised" if _is_supervised(settings) else "alone"
 
 
 def _is_supervised(settings: Config) -> bool:
@@ -225,9 +276,11 @@ def _check_pidfile(path: str) -> None:
     if text is None:
         return
     pid = int(text) if text.isdecimal() and len(text) < 9 else PID_LIMIT
+    if pid == os.getpid():
+        return  # written by the image before this one
     if pid == 0 or (pid >= PID_LIMIT and text):
         raise ConfigError(f"{path} is there and is no pidfile", "choose another pidfile, or remove it")
-    if text and pid != os.getpid() and _is_alive(pid):
+    if text and _is_alive(pid):
         raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
     _say(f"note: replaced the stale pidfile {path}")
 

@@ -46,6 +46,16 @@ def listen(address: Address, backlog: int) -> socket.socket:
         raise _refused(address, family, place, error) from None
 
 
+def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
+    """Return the listening socket that this process has under a number; device and inode are those of a unix socket
+    that it made. Raises OSError if it is no socket.
+    """
+    sock = socket.socket(fileno=descriptor)
+    if sock.family == socket.AF_UNIX:
+        _made[sock.getsockname()] = os.getpid(), device, inode
+    return sock
+
+
 def url(sock: socket.socket) -> str:
     """Return where a client on this host finds the socket: `http://127.0.0.1:8080/`, or `unix:/path`."""
     if sock.family == socket.AF_UNIX:

@@ -15,6 +15,9 @@ YOUNG = 1.0
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 """Seconds between two spawns after a worker died young: doubled by each that does so again."""
 
+DRAIN = 1.0
+"""Seconds in which a worker sends away the clients that keep their connections, before it stops."""
+
 GRACE = 1.0
 """Seconds that a worker gets beyond its own deadline before it is killed."""
 
@@ -42,6 +45,15 @@ class Spawn(Action):
 
 class Stop(Action):
     """Ask the worker to finish what is in flight and leave."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+
+class Drain(Action):
+    """Ask the worker to send its clients away, and to leave when they are gone: it has a successor."""
 
     __slots__ = ("pid",)
 
@@ -77,13 +89,17 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker: when it was born, and since when it was asked to stop, to quit, was killed."""
+    """What is known of one worker: when it was born, whether it serves yet and what an image before this one loaded,
+    and since when it was asked to drain, to stop, to quit, was killed.
+    """
 
-    __slots__ = ("born", "killed", "pid", "quitting", "stopping")
+    __slots__ = ("born", "draining", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
 
-    def __init__(self, pid: int, born: float) -> None:
+    def __init__(self, pid: int, born: float, is_old: bool = False) -> None:
         self.pid = pid
         self.born = born
+        self.is_old = self.is_ready = is_old
+        self.draining: float | None = None
         self.stopping: float | None = None
         self.quitting: float | None = None
         self.killed = False
@@ -125,6 +141,15 @@ class State:
         self.workers[pid] = Worker(pid, now)
         self._tried = now
 
+    def adopted(self, pid: int, now: float, is_leaving: bool) -> None:
+        """A worker of the image before this one is there; it may have been asked to leave already."""
+        worker = self.workers[pid] = Worker(pid, now, is_old=True)
+        worker.draining = now if is_leaving else None
+
+    def ready(self, pid: int) -> None:
+        """A worker serves."""
+        self.workers[pid].is_ready = True
+
     def not_born(self, now: float) -> None:
         """A worker could not be started at all: that is slowed down like one that died young."""
         self._back_off = min(2 * self.back_off(now) or FIRST_BACK_OFF, LONGEST_BACK_OFF)
@@ -135,6 +160,8 @@ class State:
         worker = self.workers.pop(pid)
         if self.stopping is not None:
             self.cut = self.cut or code != 0
+        elif worker.draining is not None:
+            return  # it was asked to
         elif now - worker.born >= YOUNG:
             self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
         elif self.is_probe(worker):  # the others that were born together with it tell nothing new
@@ -154,7 +181,9 @@ class State:
 
     def performed(self, action: Action, now: float) -> None:
         """An action about a worker was performed."""
-        if isinstance(action, Stop):
+        if isinstance(action, Drain):
+            self.workers[action.pid].draining = now
+        elif isinstance(action, Stop):
             self.workers[action.pid].stopping = now
         elif isinstance(action, Quit):
             self.workers[action.pid].quitting = now
@@ -175,16 +204,35 @@ class State:
         return self._tried + self.back_off(now)
 
     def missing(self) -> int:
-        """How many workers are to be started, now or later."""
-        return 0 if self.stopping is not None else max(self.wanted - len(self.workers), 0)
+        """How many workers are to be started, now or later. In the place of old ones: one after the other, so that
+        there is never more than one too many.
+        """
+        if self.stopping is not None:
+            return 0
+        staying = [worker for worker in self.workers.values() if worker.draining is None]
+        missing = self.wanted - sum(not worker.is_old for worker in staying)
+        if any(worker.is_old for worker in staying):
+            has_newborn = any(not worker.is_ready for worker in staying)
+            missing = min(missing, 0 if has_newborn else 1, self.wanted + 1 - len(self.workers))
+        return max(missing, 0)
+
+    def surplus(self) -> list[int]:
+        """The workers that are to leave because others serve in their place, old ones first."""
+        serving = [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
+        count = max(len(serving) - self.wanted, 0)
+        first = sorted(serving, key=lambda worker: (not worker.is_old, -worker.born))
+        return [worker.pid for worker in first[:count]]
 
 
 def plan(state: State, now: float) -> list[Action]:
     """Return what is to be done now, in this order; empty if there is nothing to do."""
     if state.stopping is not None:
         return _end(state, now)
-    if not state.missing() or now < state.next_spawn(now):
-        return []
+    late = (worker for worker in state.workers.values() if not worker.killed and _is_late(state, worker, now))
+    leave: list[Action] = [Kill(worker.pid) for worker in late]
+    leave += [Drain(pid) for pid in state.surplus()]
+    if leave or not state.missing() or now < state.next_spawn(now):
+        return leave
     return [Spawn()] * (1 if state.back_off(now) else state.missing())
 
 
@@ -213,8 +261,12 @@ def _end_of(state: State, worker: Worker, now: float) -> Action | None:
         return Quit(worker.pid)
     if worker.stopping is None and worker.quitting is None:
         return Stop(worker.pid)
+    return Kill(worker.pid) if _is_late(state, worker, now) else None
+
+
+def _is_late(state: State, worker: Worker, now: float) -> bool:
     deadline = _deadline(state, worker)
-    return Kill(worker.pid) if deadline is not None and now >= deadline else None
+    return deadline is not None and now >= deadline
 
 
 def _deadline(state: State, worker: Worker) -> float | None:
@@ -223,4 +275,6 @@ def _deadline(state: State, worker: Worker) -> float | None:
         return worker.quitting + GRACE
     if worker.stopping is not None:
         return worker.stopping + state.graceful_timeout + GRACE
+    if worker.draining is not None:
+        return worker.draining + DRAIN + state.graceful_timeout + GRACE
     return None

@@ -19,35 +19,48 @@ import time
 
 from poorhttp import worker
 from poorhttp.lean import signal, socket
-from poorhttp.plan import Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.plan import Action
+    from poorhttp.reload import Handover, Reload
     from poorhttp.worker import Application
 
 HEARD = (*worker.HANDLED, signal.SIGCHLD)
 
 
 def supervise(
-    app: Application, listeners: Sequence[socket.socket], config: Config, error_log: ErrorLog, access_log: int
+    app: Application,
+    listeners: Sequence[socket.socket],
+    config: Config,
+    error_log: ErrorLog,
+    access_log: int,
+    make_reload: Callable[[], Reload] | None = None,
+    handover: Handover | None = None,
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
-    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere.
+    make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
+    one, which leave as new ones serve.
+
+    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere; TTIN and
+    TTOU keep one worker more or fewer.
     Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT that cut something off;
     else 1 if a worker had to be killed or failed while it was stopping.
     """
     error_log.follow(access_log, config.accesslog)
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
-    supervisor = _Supervisor(app, listeners, config, error_log, access_log)
+    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload)
+    if handover is not None:
+        supervisor.adopt(handover.workers)
     try:
         return supervisor.run()
     finally:
@@ -74,15 +87,24 @@ class _Supervisor:
     """What the loop needs; `run` is the loop."""
 
     def __init__(
-        self, app: Application, listeners: Sequence[socket.socket], config: Config, error_log: ErrorLog, access_log: int
+        self,
+        app: Application,
+        listeners: Sequence[socket.socket],
+        config: Config,
+        error_log: ErrorLog,
+        access_log: int,
+        make_reload: Callable[[], Reload] | None,
     ) -> None:
         self._app = app
+        self._make_reload = make_reload
+        self._reload: Reload | None = None
         self._listeners = listeners
         self._config = config
         self._error_log = error_log
         self._access_log = access_log
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
+        self._newborn: dict[int, int] = {}  # read end on which a worker tells that it serves -> its pid
         self._replacing = False
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
@@ -93,20 +115,45 @@ class _Supervisor:
         self._old: dict[int, Any] = {signum: worker.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
+        worker.raise_delayed()
+
+    def adopt(self, workers: dict[int, int]) -> None:
+        """Go on with the workers of the image before this one."""
+        for pid, lifeline in workers.items():
+            self._state.adopted(pid, time.monotonic(), is_leaving=lifeline < 0)
+            if lifeline >= 0:
+                self._lifelines[pid] = lifeline
 
     def run(self) -> int:
-        poll = select.poll()
-        poll.register(self._signals, select.POLLIN)
         while True:
             self._reap()
+            if self._reload is not None and self._reload.succeeded():
+                self._replace(self._reload)
             actions = plan(self._state, time.monotonic())
             for action in actions:
                 if isinstance(action, Exit):
                     return self._exit_code(action.code)
                 self._perform(action)
-            seconds = wait(self._state, time.monotonic())
-            poll.poll(None if seconds is None else 1000 * seconds)
+            self._wait()
             self._hear()
+
+    def _wait(self) -> None:
+        """Sleep until a signal comes, a worker serves, or there may be something to do."""
+        limits = [wait(self._state, time.monotonic()), self._reload.seconds_left() if self._reload else None]
+        seconds = min((each for each in limits if each is not None), default=None)
+        poll = select.poll()
+        for descriptor in (self._signals, *self._newborn):
+            poll.register(descriptor, select.POLLIN)
+        for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds):
+            if descriptor != self._signals:
+                self._hear_newborn(descriptor)
+
+    def _hear_newborn(self, descriptor: int) -> None:
+        """A worker serves, or has died before."""
+        pid = self._newborn.pop(descriptor)
+        if os.read(descriptor, 1) and pid in self._state.workers:
+            self._state.ready(pid)
+        os.close(descriptor)
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
@@ -120,7 +167,7 @@ class _Supervisor:
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._signals, self._wake, *self._lifelines.values()):
+        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._newborn):
             os.close(descriptor)
 
     def _hear(self) -> None:
@@ -139,8 +186,12 @@ class _Supervisor:
                 self._state.stop_at_once(now)
             elif signum == signal.SIGUSR1:
                 self._reopen()
-            elif signum == signal.SIGHUP:
-                self._error_log.write("W", worker.NO_RELOAD)
+            elif signum in worker.RELOADS and self._state.stopping is None:
+                self._begin_reload()
+            elif signum == signal.SIGTTIN:
+                self._state.wanted += 1
+            elif signum == signal.SIGTTOU:
+                self._state.wanted = max(self._state.wanted - 1, 1)
             if self._state.quitting:
                 self._at_once = self._at_once or signum
 
@@ -151,6 +202,8 @@ class _Supervisor:
         """
         if self._state.stopping is not None:
             return
+        if self._reload is not None:
+            self._reload.cancel()
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
         self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
         for each in self._listeners:
@@ -158,6 +211,24 @@ class _Supervisor:
                 each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
+
+    def _begin_reload(self) -> None:
+        if self._make_reload is None:
+            self._error_log.write("W", worker.NO_RELOAD)
+            return
+        self._reload = self._reload or self._make_reload()
+        self._reload.begin()
+
+    def _replace(self, reload: Reload) -> None:
+        """Become the new image, which goes on with these workers until its own serve."""
+        reload.keep(each.fileno() for each in self._listeners)
+        reload.handover.workers = {
+            pid: -1 if each.draining is not None else self._lifelines[pid] for pid, each in self._state.workers.items()
+        }
+        try:
+            reload.execute()
+        except OSError as error:
+            self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
 
     def _reopen(self) -> None:
         self._error_log.reopen()
@@ -172,8 +243,12 @@ class _Supervisor:
                 continue
             self._cut_lifeline(pid)
             now = time.monotonic()
+            was_leaving = self._state.workers[pid].draining is not None
             self._state.died(pid, code, now)
-            self._say_death(pid, code, now)
+            if was_leaving and self._state.stopping is None:
+                self._error_log.write("E" if code else "I", f"worker {pid} left: {reason(code, pid in self._killed)}")
+            else:
+                self._say_death(pid, code, now)
 
     def _say_death(self, pid: int, code: int, now: float) -> None:
         if self._state.stopping is not None:
@@ -191,6 +266,8 @@ class _Supervisor:
             return
         if isinstance(action, Stop):
             self._cut_lifeline(action.pid)
+        elif isinstance(action, Drain):
+            self._drain(action.pid)
         elif isinstance(action, Quit):
             _send(action.pid, signal.SIGQUIT)
         elif isinstance(action, Kill):
@@ -198,6 +275,12 @@ class _Supervisor:
             self._killed.add(action.pid)
             _send(action.pid, signal.SIGKILL)
         self._state.performed(action, time.monotonic())
+
+    def _drain(self, pid: int) -> None:
+        try:
+            os.write(self._lifelines[pid], worker.DRAIN)
+        except (KeyError, OSError):
+            return  # it is gone
 
     def _cut_lifeline(self, pid: int) -> None:
         descriptor = self._lifelines.pop(pid, None)
@@ -209,14 +292,15 @@ class _Supervisor:
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         try:
-            pid, lifeline = _fork()
+            pid, lifeline, birth = _fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._not_born(error)
             return
         if pid == 0:
-            self._work(lifeline, mask)
+            self._work(lifeline, birth, mask)
         self._lifelines[pid] = lifeline
+        self._newborn[birth] = pid
         self._state.born(pid, time.monotonic())
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
@@ -235,7 +319,7 @@ class _Supervisor:
             except (AttributeError, OSError, ValueError):
                 continue
 
-    def _work(self, lifeline: int, mask: Any) -> NoReturn:
+    def _work(self, lifeline: int, birth: int, mask: Any) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
@@ -247,7 +331,7 @@ class _Supervisor:
                 self._error_log,
                 self._access_log,
                 lifeline,
-                ready=lambda: _unblock(mask),
+                ready=lambda: _be_born(birth, mask),
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
@@ -269,21 +353,29 @@ def _heard(signum: int, frame: FrameType | None) -> None:
     """Do nothing: the interpreter has written the byte that wakes the loop."""
 
 
-def _fork() -> tuple[int, int]:
-    """Return (pid, write end of its lifeline) in the parent, (0, read end) in the child. Raises OSError."""
-    read_end, write_end = os.pipe()
+def _fork() -> tuple[int, int, int]:
+    """Fork: the pid, the lifeline, and the pipe on which the child tells of its birth. The parent has the write end of
+    the one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
+    """
+    pipes: list[tuple[int, int]] = []
     try:
+        pipes += os.pipe(), os.pipe()
         pid = os.fork()
     except OSError:
-        os.close(read_end)
-        os.close(write_end)
+        for descriptor in (each for pipe in pipes for each in pipe):
+            os.close(descriptor)
         raise
-    os.close(read_end if pid else write_end)
-    return (pid, write_end) if pid else (0, read_end)
+    lifeline, birth = pipes
+    os.close(lifeline[0 if pid else 1])
+    os.close(birth[1 if pid else 0])
+    return pid, lifeline[1 if pid else 0], birth[0 if pid else 1]
 
 
-def _unblock(mask: Any) -> None:
+def _be_born(birth: int, mask: Any) -> None:
+    """Hear signals, and tell the supervisor that this worker serves."""
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.write(birth, b"1")
+    os.close(birth)
 
 
 def _send(pid: int, signum: int) -> None:

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
+    from poorhttp.reload import Reload
 
     Application = Callable[..., Iterable[bytes]]
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-HANDLED = (*STOPS, signal.SIGHUP, signal.SIGUSR1)
+RELOADS = (signal.SIGHUP, signal.SIGUSR2)
+COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
+HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
 
 LATE = 0.8
 """Seconds that an application gets to return when its time is over, `graceful_timeout` or that of the engine; a
@@ -41,7 +44,13 @@ REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
 its whole group; nobody's patience ends so soon."""
 
-NO_RELOAD = "SIGHUP ignored: reload arrives with a later version; restart to serve new code or settings"
+NO_RELOAD = "reload ignored: poorhttp.run() cannot start the program anew; restart it"
+
+DRAIN = b"\0"
+"""What the engine reads on a control descriptor where a successor is ready: it sends its clients away, then stops."""
+
+DRAIN_SECONDS = 1.0
+"""How long it does so at most."""
 
 
 def serve(
@@ -53,6 +62,7 @@ def serve(
     lifeline: int | None = None,
     ready: Callable[[], None] | None = None,
     clean_up: Callable[[], None] | None = None,
+    make_reload: Callable[[], Reload] | None = None,
 ) -> int:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
@@ -60,7 +70,8 @@ def serve(
     access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
     supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
     ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
-    the process is left from here, without returning.
+    the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
+    all.
 
     TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main
     thread is inside the application then, or a thread does not return from it in time, the process is left without
@@ -71,13 +82,14 @@ def serve(
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
     error_log.follow(access_log, config.accesslog)
-    signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up)
+    signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
+        signals.make_way()
         return signals.exit_code()
     finally:
         _serving.clear()
@@ -150,7 +162,8 @@ def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] |
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
-    HUP and USR1, which would end a process that does not expect them, are ignored. `serve` and `supervise` bring
+    HUP is heard once the server serves; USR1 and the like, which would end a process that does not expect them, are
+    ignored. `serve` and `supervise` bring
     handlers of their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
     """
 
@@ -158,7 +171,12 @@ class Boot:
         self._asked: float | None = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            signal.signal(signum, self._leave if signum in STOPS else signal.SIG_IGN)
+            reload = _delay if signum in RELOADS else signal.SIG_IGN
+            signal.signal(signum, self._leave if signum in STOPS else reload)
+
+    def go_on(self) -> None:
+        """Let the signals come that waited while one image replaced another."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
@@ -181,10 +199,25 @@ class Boot:
             raise SystemExit(0)
 
 
+_delayed: list[int] = []
+"""The signals for a reload that came before there was a server."""
+
+
+def _delay(signum: int, frame: FrameType | None) -> None:
+    _delayed[:] = [signum]
+
+
+def raise_delayed() -> None:
+    """Let a signal for a reload come again that came during the start: the code may have been read before."""
+    while _delayed:
+        os.kill(os.getpid(), _delayed.pop())
+
+
 def afterwards(signum: int) -> Any:
     """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
     present = signal.getsignal(signum)
-    return signal.SIG_IGN if getattr(present, "__func__", None) is Boot._leave else present
+    is_of_boot = present is _delay or getattr(present, "__func__", None) is Boot._leave
+    return signal.SIG_IGN if is_of_boot else present
 
 
 def restore(handlers: dict[int, Any]) -> None:
@@ -203,8 +236,16 @@ class _Signals:
     """
 
     def __init__(
-        self, graceful_timeout: float, error_log: ErrorLog, supervised: bool, clean_up: Callable[[], None] | None
+        self,
+        graceful_timeout: float,
+        error_log: ErrorLog,
+        supervised: bool,
+        clean_up: Callable[[], None] | None,
+        make_reload: Callable[[], Reload] | None,
     ) -> None:
+        self._make_reload = make_reload
+        self._reload: Reload | None = None
+        self._has_successor = False
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -222,7 +263,11 @@ class _Signals:
         self._handle(signal.SIGQUIT, self._stop)
         self._handle(signal.SIGUSR1, self._reopen)
         self._handle(signal.SIGINT, signal.SIG_IGN if supervised else self._stop)
-        self._handle(signal.SIGHUP, signal.SIG_IGN if supervised else self._hang_up)
+        for signum in RELOADS:
+            self._handle(signum, signal.SIG_IGN if supervised else self._begin_reload)
+        for signum in COUNTS:
+            self._handle(signum, signal.SIG_IGN)
+        raise_delayed()
 
     def expect_end(self, seconds: float) -> None:
         """Leave the process unless it is over in so many seconds."""
@@ -232,6 +277,13 @@ class _Signals:
     def exit_code(self) -> int:
         """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop."""
         return 128 + self._at_once if self._at_once not in (0, signal.SIGQUIT) else 0
+
+    def make_way(self) -> None:
+        """The engine has stopped: where that was for a successor, become it."""
+        if self._reload is not None:
+            self._reload.cancel()
+            if self._has_successor and self._since is None:
+                self._become_successor(self._reload)
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
@@ -276,11 +328,50 @@ class _Signals:
         except (OSError, ValueError):
             return  # the pipe is full of signals that the engine has not read yet, or theirs is closed
 
+    def _begin_reload(self, signum: int, frame: FrameType | None) -> None:
+        if self._make_reload is None:
+            self._error_log.write("W", NO_RELOAD)
+            return
+        if self._reload is not None and self._reload.is_trying():
+            self._reload.begin()
+            return
+        from threading import Thread
+
+        self._reload = self._make_reload()
+        self._reload.begin()
+        # The thread sets the timer, but a handler is the main thread's to set.
+        self._handle(signal.SIGALRM, self._late)
+        Thread(target=self._await_trial, args=(self._reload,), name="poorhttp-reload", daemon=True).start()
+
+    def _await_trial(self, reload: Reload) -> None:
+        """Wait for the trial; where it succeeds, let the engine make way."""
+        if not reload.wait() or self._has_successor:
+            return
+        sockets = [descriptor for engine in _serving for descriptor in engine.keep_listeners()]
+        if not sockets:
+            return  # stopped meanwhile
+        reload.keep(sockets)
+        self._has_successor = True
+        signal.setitimer(signal.ITIMER_REAL, DRAIN_SECONDS + self._graceful_timeout + LATE)
+        os.write(self._wake, DRAIN)
+
+    def _become_successor(self, reload: Reload) -> None:
+        """Execute the new image; what the application wanted to be done at the exit is done before."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            atexit._run_exitfuncs()
+            reload.execute()
+        except OSError as error:
+            self._error_log.write("E", f"cannot become the new image: {error}")
+
     def _late(self, signum: int, frame: FrameType | None) -> None:
         if frame and frame.f_code is _enter.__code__:
             # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
+        if self._has_successor and self._since is None and self._reload is not None:
+            self._error_log.write("E", "reload: the application did not return in time; going on without it")
+            self._become_successor(self._reload)
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
         self._leave(128 + self._at_once if self._at_once else 1)
 
@@ -289,9 +380,6 @@ class _Signals:
 
     def _reopen(self, signum: int, frame: FrameType | None) -> None:
         self._error_log.reopen()
-
-    def _hang_up(self, signum: int, frame: FrameType | None) -> None:
-        self._error_log.write("W", NO_RELOAD)
 
 
 def _is_inside_application(frame: FrameType | None) -> bool:

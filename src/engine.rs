@@ -1,6 +1,6 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -65,6 +65,10 @@ impl Engine {
 
     fn stop(&self) {
         self.server.stop();
+    }
+
+    fn keep_listeners(&self) -> Vec<RawFd> {
+        self.server.keep_listeners().into_iter().map(IntoRawFd::into_raw_fd).collect()
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

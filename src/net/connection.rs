@@ -23,7 +23,7 @@ use crate::http::response::{Asked, CONTINUE};
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
-const TURN: u64 = 10;
+pub const TURN: u64 = 10;
 /// Bytes of a refused request that are read and thrown away before the connection is cut.
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -84,6 +84,8 @@ pub struct Connection<H: Handler> {
     peer: Option<SocketAddr>,
     listener: usize,
     phase: Phase,
+    /// It has had no answer yet.
+    is_new: bool,
     after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
     since: u64,
@@ -118,6 +120,7 @@ impl<H: Handler> Connection<H> {
             peer,
             listener,
             phase: Phase::Idle,
+            is_new: true,
             after_flush: AfterFlush::Next,
             since: clock::now(),
             inbound: None,
@@ -147,6 +150,11 @@ impl<H: Handler> Connection<H> {
     /// Whether it waits for a new request only.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
+    }
+
+    /// Whether its first request is awaited, and has been for less than `milliseconds`.
+    pub fn is_fresh(&self, milliseconds: u64) -> bool {
+        self.is_new && clock::now() < self.since + milliseconds
     }
 
     /// The thread that must serve it, if only one may.
@@ -338,7 +346,7 @@ impl<H: Handler> Connection<H> {
         let asked = Asked {
             is_head: head.method.of(bytes) == b"HEAD",
             version: head.version,
-            persistent: head.persistent && shared.limits.keepalive_timeout > 0 && !shared.is_stopping(),
+            persistent: head.persistent && shared.keeps_alive(),
         };
         if head.asterisk {
             return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
@@ -359,6 +367,7 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
+        self.is_new = false;
         self.log(done, shared);
         let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {

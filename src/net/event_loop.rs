@@ -5,6 +5,7 @@
 //! blocking, and the thread stays attached to the interpreter; only when nothing is ready does it detach and sleep.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -14,13 +15,18 @@ use super::clock;
 use super::connection::{Connection, Verdict};
 use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
-use super::listener::Listener;
+use super::listener::{Accepted, Listener};
 use super::poller::{Interest, Poller};
 use super::shared::Shared;
 use super::table::{Key, Table};
+use super::transport::Transport;
 
 /// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
 const TICK: u64 = 100;
+/// How many connections are taken from the queue of each listener at a stop, at most.
+const LAST_ACCEPTS: usize = 4096;
+/// How long a client that has just come may take to say what it wants although there is a successor, in ms.
+const FRESH: u64 = 1000;
 
 /// Tokens below this are the loop's own; those of connections have a generation in their upper half.
 const LISTENERS: u64 = 0x1_0000;
@@ -57,13 +63,13 @@ enum Accepting {
 pub struct EventLoop<H: Handler> {
     poller: Poller,
     /// Closed one by one after a stop.
-    listeners: Vec<Option<Listener>>,
+    listeners: Vec<Listener>,
     table: Table<Box<Connection<H>>>,
     crowd: Crowd,
     /// How many events came last.
     batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
-    queued: Vec<Event>,
+    queued: VecDeque<Event>,
     /// Connections that were served and have another request already; they come after the events of the poller. They
     /// count as away, so that no event of their descriptors gives them another turn.
     patient: VecDeque<(Key, Box<Connection<H>>)>,
@@ -74,8 +80,6 @@ pub struct EventLoop<H: Handler> {
     exhausted_since: Option<u64>,
     next_sweep: u64,
     stop_at: Option<u64>,
-    /// How many connections are still taken from the queues of the listeners after a stop.
-    last_accepts: usize,
 }
 
 impl<H: Handler> EventLoop<H> {
@@ -88,18 +92,17 @@ impl<H: Handler> EventLoop<H> {
         poller.add(waker, WAKER, Interest::Read)?;
         let mut new = Self {
             poller,
-            listeners: listeners.into_iter().map(Some).collect(),
+            listeners,
             table: Table::default(),
             crowd: Crowd::default(),
             batch: 0,
-            queued: Vec::new(),
+            queued: VecDeque::new(),
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
             exhausted_since: None,
             next_sweep: 0,
             stop_at: None,
-            last_accepts: 4096,
         };
         new.resume_accepting();
         Ok(new)
@@ -107,7 +110,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// The next event of this batch.
     pub fn next_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.queued.pop() {
+        if let Some(event) = self.queued.pop_front() {
             return Some(event);
         }
         let token = self.poller.next_token()?;
@@ -135,7 +138,6 @@ impl<H: Handler> EventLoop<H> {
     /// to sleep.
     pub fn wait(&mut self, shared: &Shared<H>, hear_signals: impl Fn() -> bool) -> io::Result<()> {
         self.sweep(shared);
-        self.queue_last_accepts();
         if !self.queued.is_empty() {
             return Ok(());
         }
@@ -147,7 +149,7 @@ impl<H: Handler> EventLoop<H> {
                 return Ok(());
             }
         }
-        let timeout = self.timeout();
+        let timeout = self.timeout(shared.drain_until());
         if hear_signals() && shared.may_sleep() {
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
@@ -165,9 +167,9 @@ impl<H: Handler> EventLoop<H> {
         Ok(())
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&self, drain_until: Option<u64>) -> Option<Duration> {
         let retry = if let Accepting::PausedUntil(time) = self.accepting { Some(time) } else { None };
-        let next = [self.table.earliest_deadline(), retry, self.stop_at].into_iter().flatten().min()?;
+        let next = [self.table.earliest_deadline(), retry, self.stop_at, drain_until].into_iter().flatten().min()?;
         let now = clock::now();
         // A tick more: the coarse clock must have passed the deadline when the poller returns.
         Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
@@ -194,52 +196,44 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        use super::listener::Accepted;
         if self.table.len() >= shared.limits.max_connections && self.accepting == Accepting::Yes {
             self.pause_accepting(Accepting::Full);
         }
-        if matches!(self.accepting, Accepting::Full | Accepting::PausedUntil(_)) {
+        if self.accepting != Accepting::Yes {
             return None;
         }
-        if self.accepting == Accepting::Never {
-            self.last_accepts = self.last_accepts.saturating_sub(1);
-        }
-        let accepted = match self.listeners.get(listener)? {
-            Some(listener) if self.last_accepts > 0 => listener.accept(),
-            _ => Accepted::Nothing,
-        };
+        let accepted = self.listeners.get(listener)?.accept();
         if self.exhausted_since.is_some() && !matches!(accepted, Accepted::Exhausted) {
             self.tell_recovery(shared);
         }
         match accepted {
-            Accepted::Connection(transport, peer) => {
-                shared.count_accepted();
-                let entered = self.crowd.enter(peer, shared.limits.max_connections_per_address);
-                if entered != Entered::Yes {
-                    shared.turn_away(&transport, peer, entered == Entered::Full);
-                    return None;
-                }
-                let connection = Box::new(Connection::new(transport, peer, listener));
-                let key = self.table.reserve(connection.descriptor());
-                Some((key, connection))
-            }
-            Accepted::Nothing => {
-                if self.accepting == Accepting::Never
-                    && let Some(listener) = self.listeners.get_mut(listener)
-                {
-                    // From now on the kernel refuses: nobody waits in vain.
-                    *listener = None;
-                }
-                None
-            }
+            Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
+            Accepted::Nothing => None,
             Accepted::Exhausted => {
-                if self.accepting == Accepting::Yes {
-                    self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
-                    self.tell_exhaustion(shared);
-                }
+                self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
+                self.tell_exhaustion(shared);
                 None
             }
         }
+    }
+
+    /// Give a connection that was accepted a place, unless its client has too many.
+    fn admit(
+        &mut self,
+        transport: Transport,
+        peer: Option<SocketAddr>,
+        listener: usize,
+        shared: &Shared<H>,
+    ) -> Option<(Key, Box<Connection<H>>)> {
+        shared.count_accepted();
+        let entered = self.crowd.enter(peer, shared.limits.max_connections_per_address);
+        if entered != Entered::Yes {
+            shared.turn_away(&transport, peer, entered == Entered::Full);
+            return None;
+        }
+        let connection = Box::new(Connection::new(transport, peer, listener));
+        let key = self.table.reserve(connection.descriptor());
+        Some((key, connection))
     }
 
     /// Once, however often it is tried in vain.
@@ -294,7 +288,8 @@ impl<H: Handler> EventLoop<H> {
 
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
-        if connection.is_idle() && shared.is_stopping() {
+        let is_awaited = connection.is_fresh(FRESH) && shared.has_successor();
+        if connection.is_idle() && shared.is_stopping() && !is_awaited {
             return self.close(key, connection, shared);
         }
         let interest = connection.interest();
@@ -310,7 +305,10 @@ impl<H: Handler> EventLoop<H> {
         if interest == Interest::Write {
             connection.note_untaken();
         }
-        let deadline = connection.deadline(shared);
+        let mut deadline = connection.deadline(shared);
+        if connection.is_idle() && shared.is_stopping() {
+            deadline = deadline.min(clock::now() + FRESH);
+        }
         self.table.put(key, connection, deadline);
     }
 
@@ -351,29 +349,38 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
-    pub fn stop(&mut self, deadline: u64) {
+    pub fn stop(&mut self, deadline: u64, shared: &Shared<H>) {
         if self.stop_at.is_some() {
             return;
         }
         self.stop_at = Some(deadline);
-        // Whoever got into the queue of a listener was accepted by the kernel: serve him.
         self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
         self.pause_accepting(Accepting::Never);
-        self.queue_last_accepts();
+        let listeners = std::mem::take(&mut self.listeners);
+        // From here on the kernel refuses: nobody waits in vain. A successor takes over who waits already.
+        if !shared.has_successor() {
+            self.accept_last(&listeners, shared);
+        }
     }
 
-    fn queue_last_accepts(&mut self) {
-        if self.accepting == Accepting::Never {
-            let open = self.listeners.iter().enumerate().filter(|(_, listener)| listener.is_some());
-            self.queued.extend(open.map(|(index, _)| Event::Accept(index)));
+    /// Whoever got into the queue of a listener was accepted by the kernel: serve him. All at once, for those that are
+    /// served now may come again at once.
+    fn accept_last(&mut self, listeners: &[Listener], shared: &Shared<H>) {
+        for (index, listener) in listeners.iter().enumerate() {
+            for _ in 0..LAST_ACCEPTS {
+                let Accepted::Connection(transport, peer) = listener.accept() else { break };
+                if let Some((key, connection)) = self.admit(transport, peer, index, shared) {
+                    self.table.put(key, connection, u64::MAX);
+                    self.queued.push_back(Event::Ready(key));
+                }
+            }
         }
     }
 
     /// Whether all connections are gone after a stop.
     pub fn is_done(&self) -> bool {
-        let refuses = self.listeners.iter().all(Option::is_none);
         // A connection that waits for its turn has a place in the table.
-        self.stop_at.is_some() && refuses && self.table.is_empty() && self.queued.is_empty()
+        self.stop_at.is_some() && self.table.is_empty() && self.queued.is_empty()
     }
 
     /// How many connections there are.
@@ -383,7 +390,7 @@ impl<H: Handler> EventLoop<H> {
 
     fn pause_accepting(&mut self, state: Accepting) {
         if self.accepting == Accepting::Yes {
-            for listener in self.listeners.iter().flatten() {
+            for listener in &self.listeners {
                 let _ = self.poller.remove(listener);
             }
         }
@@ -396,9 +403,7 @@ impl<H: Handler> EventLoop<H> {
         }
         self.accepting = Accepting::Yes;
         for (token, listener) in (LISTENERS..).zip(&self.listeners) {
-            if let Some(listener) = listener {
-                let _ = self.poller.add(listener, token, Interest::Accept);
-            }
+            let _ = self.poller.add(listener, token, Interest::Accept);
         }
     }
 }

@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::access_log::AccessLog;
 use super::clock;
-use super::connection::{Connection, Desk, Verdict};
+use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
@@ -80,9 +80,10 @@ impl<H: Handler> Server<H> {
         threads: usize,
     ) -> std::io::Result<Self> {
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
+        let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared::new(handler, limits, access_log, waker, controls);
+        let shared = Shared::new(handler, limits, access_log, waker, controls, kept);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
@@ -171,6 +172,11 @@ impl<H: Handler> Server<H> {
         self.shared.wake();
     }
 
+    /// The listeners, which stay open now when the server stops; none after that.
+    pub fn keep_listeners(&self) -> Vec<OwnedFd> {
+        self.shared.keep_listeners()
+    }
+
     /// The application.
     pub fn handler(&self) -> &H {
         &self.shared.handler
@@ -257,8 +263,9 @@ impl<H: Handler> Server<H> {
     fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
         let shared = &self.shared;
         self.adopt_returned(event_loop);
+        shared.end_drain(event_loop.connections());
         if shared.is_stopping() {
-            event_loop.stop(shared.stop_deadline().unwrap_or(0));
+            event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
             if event_loop.is_done() {
                 return shared.finish();
             }
@@ -275,7 +282,12 @@ impl<H: Handler> Server<H> {
 
     fn accept<'a>(&'a self, event_loop: Held<'a, H>, listener: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let mut held = event_loop;
+        let began = clock::now();
         for _ in 0..ACCEPTS {
+            // Those who were here before must not wait until nobody comes any more.
+            if clock::now() > began + TURN {
+                break;
+            }
             let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
             // The request has often come with the connection: read at once, and spare the poller.
             let verdict = connection.advance(&self.shared, desk);

@@ -29,6 +29,10 @@ const REPEAT: u64 = 300;
 const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
 const SIGTERM: u8 = 15;
+/// Over a control descriptor too, but no signal: the supervisor has a successor.
+const DRAIN: u8 = 0;
+/// How long clients that keep their connections are sent away to the successor before the rest is closed, in ms.
+const DRAIN_TIME: u64 = 1000;
 
 /// A connection with its name.
 pub type Named<H> = (Key, Box<Connection<H>>);
@@ -52,6 +56,10 @@ pub struct Shared<H: Handler> {
     finished: AtomicBool,
     /// When a signal asked to stop; 0 before it.
     first_stop_signal: AtomicU64,
+    /// Until when clients are sent away, before the stop; 0 where none was told to.
+    drain_until: AtomicU64,
+    /// The listeners, for a successor.
+    kept: Mutex<Vec<OwnedFd>>,
     /// When a stop becomes late; 0 before it.
     stop_deadline: AtomicU64,
     /// When the watchdog ends the process unless every thread has left; 0 before a stop.
@@ -75,8 +83,16 @@ pub struct Counts {
 }
 
 impl<H: Handler> Shared<H> {
-    /// For a server whose loop is woken by `waker` and told of signals by `controls`.
-    pub fn new(handler: H, limits: Limits, access_log: AccessLog, waker: OwnedFd, controls: Vec<OwnedFd>) -> Self {
+    /// For a server whose loop is woken by `waker` and told of signals by `controls`; `kept` are duplicates of its
+    /// listeners.
+    pub fn new(
+        handler: H,
+        limits: Limits,
+        access_log: AccessLog,
+        waker: OwnedFd,
+        controls: Vec<OwnedFd>,
+        kept: Vec<OwnedFd>,
+    ) -> Self {
         Self {
             handler,
             limits,
@@ -90,6 +106,8 @@ impl<H: Handler> Shared<H> {
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
+            drain_until: AtomicU64::new(0),
+            kept: Mutex::new(kept),
             stop_deadline: AtomicU64::new(0),
             end_by: AtomicU64::new(0),
             first_is_here: AtomicBool::new(false),
@@ -186,6 +204,7 @@ impl<H: Handler> Shared<H> {
                 SIGQUIT => self.finish(),
                 SIGINT | SIGTERM if self.is_insisted() => self.finish(),
                 SIGINT | SIGTERM => self.begin_stop(),
+                DRAIN => self.begin_drain(),
                 _ => {}
             }
         }
@@ -240,8 +259,49 @@ impl<H: Handler> Shared<H> {
         first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
     }
 
+    /// Make room for a successor: close each connection with its next answer, accept as before, then stop.
+    fn begin_drain(&self) {
+        if !self.is_stopping() {
+            self.drain_until.store(clock::now() + DRAIN_TIME, Ordering::Relaxed);
+        }
+    }
+
+    /// Until when it drains, if it does.
+    pub fn drain_until(&self) -> Option<u64> {
+        Some(self.drain_until.load(Ordering::Relaxed)).filter(|&time| time != 0 && !self.is_stopping())
+    }
+
+    /// Stop once all have gone, or have had their time.
+    pub fn end_drain(&self, connections: usize) {
+        if self.drain_until().is_some_and(|time| connections == 0 || time <= clock::now()) {
+            self.stop();
+        }
+    }
+
+    /// Whether a connection may have another request.
+    pub fn keeps_alive(&self) -> bool {
+        self.limits.keepalive_timeout > 0 && !self.is_stopping() && !self.has_successor()
+    }
+
+    /// Whether another image takes over the listeners.
+    pub fn has_successor(&self) -> bool {
+        self.drain_until.load(Ordering::Relaxed) != 0
+    }
+
+    /// The listeners, which stay open now when the server stops; none after that.
+    pub fn keep_listeners(&self) -> Vec<OwnedFd> {
+        std::mem::take(&mut *lock(&self.kept))
+    }
+
     /// Accept no more, and finish what is in flight.
     pub fn begin_stop(&self) {
+        // Whoever comes now is to be refused, not left waiting.
+        drop(self.keep_listeners());
+        self.drain_until.store(0, Ordering::Relaxed);
+        self.stop();
+    }
+
+    fn stop(&self) {
         if !self.stopping.swap(true, Ordering::Relaxed) {
             let deadline = clock::now() + self.limits.graceful_timeout;
             self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from starter import PATIENCE, ROOT
 
-HELLO = '''
+HELLO = """
 def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "0")])
     return []
-'''
+"""
+
+NAMESPACE = ("unshare", "--net", "--pid", "--fork", "--kill-child")
 
 CROWD = '''
 """Starts the server and comes to it from several addresses; prints what it was answered."""
@@ -81,8 +83,7 @@ def test_one_client_does_not_take_all_places(tmp_path: Path) -> None:
         pytest.skip("a network namespace needs root and the commands ip and unshare: apt install iproute2 util-linux")
     (tmp_path / "app.py").write_text(HELLO)
     done = subprocess.run(
-        ["unshare", "--net", "--pid", "--fork", "--kill-child", sys.executable, "-c", CROWD]
-        + ["--max-connections-per-address=3"],
+        [*NAMESPACE, sys.executable, "-c", CROWD, "--max-connections-per-address=3"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -213,14 +213,6 @@ def test_a_stop_is_heard_though_the_application_took_the_wake_up_of_signals(star
     assert server.end() == 0
 
 
-def test_hup_is_no_stop(start: Start, shape: str) -> None:
-    server = start(shape)
-    server.send(signal.SIGHUP)
-    assert server.get()[0] == 200
-    assert server.stop() == 0
-    assert "reload arrives with a later version" in server.said
-
-
 def test_what_the_application_registered_with_atexit_is_called(start: Start, shape: str) -> None:
     server = start(shape)
     workers = server.workers() or {server.process.pid}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import plan as module
-from poorhttp.plan import Action, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.plan import DRAIN, GRACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 GRACEFUL = 30.0
 REPEAT = 0.1
@@ -276,3 +276,117 @@ def test_the_module_imports_nothing() -> None:
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [node.module for node in imported if isinstance(node, ast.ImportFrom)] == ["__future__"]
     assert not [node for node in imported if isinstance(node, ast.Import)]
+
+
+# ------------------------------------------------------------------------------------------ after a reload
+
+
+def reloaded(wanted: int, old: int) -> State:
+    """A new image that has found workers 101 ... of the one before."""
+    made = State(wanted, GRACEFUL, REPEAT)
+    for number in range(old):
+        made.adopted(101 + number, 0.0, is_leaving=False)
+    return made
+
+
+def test_old_workers_leave_one_by_one_as_new_ones_serve() -> None:
+    made = reloaded(wanted=2, old=2)
+    assert perform(made, 0.0) == [Spawn()]
+    made.born(1, 0.0)
+    assert perform(made, 0.1) == [], "it does not serve yet"
+    made.ready(1)
+    assert perform(made, 0.2) == [Drain(101)]
+    assert perform(made, 0.3) == [], "three are enough"
+    made.died(101, 0, 0.4)
+    assert perform(made, 0.4) == [Spawn()]
+    made.born(2, 0.4)
+    made.ready(2)
+    assert perform(made, 0.5) == [Drain(102)]
+    made.died(102, 0, 0.6)
+    assert perform(made, 0.6) == []
+    assert wait(made, 0.6) is None
+
+
+def test_old_workers_stay_while_new_ones_die() -> None:
+    made = reloaded(wanted=2, old=2)
+    for number in range(1, 4):
+        now = 10.0 * number
+        assert perform(made, now) == [Spawn()]
+        made.born(number, now)
+        made.died(number, 1, now + 0.1)
+        assert perform(made, now + 0.1) == []
+    assert sorted(made.workers) == [101, 102]
+
+
+def test_an_old_worker_that_dies_makes_room_for_a_new_one() -> None:
+    made = reloaded(wanted=2, old=2)
+    made.died(101, -9, 5.0)
+    assert plan(made, 5.0) == [Spawn()]
+
+
+def test_a_worker_that_was_leaving_at_the_reload_is_not_told_again() -> None:
+    made = State(1, GRACEFUL, REPEAT)
+    made.adopted(101, 0.0, is_leaving=True)
+    made.adopted(102, 0.0, is_leaving=False)
+    assert perform(made, 0.0) == [], "one too many is there already"
+    made.died(101, 0, 0.1)
+    assert perform(made, 0.1) == [Spawn()]
+    made.born(1, 0.1)
+    made.ready(1)
+    assert perform(made, 0.2) == [Drain(102)]
+
+
+def test_who_does_not_leave_is_killed() -> None:
+    made = reloaded(wanted=1, old=1)
+    made.born(1, 0.0)
+    made.ready(1)
+    assert perform(made, 0.0) == [Drain(101)]
+    late = DRAIN + GRACEFUL + GRACE
+    assert wait(made, 0.0) == pytest.approx(late)
+    assert perform(made, late) == [Kill(101)]
+    made.died(101, -9, late)
+    assert perform(made, late) == []
+
+
+def test_a_stop_in_the_middle_of_a_reload_stops_all() -> None:
+    made = reloaded(wanted=2, old=2)
+    made.born(1, 0.0)
+    made.ready(1)
+    assert perform(made, 0.0) == [Drain(101)]
+    made.stop(1.0)
+    assert perform(made, 1.0) == [Stop(101), Stop(102), Stop(1)]
+
+
+def test_fewer_workers_are_wanted() -> None:
+    made = state(wanted=3, running=3)
+    for pid in (1, 2, 3):
+        made.ready(pid)
+    made.wanted = 2
+    assert perform(made, 9.0) == [Drain(1)]
+    assert perform(made, 9.1) == []
+    made.died(1, 0, 9.5)
+    assert perform(made, 9.5) == []
+
+
+@given(wanted=st.integers(1, 5), old=st.integers(0, 5), choices=st.lists(st.integers(0, 3), max_size=60))
+def test_a_reload_never_has_too_many_nor_too_few(wanted: int, old: int, choices: list[int]) -> None:
+    """Whatever happens in whichever order: at most one worker too many, and old ones go only where new ones serve."""
+    made, now, pids = reloaded(wanted, old), 0.0, iter(range(1, 1000))
+    for choice in choices:
+        now += 2.0
+        serving = sum(each.is_ready and each.draining is None for each in made.workers.values())
+        for action in plan(made, now):
+            if isinstance(action, Spawn):
+                made.born(next(pids), now)
+            made.performed(action, now)
+        assert len(made.workers) <= max(wanted + 1, old)
+        left = sum(each.is_ready and each.draining is None for each in made.workers.values())
+        assert left >= min(serving, wanted)
+        newborn = [pid for pid, each in made.workers.items() if not each.is_ready]
+        leaving = [pid for pid, each in made.workers.items() if each.draining is not None]
+        if choice == 0 and newborn:
+            made.ready(newborn[0])
+        elif choice == 1 and leaving:
+            made.died(leaving[0], 0, now)
+        elif choice == 2 and made.workers:
+            made.died(min(made.workers), -9, now)

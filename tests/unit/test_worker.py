@@ -211,13 +211,13 @@ def test_usr1_reopens_both_logs(engine: Any, log: ErrorLog, tmp_path: Path) -> N
     assert access.read_bytes() == b"x"
 
 
-def test_hup_says_that_there_is_no_reload_yet(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+def test_hup_says_that_there_is_no_reload_here(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
     def ready() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
 
     worker.serve(nothing, [], settings(), log, -1, ready=ready)
-    assert "[W] SIGHUP ignored: reload arrives with a later version" in (tmp_path / "error.log").read_text()
+    assert "[W] reload ignored: poorhttp.run()" in (tmp_path / "error.log").read_text()
 
 
 def test_boot_turns_a_stop_into_a_clean_exit() -> None:

@@ -1,0 +1,245 @@
+"""A fresh image of this server: tried in a child, then executed in the place of this one.
+
+Knows the command line that this process was started with, and what one image hands to the next: listening sockets,
+workers that go on meanwhile, the pidfile. Does not know who serves, nor when the old workers leave.
+Contract: nothing of the running server changes before a child with the same command line has read the configuration,
+bound what is new and loaded the application. Then `execute` replaces the program: the process number, the sockets and
+the workers stay, everything else is as after a start, a newly installed poorhttp included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from poorhttp.errors import PoorhttpError
+from poorhttp.lean import signal
+from poorhttp.worker import HANDLED, STOPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from subprocess import Popen
+    from typing import NoReturn
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+
+TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
+"""Variables that tell a child what is bound already, and a new image what it gets."""
+
+PATIENCE = 60.0
+"""Seconds that a trial may take."""
+
+END = 1 << 16
+"""Bytes of what a trial wrote that are looked at: the last ones."""
+
+TOLD = b"ok\n"
+"""What `--check-config` and a trial write on standard output in the end."""
+
+LINES = 40
+"""Lines of what a failed trial said that are logged: the last ones."""
+
+
+class Handover:
+    """What a new image gets from the one before.
+
+    sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
+    write end of its lifeline, -1 if it was told to leave. pidfile: "" for none.
+    """
+
+    def __init__(self) -> None:
+        self.sockets: dict[str, tuple[int, int, int]] = {}
+        self.workers: dict[int, int] = {}
+        self.pidfile = ""
+
+    def __str__(self) -> str:
+        sockets = (f"socket {' '.join(map(str, facts))} {address}" for address, facts in self.sockets.items())
+        workers = (f"worker {pid} {lifeline}" for pid, lifeline in self.workers.items())
+        return "\n".join([*sockets, *workers, f"pidfile {self.pidfile}"])
+
+    @classmethod
+    def parse(cls, text: str) -> Handover:
+        """The inverse of str(). Raises ValueError."""
+        self = cls()
+        for line in text.split("\n"):
+            kind, _, rest = line.partition(" ")
+            if kind == "socket":
+                descriptor, device, inode, address = rest.split(" ", 3)
+                self.sockets[address] = int(descriptor), int(device), int(inode)
+            elif kind == "worker":
+                pid, lifeline = rest.split(" ")
+                self.workers[int(pid)] = int(lifeline)
+            elif kind == "pidfile":
+                self.pidfile = rest
+            else:
+                raise ValueError(kind)
+        return self
+
+    def descriptors(self) -> list[int]:
+        """All that must stay open."""
+        return [facts[0] for facts in self.sockets.values()] + [each for each in self.workers.values() if each >= 0]
+
+
+def received() -> Handover | None:
+    """What the image before this one left, told once; None after an ordinary start."""
+    text = os.environ.pop(HANDOVER, "")
+    if not text:
+        return None
+    try:
+        handover = Handover.parse(text)
+        for descriptor in handover.descriptors():
+            os.set_inheritable(descriptor, False)
+    except (OSError, ValueError):
+        raise PoorhttpError(
+            f"{HANDOVER} is not what a reload hands over", "unset it: it is for poorhttp's use"
+        ) from None
+    return handover
+
+
+def tried() -> list[str] | None:
+    """In a trial: the addresses that the running server has, and its shape before them; None elsewhere. Told once."""
+    text = os.environ.pop(TRIAL, "")
+    return text.split("\n") if text else None
+
+
+class Reload:
+    """How this server is replaced by a fresh one.
+
+    home: the directory that it was started in. shape: "supervised" or "alone", which a reload does not change.
+    """
+
+    def __init__(self, config: Config, home: str, shape: str, error_log: ErrorLog) -> None:
+        self.handover = Handover()
+        self._addresses = [str(address) for address in config.addresses]
+        self._home = home
+        self._shape = shape
+        self._error_log = error_log
+        self._trial: Popen[bytes] | None = None
+        self._said = self._told = -1  # what the trial writes on standard error and output
+        self._began = 0.0
+        self._again = self._cancelled = False
+        self.handover.pidfile = config.pidfile
+
+    def begin(self) -> None:
+        """Begin a trial; while one goes on: another one after it."""
+        if self._trial is not None:
+            self._again = True
+            return
+        from subprocess import DEVNULL, Popen
+
+        environ = _first_environ()
+        environ[os.fsencode(TRIAL)] = os.fsencode("\n".join([self._shape, *self._addresses]))
+        self._error_log.write("S", "reload: trying the new code and configuration in a child")
+        self._said, self._told = os.memfd_create("said"), os.memfd_create("told")
+        try:
+            self._trial = Popen(
+                [sys.executable, *sys.orig_argv[1:]],
+                env=environ,
+                cwd=self._home,
+                stdin=DEVNULL,
+                stdout=self._told,
+                stderr=self._said,
+            )
+        except OSError as error:
+            self._said_and_told()
+            self._failed(f"cannot start it: {error}")
+        self._began = time.monotonic()
+
+    def is_trying(self) -> bool:
+        """Whether a trial goes on."""
+        return self._trial is not None
+
+    def seconds_left(self) -> float | None:
+        """Until the trial that goes on is late; None without one."""
+        return None if self._trial is None else max(self._began + PATIENCE - time.monotonic(), 0.0)
+
+    def succeeded(self) -> bool:
+        """Whether a trial has just succeeded; asked at any time. One that failed or is late is logged."""
+        trial = self._trial
+        if trial is None:
+            return False
+        code = trial.poll()
+        if code is None and self.seconds_left():
+            return False
+        if code is None:
+            trial.kill()
+            trial.wait()
+        self._trial = None
+        said, told = self._said_and_told()
+        # The code alone would not do: the application may have reaped this child, with a wait for any.
+        has_succeeded = code == 0 and told.endswith(TOLD)
+        if self._cancelled or (has_succeeded and not self._again):
+            return has_succeeded and not self._cancelled
+        if not has_succeeded:
+            why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else f"exit code {code}"
+            self._failed(why, said.decode("utf-8", "replace").splitlines()[-LINES:])
+        if self._again:
+            self._again = False
+            self.begin()
+        return False
+
+    def wait(self) -> bool:
+        """Wait for the end of the trial: whether it succeeded."""
+        from contextlib import suppress
+        from subprocess import TimeoutExpired
+
+        while self._trial is not None:
+            with suppress(TimeoutExpired):
+                self._trial.wait(self.seconds_left())
+            if self.succeeded():
+                return True
+        return False
+
+    def cancel(self) -> None:
+        """End a trial that goes on: the server stops."""
+        self._cancelled = True
+        if self._trial is not None:
+            self._trial.kill()
+
+    def keep(self, descriptors: Iterable[int]) -> None:
+        """Hand these listening sockets over, in the order of the addresses."""
+        for address, descriptor in zip(self._addresses, descriptors, strict=True):
+            path = address.removeprefix("unix:") if address.startswith("unix:") else ""
+            found = os.lstat(path) if path else None
+            self.handover.sockets[address] = descriptor, found.st_dev if found else 0, found.st_ino if found else 0
+
+    def execute(self) -> NoReturn:
+        """Become the new image. Raises OSError where that is impossible; then nothing has changed.
+
+        Signals to stop wait until the new image hears them; HUP and its like, which would kill it before, are ignored.
+        """
+        for descriptor in self.handover.descriptors():
+            os.set_inheritable(descriptor, True)
+        environ = _first_environ()
+        environ[os.fsencode(HANDOVER)] = os.fsencode(str(self.handover))
+        for signum in set(HANDLED) - set(STOPS):
+            signal.signal(signum, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        self._error_log.flush()
+        os.chdir(self._home)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+
+    def _said_and_told(self) -> tuple[bytes, bytes]:
+        """The ends of what the trial wrote."""
+        ends = []
+        for descriptor in self._said, self._told:
+            ends.append(os.pread(descriptor, END, max(os.fstat(descriptor).st_size - END, 0)))
+            os.close(descriptor)
+        return ends[0], ends[1]
+
+    def _failed(self, why: str, said: Iterable[str] = ()) -> None:
+        for line in said:
+            self._error_log.write("E", f"| {line}")
+        self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+
+
+def _first_environ() -> dict[bytes, bytes]:
+    """The environment that this process was started with: what the configuration and the application added is not in
+    it, so that the new image reads its own.
+    """
+    with open("/proc/self/environ", "rb") as file:
+        entries = file.read().split(b"\0")
+    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry[1:])
+    return {name: value for name, _, value in pairs if name != os.fsencode(HANDOVER)}

@@ -1,0 +1,315 @@
+"""HUP: new code and configuration in the place of the old ones, after a trial, without losing a request."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from starter import PATIENCE, ROOT, Server, Start, wait_for
+
+pytestmark = pytest.mark.timeout(120)
+
+VERSION = """
+import os
+import time
+
+VERSION = "{version}"
+{more}
+
+def application(environ, start_response):
+    time.sleep(0.03)
+    body = (VERSION + " " + str(os.getpid())).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+def write(directory: Path, version: str, more: str = "") -> None:
+    """Write the application as an editor does: another file under the same name."""
+    draft = directory / "draft"
+    draft.write_text(VERSION.format(version=version, more=more))
+    draft.replace(directory / "app.py")
+
+
+def reload(server: Server, version: str, more: str = "") -> None:
+    """Reload until every worker has the new version."""
+    write(server.directory, version, more)
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith(version + " "), f"version {version}")
+    wait_for(lambda: all(answer.startswith(version + " ") for answer in answers(server)), f"version {version} alone")
+
+
+def answers(server: Server) -> list[str]:
+    return [server.get()[1] for _ in range(8)]
+
+
+class Clients:
+    """Four clients that keep their connections and four that do not, all asking as fast as they are answered."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.failures: list[str] = []
+        self.answered = 0
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(number % 2 == 0,)) for number in range(8)]
+
+    def __enter__(self) -> "Clients":
+        for thread in self._threads:
+            thread.start()
+        wait_for(lambda: self.answered > 8, "the clients to be served")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+    def _ask(self, keeps: bool) -> None:
+        connection = self.server.connection()
+        while not self._over.is_set():
+            try:
+                if connection.sock is None:
+                    connection.connect()
+                # Not auto-opened: one that the server closed between two requests would be opened again unseen.
+                connection.request("GET", "/")
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200
+                self.answered += 1
+                if not keeps or answer.will_close:
+                    connection.close()
+            except (OSError, http.client.HTTPException, AssertionError) as error:
+                self.failures.append(f"keeps={keeps}: {error!r}")
+                connection.close()
+        connection.close()
+
+
+def test_new_code_takes_over_under_load_and_nothing_is_lost(start: Start, shape: str) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    pid = server.process.pid
+    with Clients(server) as clients:
+        for version in ("1", "2", "3"):
+            reload(server, version)
+    assert clients.failures == []
+    assert server.process.pid == pid and server.process.poll() is None
+    assert server.stop() == 0
+
+
+def test_a_mistake_stays_harmless(start: Start, shape: str) -> None:
+    server = start(shape, source=VERSION.format(version="good", more=""))
+    with Clients(server) as clients:
+        write(server.directory, "bad", "import no_such_module")
+        server.send(signal.SIGHUP)
+        server.await_text("reload failed")
+        assert server.get()[1].startswith("good ")
+        write(server.directory, "worse", "raise SystemExit(0)")
+        server.send(signal.SIGHUP)
+        wait_for(lambda: server.said.count("reload failed") == 2, "the second failure")
+        reload(server, "better")
+    assert clients.failures == []
+    assert "ModuleNotFoundError: No module named 'no_such_module'" in server.said
+    assert server.stop() == 0
+
+
+def test_two_reloads_at_once_end_with_the_last_code(start: Start, shape: str) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(server.directory, "1")
+    server.send(signal.SIGHUP)
+    server.await_text("reload: trying")
+    reload(server, "2")
+    assert server.stop() == 0
+
+
+def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
+    """The trial imports for ever; whoever wants the server to stop need not wait for it."""
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "endless", f"open({str(tmp_path / 'trial')!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: (tmp_path / "trial").exists() and (tmp_path / "trial").read_text(), "the trial")
+    trial = int((tmp_path / "trial").read_text())
+    assert server.stop() == 0
+    wait_for(lambda: not psutil.pid_exists(trial), "the end of the trial")
+    assert "reload failed" not in server.said
+
+
+def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, supervised: str) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    reload(server, "1")
+    wait_for(lambda: len(server.workers()) == 2, "the new workers alone")
+    server.send(signal.SIGKILL)
+    server.end()  # waits for the workers
+
+
+def test_workers_leave_one_after_the_other(start: Start, supervised: str) -> None:
+    """Memory never doubles: never more than one worker too many, and never fewer than there should be that serve."""
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    counts = set()
+    before = server.workers()
+    write(server.directory, "1")
+    server.send(signal.SIGHUP)
+
+    def replaced() -> bool:
+        now = server.workers()
+        trials = sum("POORHTTP_TRIAL" in environ_of(pid) for pid in now)
+        counts.add(len(now) - trials)
+        return not before & now and len(now) == 2
+
+    wait_for(replaced, "new workers in the place of the old ones")
+    assert counts <= {2, 3}
+    assert server.stop() == 0
+
+
+def environ_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().decode("latin-1")
+    except OSError:
+        return ""
+
+
+def test_the_configuration_is_read_again(launch: Start, tmp_path: Path) -> None:
+    """More workers, a second address, another pidfile; the first socket stays the same one."""
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\ntype = forking\nprocesses = 1\nport = 0\npidfile = old.pid\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    inode = listening(server.process.pid)
+    text = "[http]\napplication = app.py\ntype = forking\nprocesses = 3\npidfile = new.pid\n"
+    ini.write_text(text + "bind = 127.0.0.1:0, unix:server.sock\n")
+    server.send(signal.SIGHUP)
+    wait_for((tmp_path / "new.pid").exists, "the new pidfile")
+    wait_for(lambda: len(server.workers()) == 3, "three workers")
+    assert (tmp_path / "new.pid").read_text() == f"{server.process.pid}\n"
+    wait_for(lambda: not (tmp_path / "old.pid").exists(), "the end of the old pidfile")
+    assert inode <= listening(server.process.pid)
+    assert server.get()[0] == 200
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(tmp_path / "server.sock"))
+    # A reload keeps the unix socket, and the one who made it still removes it.
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("unix:") >= 2, "the next image")
+    wait_for(lambda: server.get()[0] == 200, "an answer")
+    assert server.stop() == 0
+    assert not (tmp_path / "server.sock").exists() and not (tmp_path / "new.pid").exists()
+
+
+def listening(pid: int) -> set[str]:
+    """The sockets of a process that listen on TCP, by inode."""
+    inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
+    links = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()]
+    return inodes & {link.removeprefix("socket:[").removesuffix("]") for link in links}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("processes = 1\ntype = single", "restart the server"),
+        ("no_such_setting = 1", "no_such_setting"),
+        ("port = 1x", "port"),
+    ],
+)
+def test_a_wrong_configuration_stays_harmless(launch: Start, tmp_path: Path, change: str, told: str) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\ntype = forking\nprocesses = 2\nbind = 127.0.0.1:0\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    before = server.workers()
+    kept = [line for line in ini.read_text().splitlines() if line.split(" ")[0] not in change]
+    ini.write_text("\n".join([*kept, change, ""]))
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert told in server.said
+    assert server.get()[0] == 200 and server.workers() == before
+    assert server.stop() == 0
+
+
+def test_an_address_in_use_stays_harmless(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, 127.0.0.1:{other.getsockname()[1]}\n")
+        server.send(signal.SIGHUP)
+        server.await_text("reload failed")
+    assert "is in use" in server.said
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+
+
+def test_more_and_fewer_workers(start: Start, supervised: str) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    with Clients(server) as clients:
+        server.send(signal.SIGTTIN)
+        wait_for(lambda: len(server.workers()) == 3, "a third worker")
+        server.send(signal.SIGTTOU)
+        wait_for(lambda: len(server.workers()) == 2, "two workers again")
+        server.send(signal.SIGTTOU)
+        wait_for(lambda: len(server.workers()) == 1, "one worker")
+        server.send(signal.SIGTTOU)
+        assert server.get()[0] == 200
+    assert clients.failures == []
+    assert len(server.workers()) == 1
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program of its own that calls poorhttp.run."""
+    text = VERSION.format(version="0", more="") + '\nimport poorhttp\npoorhttp.run(application, bind="127.0.0.1:0")\n'
+    (tmp_path / "program.py").write_text(text)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "program.py"], cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True
+    )
+    yield process
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+
+
+def test_a_program_that_calls_run_is_not_started_anew(script: "subprocess.Popen[str]") -> None:
+    assert script.stderr is not None
+    while "single" not in script.stderr.readline():
+        assert script.poll() is None
+    script.send_signal(signal.SIGHUP)
+    assert "reload ignored: poorhttp.run()" in script.stderr.readline()
+    script.send_signal(signal.SIGTERM)
+    assert script.wait(PATIENCE) == 0
+
+
+def test_a_stop_ends_though_clients_come_again_at_once(start: Start, shape: str) -> None:
+    """Who was accepted is served, who comes after that is refused: the stop does not go on for as long as they come."""
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    with Clients(server):
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 10, "a third of graceful_timeout"
+
+
+def test_who_was_here_before_is_served_though_others_keep_coming(start: Start) -> None:
+    """New connections are taken in turns: not until nobody comes any more."""
+    server = start("1x1", source=VERSION.format(version="0", more=""))
+    kept = server.connection()
+    kept.request("GET", "/")
+    kept.getresponse().read()
+    with Clients(server) as clients:
+        for _ in range(3):
+            before = clients.answered
+            kept.request("GET", "/")
+            assert kept.getresponse().read().startswith(b"0 ")
+            assert clients.answered - before < 40
+    kept.close()
+    assert server.stop() == 0
