@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import time
 from typing import Any
 
 import psutil
 import pytest
+
+from poorhttp.dispatch.form import FieldStorage
+from poorhttp.dispatch.request import Request
 
 ADMIN = b"GET /admin HTTP/1.1\r\nHost: example.com\r\n\r\n"
 CHUNKED = b"POST /a HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -201,6 +205,24 @@ def test_many_fields_of_one_name_cost_linear_time(single: Any) -> None:
         began = time.monotonic()
         assert single.get("/a", *[f"{name}: {value}"] * 90).status == 200
         assert time.monotonic() - began < 1
+
+
+def test_a_form_of_line_ends_costs_linear_time() -> None:
+    """Sixteen megabytes that look like the beginning of a boundary again and again, read by the dispatch table."""
+    head = b'--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+    body = head + b"\r\n-" * (16 * MIB // 3) + b"\r\n--b--\r\n"
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "CONTENT_TYPE": "multipart/form-data; boundary=b",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.input_terminated": True,
+    }
+    began = time.monotonic()
+    form = FieldStorage(Request(environ, lambda *_: lambda data: None, 65536))
+    assert time.monotonic() - began < 3
+    assert form["f"].file.seek(0, io.SEEK_END) == 16 * MIB // 3 * 3
+    form["f"].file.close()
 
 
 def cpu_seconds(server: Any) -> float:
