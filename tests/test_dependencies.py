@@ -49,9 +49,13 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def is_allowed(expression: str | None) -> bool:
-    """Whether a licence expression (SPDX) can be met: `A OR B` by one of them, `A AND B` by both. AND binds closer."""
+    """Whether a licence expression (SPDX) can be met: `A OR B` by one of them, `A AND B` by both. AND binds closer.
+
+    A slash is how crates wrote OR before SPDX.
+    """
     if not expression:
         return False
+    expression = expression.replace("/", " OR ")
     while (inner := re.search(r"\(([^()]*)\)", expression)) is not None:
         met = "MIT" if is_allowed(inner[1]) else "none"
         expression = expression[: inner.start()] + met + expression[inner.end() :]
@@ -145,6 +149,7 @@ def test_a_bad_package_is_found(changed: Package, words: str) -> None:
         {},
         {"source": None},
         {"license": "GPL-3.0-only OR MIT"},
+        {"license": "MIT/Apache-2.0"},
         {"license": "(MIT OR GPL-3.0-only) AND Unicode-3.0"},
         {"license": "Apache-2.0 WITH LLVM-exception OR GPL-2.0-only"},
         {"name": "pyo3", "version": "0.29.0"},
