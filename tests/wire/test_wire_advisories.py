@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -269,7 +271,7 @@ def test_clients_that_drip_are_cut_off_while_others_are_served(serve: Any, first
                 client.send_split(b"1")
         began = time.monotonic()
         assert server.get("/other").body == b"/other"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5  # far below what it takes to wait for the others
     for client in drips:
         # A chunked body of ones alone is refused earlier, as a size beyond 63 bits.
         assert client.response().status in (400, 408)
@@ -288,10 +290,16 @@ def test_a_connection_that_never_rests_starves_no_other(single: Any, compose: An
                 busy.sock.recv(MIB)
             began = time.monotonic()
             assert single.get("/other").body == b"/other"
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 5  # far below what it takes to wait for the others
 
 
 # ------------------------------------------------------------------------------------------------------------ memory
+
+
+def peak(server: Any) -> int:
+    """Bytes that were ever resident in the serving processes: what was taken and given back counts too."""
+    status = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in server.pids()]
+    return sum(int(re.findall(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE)[0]) * 1024 for text in status)
 
 
 def test_a_reader_that_stalls_costs_bounded_memory_and_close_is_called_once(
@@ -300,7 +308,7 @@ def test_a_reader_that_stalls_costs_bounded_memory_and_close_is_called_once(
     """128 MiB are asked for and not read: the application is not called on; when the client leaves, it hears of it."""
     server = start(APP)
     until(lambda: server.get("/a").status == 200)
-    base = server.memory()
+    base = peak(server)
     clients = [server.connect(receive_buffer=4096) for _ in range(10)]
     for number, client in enumerate(clients):
         client.send(compose(f"/stream{number}"))
@@ -312,8 +320,9 @@ def test_a_reader_that_stalls_costs_bounded_memory_and_close_is_called_once(
         return len(seen) > 3 and len(set(seen[-3:])) == 1
 
     until(stalled, "the streams stand still")
-    assert server.memory() - base < 8 * MIB
+    assert peak(server) - base < 8 * MIB
     assert not any(note.endswith("closed") for note in server.notes())
+    assert 4 * seen[-1] < 10 * 2000, "most of it was not asked for"
     for client in clients:
         client.reset()
     for number in range(10):
@@ -324,20 +333,20 @@ def test_a_reader_that_stalls_costs_bounded_memory_and_close_is_called_once(
 def test_large_heads_are_refused_in_bounded_memory(start: Any) -> None:
     """A hundred clients that would send a megabyte of head each."""
     server = start("hello")
-    base = server.memory()
+    base = peak(server)
     clients = [server.connect() for _ in range(100)]
     for client in clients:
         client.send_split(b"GET / HTTP/1.1\r\nHost: a\r\n", *[b"X-A: " + b"a" * 65_000 + b"\r\n"] * 16)
     for client in clients:
         assert client.response().status == 431
         client.close()
-    assert server.memory() - base < 32 * MIB
+    assert peak(server) - base < 16 * MIB
 
 
 def test_a_pipeline_waits_with_its_sender(start: Any, until: Any, compose: Any) -> None:
     """While the application is busy no more of a pipeline is taken in than a buffer full."""
     server = start(APP)
-    base = server.memory()
+    base = peak(server)
     with server.connect() as client:
         client.sock.setblocking(False)
         one = compose("/wait")
@@ -353,6 +362,6 @@ def test_a_pipeline_waits_with_its_sender(start: Any, until: Any, compose: Any) 
 
         until(is_held_back, "no more is taken")
         assert unsent
-        assert server.memory() - base < 8 * MIB
+        assert peak(server) - base < 8 * MIB
         server.open_gate("open")
         client.reset()
