@@ -19,7 +19,7 @@ test: $(BIN)/python  ## install with what tests need, and run them
 	$(BIN)/pytest
 
 .PHONY: check
-check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, the engine by itself
+check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, the engine by itself, its dependencies
 	$(BIN)/pip install --quiet -e '.[dev]'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -27,6 +27,7 @@ check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, 
 	cargo fmt --check
 	cargo clippy --quiet --all-targets -- -D warnings
 	cargo test --quiet --no-default-features
+	$(BIN)/pytest --quiet tests/test_dependencies.py tests/test_unsafe.py
 
 .PHONY: format
 format:  ## rewrite Python and Rust in the one format

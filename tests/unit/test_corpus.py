@@ -1,10 +1,11 @@
 """The corpus is well-formed: every case has both its files, every fact its type, every valid case adds up.
 
-Knows the format of tests/corpus/README.md; knows no server.
+Knows the format of tests/corpus/README.md and the table of tests/corpus/ADVISORIES.md; knows no server.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -110,3 +111,47 @@ def test_no_two_invalid_cases_are_the_same_bytes() -> None:
         raw = path.read_bytes()
         assert raw not in seen, f"{path.stem} is {seen.get(raw)}"
         seen[raw] = path.stem
+
+
+# ------------------------------------------------------------------------------------------------------- advisories
+
+ROWS = [
+    (identifier, shown)
+    for identifier, shown in re.findall(
+        r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$", (CORPUS / "ADVISORIES.md").read_text(), re.MULTILINE
+    )
+    if identifier != "id"
+]
+SHOWN = {identifier: set(re.findall(r"`([^`]+)`", shown)) for identifier, shown in ROWS}
+OWN_TESTS = [
+    node
+    for node in ast.parse((CORPUS.parent / "wire" / "test_wire_advisories.py").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+]
+
+
+def test_an_advisory_stands_in_one_row_that_says_why_it_does_not_hold() -> None:
+    assert len(SHOWN) > 200
+    assert len(SHOWN) == len(ROWS)
+    assert [identifier for identifier, shown in ROWS if "`" not in shown and "cannot apply: " not in shown] == []
+
+
+def test_every_name_in_the_table_exists_and_every_advisory_case_is_there() -> None:
+    names = set().union(*SHOWN.values())
+    have = {path.stem for kind in ("valid", "invalid") for path in (CORPUS / kind).glob("advisory-*.http")}
+    assert {name for name in names if not name.startswith("test_")} == have
+    sources = [path.read_text(encoding="utf-8") for path in CORPUS.parent.rglob("test_*.py")]
+    tests = set(re.findall(r"^def (test_\w+)", "\n".join(sources), re.MULTILINE))
+    assert {name for name in names if name.startswith("test_")} - tests == set()
+    assert {test.name for test in OWN_TESTS} - names == set()
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*/advisory-*.http")), ids=lambda path: path.stem)
+def test_an_advisory_case_names_the_advisories_that_name_it(path: Path) -> None:
+    identifiers = facts_of(path)["why"].partition(": ")[0].split(", ")
+    assert set(identifiers) == {identifier for identifier, shown in SHOWN.items() if path.stem in shown}
+
+
+def test_the_table_marks_as_open_what_is_an_expected_failure() -> None:
+    failing = {test.name for test in OWN_TESTS if any("xfail" in ast.unparse(mark) for mark in test.decorator_list)}
+    assert set(re.findall(r"`(test_\w+)` \*open\*", "\n".join(shown for _, shown in ROWS))) == failing
