@@ -116,7 +116,9 @@ impl ResponseHead {
     /// the connection goes on after it.
     pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, own: &OwnFields) -> (Framing, bool) {
         let framing = self.framing(asked, body);
-        let persistent = asked.persistent && !self.close && framing != Framing::Close;
+        // A body that is seen to be too short can end only with the connection; say so (RFC 9112 6.3, 9.6).
+        let is_short = matches!(framing, Framing::Length(length) if body.is_some_and(|body| body < length));
+        let persistent = asked.persistent && !self.close && !is_short && framing != Framing::Close;
         out.extend_from_slice(own.lines(self.has_date, self.has_server));
         match framing {
             Framing::Length(length) => content_length(out, length),
@@ -243,6 +245,14 @@ mod tests {
         assert!(encode("200 OK", &[("Content-Length", "3")], head, None).0.contains("Content-Length: 3"));
         assert!(!encode("200 OK", &[], head, Some(0)).0.contains("Content-Length"));
         assert!(encode("304 Not Modified", &[("Content-Length", "3")], ASKED, None).0.contains("Content-Length: 3"));
+    }
+
+    #[test]
+    fn a_body_that_is_too_short_closes() {
+        let short = encode("200 OK", &[("Content-Length", "5")], ASKED, Some(3));
+        assert!(!short.2 && short.0.contains("Connection: close\r\n"));
+        let head = Asked { is_head: true, ..ASKED };
+        assert!(encode("200 OK", &[("Content-Length", "5")], head, Some(0)).2);
     }
 
     #[test]
