@@ -123,6 +123,7 @@ impl Chunked {
             }
             if self.state == State::LastLf {
                 if byte != b'\n' {
+                    // RFC 9112 7.1.
                     return Err(Reject::bad("the chunked body does not end with CRLF"));
                 }
                 return Ok(Decoded { consumed: index + 1, data: &[], done: true });
