@@ -260,7 +260,9 @@ SECTION = re.compile(r"RFC \d{4}|PEP 3333|\b\d+\.\d+(?:\.\d+)*\b")
 def rules_of(path: Path) -> list[str]:
     """The functions of a file, each with the comment before it."""
     text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
-    starts = [match.start() for match in re.finditer(r"(?m)^(?: *///.*\n)*(?: *#\[.*\n)* *(?:pub )?(?:const )?fn ", text)]
+    starts = [
+        match.start() for match in re.finditer(r"(?m)^(?: *///.*\n)*(?: *#\[.*\n)* *(?:pub )?(?:const )?fn ", text)
+    ]
     return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 

@@ -136,7 +136,7 @@ impl Application {
         }
         // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional Platform-Specific
         // File Handling"); of any other body that is a fault.
-        let is_file = iterable.is_some_and(|iterable| iterable.is_exact_instance_of::<FileWrapper>());
+        let is_file = iterable.is_some_and(PyAnyMethods::is_exact_instance_of::<FileWrapper>);
         if exchange.overrun && !is_file {
             self.warn(py, &about(), "the body is longer than its Content-Length; the rest is left out");
         }

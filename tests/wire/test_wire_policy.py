@@ -99,7 +99,9 @@ def test_the_refusal_of_head_has_no_body(serve: Any, fault: str) -> None:
         client.expect_close()
 
 
-@pytest.mark.xfail(strict=True, reason="net/connection.rs looks for HEAD at the first byte, where an empty line may stand")
+@pytest.mark.xfail(
+    strict=True, reason="net/connection.rs looks for HEAD at the first byte, where an empty line may stand"
+)
 def test_the_refusal_of_head_has_no_body_behind_an_empty_line(serve: Any) -> None:
     with serve("hello").connect() as client:
         client.send(b"\r\n" + LATE_FAULTS["head"])
