@@ -207,6 +207,83 @@ def test_rust_modules_open_with_what_they_know(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("//! ")
 
 
+# What ends a process, or panics where it need not; each is denied in Cargo.toml, outside tests (clippy.toml).
+DENIED = ["unwrap_used", "expect_used", "indexing_slicing", "panic"]
+# Groups that hold one of them.
+GROUPS = ["all", "restriction", "warnings"]
+
+
+def manifest(section: str) -> str:
+    text = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    return text.partition(f"[{section}]\n")[2].partition("\n[")[0]
+
+
+@pytest.mark.parametrize("lint", DENIED)
+def test_the_lints_against_panics_are_denied(lint: str) -> None:
+    assert re.search(rf'^{lint} = "deny"$', manifest("lints.clippy"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", RUST, ids=name_of)
+def test_nothing_escapes_the_lints_against_panics(path: Path) -> None:
+    code = code_of(path)
+    for lints in re.findall(r"\b(?:allow|expect|warn)\s*\(([^)]*)\)", code):
+        named = {name.strip().rpartition("::")[2] for name in lints.split(",")}
+        assert not named & {*DENIED, *GROUPS}, f"{name_of(path)} allows {lints}"
+    # Other ways to the same end, which no lint of these knows.
+    assert not re.search(r"\b(?:unreachable|todo|unimplemented|assert|assert_eq|assert_ne)!", code), name_of(path)
+    assert not re.search(r"\bprocess::(?:abort|exit)\b|_unchecked\b.*index", code), name_of(path)
+
+
+def test_tests_end_their_files() -> None:
+    """`code_of` takes everything before the tests for all of the code."""
+    for path in RUST:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("#[cfg(test)]") <= 1, name_of(path)
+        behind = text.partition("#[cfg(test)]\n")[2]
+        assert not behind or re.fullmatch(r"mod tests \{\n(?:(?: .*)?\n)*\}\n", behind), name_of(path)
+
+
+def test_a_panic_unwinds() -> None:
+    """So that it can be caught, and costs one connection: nothing that a build reads turns it into an abort."""
+    configured = [ROOT / "Cargo.toml", ROOT / "pyproject.toml", ROOT / "setup.cfg", ROOT / "Makefile"]
+    for folder in (".ci", ".cargo", ".github"):
+        configured += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    for path in configured:
+        assert not re.search(r"panic\s*=\s*\W*abort", path.read_text(encoding="utf-8")), name_of(path)
+    guarded = code_of(ROOT / "src" / "net" / "server.rs")
+    assert "catch_unwind" in guarded
+
+
+REFUSES = re.compile(r"Reject::bad\(|\bReject \{ |Err\(\"|ok_or\(\"")
+SECTION = re.compile(r"RFC \d{4}|PEP 3333|\b\d+\.\d+(?:\.\d+)*\b")
+
+
+def rules_of(path: Path) -> list[str]:
+    """The functions of a file, each with the comment before it."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+    starts = [
+        match.start() for match in re.finditer(r"(?m)^(?: *///.*\n)*(?: *#\[.*\n)* *(?:pub )?(?:const )?fn ", text)
+    ]
+    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+@pytest.mark.parametrize("name", ["body", "framing", "head", "response"])
+def test_every_refusal_names_its_section(name: str) -> None:
+    """Who refuses something says which section of which specification has it so."""
+    rules = [rule for rule in rules_of(ROOT / "src" / "http" / f"{name}.rs") if REFUSES.search(rule)]
+    assert rules
+    for rule in rules:
+        assert SECTION.search(rule), rule
+
+
+def test_every_refusal_that_has_a_name_names_its_section() -> None:
+    text = (ROOT / "src" / "http" / "reject.rs").read_text(encoding="utf-8")
+    named = re.findall(r"((?: *///.*\n)*)    pub const (\w+): Self", text)
+    assert len(named) > 8
+    for comment, name in named:
+        assert SECTION.search(comment), name
+
+
 # `http` may parse an address (std::net::Ipv6Addr) but knows no socket, no file and no clock.
 RUST_WALLS = {
     "http": [

@@ -7,11 +7,11 @@ use super::head::At;
 use super::reject::Reject;
 use crate::limits::Limits;
 
-/// Longest line of chunk extensions, in bytes.
+/// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit).
 const MAX_EXTENSION: usize = 4 * 1024;
 /// Chunk extensions of a whole body, in bytes.
 const MAX_EXTENSIONS: usize = 16 * 1024;
-/// Trailers of a body, in bytes.
+/// Trailers of a body, in bytes (RFC 9112 7.1.2).
 const MAX_TRAILERS: usize = 16 * 1024;
 
 /// Fields that a trailer must not hold: they frame, route or authorise (RFC 9110 6.5.1).
@@ -123,6 +123,7 @@ impl Chunked {
             }
             if self.state == State::LastLf {
                 if byte != b'\n' {
+                    // RFC 9112 7.1.
                     return Err(Reject::bad("the chunked body does not end with CRLF"));
                 }
                 return Ok(Decoded { consumed: index + 1, data: &[], done: true });
@@ -137,6 +138,7 @@ impl Chunked {
             State::Size => self.size_byte(byte, limits),
             State::Extension => self.extension_byte(byte),
             State::SizeLf if byte == b'\n' => Ok(self.after_size()),
+            // RFC 9112 7.1: CRLF ends each line of a chunked body; here 2.2 gives no leave to repair a bare LF.
             State::SizeLf => Err(Reject::bad("a chunk size does not end with CRLF")),
             State::DataCr if byte == b'\r' => Ok(State::DataLf),
             State::DataLf if byte == b'\n' => Ok(State::Size),
@@ -149,6 +151,7 @@ impl Chunked {
         }
     }
 
+    /// `chunk-size`, RFC 9112 7.1: hexadecimal digits only, and no number that overflows.
     fn size_byte(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         const MALFORMED: Reject = Reject::bad("a chunk size is not a hexadecimal number of at most 63 bits");
         if let Some(digit) = char::from(byte).to_digit(16) {

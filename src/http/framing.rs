@@ -17,6 +17,8 @@ pub enum BodyFraming {
     Chunked,
 }
 
+const BOTH: Reject = Reject::bad("there are both Transfer-Encoding and Content-Length");
+
 /// What the fields of one head said about framing so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FramingFields {
@@ -30,12 +32,17 @@ enum Coding {
     Absent,
     Chunked,
     Unknown,
+    UnknownThenChunked,
 }
 
 impl FramingFields {
-    /// Note a Content-Length field. A second one is refused even if it says the same: 6.3 step 5 lets a recipient
-    /// repair that, and two recipients that repair differently are how requests get smuggled.
+    /// Note a Content-Length field (RFC 9110 8.6). A second one is refused even if it says the same: 6.3 step 5 lets a
+    /// recipient repair that, and two recipients that repair differently are how requests get smuggled. Beside
+    /// Transfer-Encoding it is an attempt at that (6.3 step 3).
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
+        if self.coding != Coding::Absent {
+            return Err(BOTH);
+        }
         if self.length.is_some() {
             return Err(Reject::bad("there is more than one Content-Length"));
         }
@@ -43,36 +50,40 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Note a Transfer-Encoding field (RFC 9112 6.1).
-    pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
+    /// Note a Transfer-Encoding field (RFC 9112 6.1). In HTTP/1.0 it is faulty framing.
+    pub fn transfer_encoding(&mut self, value: &[u8], is_http_10: bool) -> Result<(), Reject> {
+        if is_http_10 {
+            return Err(Reject::bad("Transfer-Encoding in HTTP/1.0"));
+        }
+        if self.length.is_some() {
+            return Err(BOTH);
+        }
         for member in members(value) {
             let (name, parameters) = member.split_at(memchr(b';', member).unwrap_or(member.len()));
             let is_chunked = trim(name).eq_ignore_ascii_case(b"chunked");
-            // `chunked` has no parameters (RFC 9112 7.1).
-            if !is_token(trim(name)) || self.coding == Coding::Chunked || (is_chunked && !parameters.is_empty()) {
+            // Nothing comes after `chunked` (6.1), which has no parameters (7.1).
+            let is_over = matches!(self.coding, Coding::Chunked | Coding::UnknownThenChunked);
+            if !is_token(trim(name)) || is_over || (is_chunked && !parameters.is_empty()) {
                 return Err(Reject::bad("Transfer-Encoding is malformed, or chunked is not its last and plain coding"));
             }
-            self.coding = match self.coding {
-                Coding::Absent if is_chunked => Coding::Chunked,
-                _ => Coding::Unknown,
+            self.coding = match (self.coding, is_chunked) {
+                (Coding::Absent, true) => Coding::Chunked,
+                (_, true) => Coding::UnknownThenChunked,
+                (_, false) => Coding::Unknown,
             };
         }
         Ok(())
     }
 
-    /// The verdict at the end of the head.
-    pub fn decide(&self, is_http_10: bool) -> Result<BodyFraming, Reject> {
+    /// The verdict at the end of the head (6.3). What no later field could mend was refused where it stood; a coding
+    /// that is well-formed but unknown is not wrong, so it waits until here (501, 6.1).
+    pub fn decide(&self) -> Result<BodyFraming, Reject> {
         match (self.coding, self.length) {
-            // 6.1: a Transfer-Encoding in HTTP/1.0 is faulty framing.
-            (Coding::Chunked | Coding::Unknown, _) if is_http_10 => Err(Reject::bad("Transfer-Encoding in HTTP/1.0")),
-            // 6.3 step 3: both fields are an attempt at request smuggling.
-            (Coding::Chunked | Coding::Unknown, Some(_)) => {
-                Err(Reject::bad("there are both Transfer-Encoding and Content-Length"))
-            }
-            (Coding::Unknown, None) => Err(Reject::UNKNOWN_CODING),
-            (Coding::Chunked, None) => Ok(BodyFraming::Chunked),
             (Coding::Absent, Some(length)) => Ok(BodyFraming::Length(length)),
             (Coding::Absent, None) => Ok(BodyFraming::None),
+            (_, Some(_)) => Err(BOTH),
+            (Coding::Chunked, None) => Ok(BodyFraming::Chunked),
+            (Coding::Unknown | Coding::UnknownThenChunked, None) => Err(Reject::UNKNOWN_CODING),
         }
     }
 }

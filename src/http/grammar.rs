@@ -16,13 +16,11 @@ const REG_NAME: u8 = 8;
 /// To which classes each byte belongs: a look into a table costs a third of the comparisons.
 static CLASSES: [u8; 256] = classes();
 
-#[allow(clippy::indexing_slicing)] // Evaluated by the compiler, which would refuse a bad index.
 const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        #[allow(clippy::cast_possible_truncation)] // Below 256.
-        let byte = index as u8;
+    let mut rest: &mut [u8] = &mut classes;
+    let mut byte: u8 = 0;
+    while let Some((class_of_byte, after)) = rest.split_first_mut() {
         let is_word = byte.is_ascii_alphanumeric();
         let mut class = 0;
         if is_word || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~') {
@@ -37,8 +35,9 @@ const fn classes() -> [u8; 256] {
         if is_word || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'..=b'+' | b';' | b'=') {
             class |= REG_NAME;
         }
-        classes[index] = class;
-        index += 1;
+        *class_of_byte = class;
+        byte = byte.wrapping_add(1);
+        rest = after;
     }
     classes
 }
@@ -148,10 +147,12 @@ pub fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
+/// RFC 3986 3.2.3, held to the ports that there are.
 fn is_port(bytes: &[u8]) -> bool {
     bytes.is_empty() || decimal(bytes).is_some_and(|port| bytes.len() <= 5 && port <= 65535)
 }
 
+/// `IPv6address`, RFC 3986 3.2.2; no `IPvFuture`, and no zone (RFC 6874), which means nothing to another host.
 fn is_ipv6(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }

@@ -90,7 +90,7 @@ pub struct HeadParser {
     stage: Stage,
     count: usize,
     framing: FramingFields,
-    hosts: Hosts,
+    has_host: bool,
     close: bool,
     keep_alive: bool,
     unknown_expectation: bool,
@@ -105,14 +105,6 @@ enum Stage {
     Start,
     RequestLine,
     Fields,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Hosts {
-    #[default]
-    None,
-    One,
-    Invalid,
 }
 
 impl HeadParser {
@@ -130,7 +122,7 @@ impl HeadParser {
 
     /// Whether anything of a head has come, other than the one empty line that may precede it.
     pub fn has_begun(&self) -> bool {
-        self.stage == Stage::Fields || self.at != At::default()
+        self.stage == Stage::Fields || !matches!(self.at, At::Start | At::SecondStart)
     }
 
     /// Read on in `bytes`, of which earlier calls saw a beginning. Returns whether the head is complete.
@@ -145,21 +137,23 @@ impl HeadParser {
             let end = self.checked + offset;
             self.bound(bytes, end + 1, limits)?;
             let Some((b'\r', line)) = bytes.get(self.line..end).and_then(<[u8]>::split_last) else {
+                // RFC 9112 2.2 lets a recipient take it for CRLF; another one that does not would see other requests.
                 // The bytes before the LF may be wrong in another way; the verdict is 400 all the same.
                 return Err(Reject::bad("a line ends with a bare LF"));
             };
             let complete = self.take(line)?;
             self.line = end + 1;
             self.checked = self.line;
-            self.at = if self.stage == Stage::Fields { At::FieldStart } else { At::Start };
+            self.at = if self.stage == Stage::Fields { At::FieldStart } else { At::SecondStart };
             if complete {
                 return Ok(true);
             }
         }
     }
 
-    /// Hold the line that is being read, which ends at `end` or goes on there, to its limits. What comes before a
-    /// limit is judged first, so that the same bytes meet the same fault in whichever pieces they come.
+    /// Hold the line that is being read, which ends at `end` or goes on there, to its limits (RFC 9112 3, RFC 9110 5.4).
+    /// What comes before a limit is judged first, so that the same bytes meet the same fault in whichever pieces they
+    /// come.
     fn bound(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
         let is_far =
             self.count < limits.max_fields && end <= limits.max_head && end - self.line <= limits.max_request_line;
@@ -188,7 +182,7 @@ impl HeadParser {
         Ok(())
     }
 
-    /// Check the bytes up to `end` of a line that has no LF yet.
+    /// Check the bytes up to `end` of a line that has no LF yet: what is wrong already is refused, not waited for.
     fn check(&mut self, bytes: &[u8], end: usize) -> Result<(), Reject> {
         for &byte in bytes.get(self.checked..end).unwrap_or_default() {
             self.at = self.at.step(byte)?;
@@ -226,6 +220,8 @@ impl HeadParser {
         if method.is_empty() || target.is_empty() {
             return Err(MALFORMED);
         }
+        // RFC 9112 2.3: case-sensitive, one digit each. A minor version that is not known is served as the highest that
+        // is (RFC 9110 2.5), a major one is not (RFC 9110 15.6.6).
         self.head.version = match version {
             b"HTTP/1.1" => Version::Http11,
             b"HTTP/1.0" => Version::Http10,
@@ -242,12 +238,15 @@ impl HeadParser {
     /// The four forms of a target, RFC 9112 3.2; `start` is where it stands.
     fn target(&mut self, method: &[u8], target: &[u8], start: usize) -> Result<(), Reject> {
         if self.connect {
-            // authority-form: whatever it holds, the answer is 501 at the end of the head.
+            // authority-form (3.2.3): whatever it holds, the answer is 501 at the end of the head.
             return Ok(());
         }
         match target {
+            // origin-form (3.2.1).
             [b'/', ..] => self.path_and_query(target, start),
+            // asterisk-form (3.2.4).
             b"*" if method == b"OPTIONS" => self.head.asterisk = true,
+            // absolute-form (3.2.2), of the schemes that RFC 9110 4.2 defines, without the userinfo that it deprecates.
             _ => {
                 let scheme = [b"http://".as_slice(), b"https://"]
                     .into_iter()
@@ -279,6 +278,7 @@ impl HeadParser {
         let (false, [b':', value @ ..]) = (name.is_empty(), value) else {
             return Err(Reject::bad("a field line does not begin with a token and a colon"));
         };
+        // RFC 9110 5.5: NUL, CR and LF must not pass; no other control does either.
         if !is_value(value) {
             return Err(Reject::bad("a field value holds a control character"));
         }
@@ -294,20 +294,26 @@ impl HeadParser {
         Ok(())
     }
 
-    /// Note the fields that steer the exchange.
+    /// Note the fields that steer the exchange. What no later field could mend is refused here, not at the end.
     fn note(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), Reject> {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
-                self.hosts = if self.hosts == Hosts::None && is_host(value) { Hosts::One } else { Hosts::Invalid };
-                if self.hosts == Hosts::One && !self.authority {
+                // RFC 9112 3.2: at most one, and a valid one, in every version.
+                if self.has_host || !is_host(value) {
+                    return Err(Reject::bad("Host comes twice, or is not HOST or HOST:PORT"));
+                }
+                self.has_host = true;
+                if !self.authority {
                     self.head.host = Some(span);
                 }
             }
+            // RFC 9110 10.1.1.
             6 if name.eq_ignore_ascii_case(b"expect") => {
                 let known = value.eq_ignore_ascii_case(b"100-continue");
                 self.head.expects_continue |= known;
                 self.unknown_expectation |= !known;
             }
+            // RFC 9110 7.6.1.
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in members(value) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
@@ -315,7 +321,9 @@ impl HeadParser {
                 }
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => self.framing.content_length(value)?,
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.framing.transfer_encoding(value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.framing.transfer_encoding(value, self.head.version == Version::Http10)?;
+            }
             _ => {}
         }
         Ok(())
@@ -324,18 +332,19 @@ impl HeadParser {
     /// What can be said only when all fields are known.
     fn finish(&mut self) -> Result<(), Reject> {
         let is_http_10 = self.head.version == Version::Http10;
-        // RFC 9112 3.2: exactly one valid Host in HTTP/1.1, at most one before.
-        if !(self.hosts == Hosts::One || (is_http_10 && self.hosts == Hosts::None)) {
-            return Err(Reject::bad("there is not exactly one valid Host"));
+        // RFC 9112 3.2: HTTP/1.1 needs a Host.
+        if !self.has_host && !is_http_10 {
+            return Err(Reject::bad("there is no Host"));
         }
-        self.head.framing = self.framing.decide(is_http_10)?;
+        self.head.framing = self.framing.decide()?;
+        // RFC 9110 9.3.6: this is no proxy.
         if self.connect {
             return Err(Reject::CONNECT);
         }
+        // RFC 9110 10.1.1: one that cannot be met is refused; that of an HTTP/1.0 client is ignored.
         if self.unknown_expectation && !is_http_10 {
             return Err(Reject::UNKNOWN_EXPECTATION);
         }
-        // RFC 9110 10.1.1: the expectation of an HTTP/1.0 client is ignored.
         self.head.expects_continue &= !is_http_10;
         // RFC 9112 9.3.
         self.head.persistent = !self.close && (!is_http_10 || self.keep_alive);
@@ -354,6 +363,8 @@ pub enum At {
     /// Before the request line.
     #[default]
     Start,
+    /// Before the request line, behind the one empty line that may precede it (RFC 9112 2.2).
+    SecondStart,
     /// In the method.
     Method,
     /// Before the target.
@@ -373,15 +384,16 @@ pub enum At {
 }
 
 impl At {
-    /// Go on with `byte`, which is not LF.
+    /// Go on with `byte`, which is not LF (RFC 9112 3, 5 and 2.2: a bare CR is nowhere right).
     pub fn step(self, byte: u8) -> Result<Self, Reject> {
         let next = match (self, byte) {
             (Self::Start | Self::FieldStart | Self::Value | Self::Version(8), b'\r') => Some(Self::Cr),
-            (Self::Start | Self::Method, _) if is_tchar(byte) => Some(Self::Method),
+            (Self::Start | Self::SecondStart | Self::Method, _) if is_tchar(byte) => Some(Self::Method),
             (Self::Method, b' ') => Some(Self::TargetStart),
             (Self::TargetStart | Self::Target, _) if is_target_byte(byte) => Some(Self::Target),
             (Self::Target, b' ') => Some(Self::Version(0)),
-            (Self::Version(5 | 7), b'0'..=b'9') => self.next_of_version(),
+            // Behind a major version of 0 no minor one is right.
+            (Self::Version(5), b'1'..=b'9') | (Self::Version(7), b'0'..=b'9') => self.next_of_version(),
             (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => {
                 self.next_of_version()
             }

@@ -38,7 +38,7 @@ impl Reject {
     pub const UNKNOWN_CODING: Self = Self::new(501, "Transfer-Encoding holds a coding other than chunked");
     /// 501, RFC 9110 9.3.6: a server that does not tunnel.
     pub const CONNECT: Self = Self::new(501, "CONNECT is for proxies");
-    /// 503: the temporary file for the body could not be written.
+    /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written.
     pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
     /// 505, RFC 9110 15.6.6.
     pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.0 or 1.1");

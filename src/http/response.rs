@@ -49,15 +49,16 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable").
+    /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable"; RFC 9112 4). A number
+    /// above 599 is none (RFC 9110 15); one below 200 would be no answer, and is the server's business (15.2).
     pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {
         let digit = |byte: &u8| byte.is_ascii_digit().then(|| u16::from(byte - b'0'));
         let code = match status {
-            [hundreds @ b'2'..=b'9', tens, ones, ..] => digit(hundreds).zip(digit(tens)).zip(digit(ones)),
+            [hundreds @ b'2'..=b'5', tens, ones, ..] => digit(hundreds).zip(digit(tens)).zip(digit(ones)),
             _ => None,
         };
         let Some(((hundreds, tens), ones)) = code else {
-            return Err("the status does not begin with a number from 200 to 999");
+            return Err("the status does not begin with a number from 200 to 599");
         };
         let reason = status.get(3..).unwrap_or_default();
         if !(reason.is_empty() || reason.starts_with(b" ")) || !is_value(reason) {
@@ -70,8 +71,8 @@ impl ResponseHead {
         Ok(Self { mark, status: hundreds * 100 + tens * 10 + ones, ..Self::default() })
     }
 
-    /// Add a field. Returns whether it was taken: a hop-by-hop field is the server's business (RFC 9110 7.6.1), so it
-    /// is left out, but for the wish to close.
+    /// Add a field (RFC 9110 5.1, 5.5). Returns whether it was taken: a hop-by-hop field is the server's business (RFC
+    /// 9110 7.6.1, PEP 3333 "Other HTTP Features"), so it is left out, but for the wish to close.
     pub fn field(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<bool, Fault> {
         if !is_token(name) {
             return Err("a header name is not a token");
@@ -83,6 +84,7 @@ impl ResponseHead {
             4 => self.has_date |= name.eq_ignore_ascii_case(b"date"),
             6 => self.has_server |= name.eq_ignore_ascii_case(b"server"),
             14 if name.eq_ignore_ascii_case(b"content-length") => {
+                // RFC 9110 8.6.
                 let length = decimal(value).ok_or("Content-Length is not a number")?;
                 if self.length.is_some_and(|before| before != length) {
                     return Err("there are two different Content-Length headers");
@@ -114,14 +116,16 @@ impl ResponseHead {
     /// the connection goes on after it.
     pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, own: &OwnFields) -> (Framing, bool) {
         let framing = self.framing(asked, body);
-        let persistent = asked.persistent && !self.close && framing != Framing::Close;
+        // A body that is seen to be too short can end only with the connection; say so (RFC 9112 6.3, 9.6).
+        let is_short = matches!(framing, Framing::Length(length) if body.is_some_and(|body| body < length));
+        let persistent = asked.persistent && !self.close && !is_short && framing != Framing::Close;
         out.extend_from_slice(own.lines(self.has_date, self.has_server));
         match framing {
             Framing::Length(length) => content_length(out, length),
             // RFC 9110 8.6: HEAD and 304 may tell the length of what they leave out, 204 must not.
             Framing::None if self.status != 204 => {
                 let left_out =
-                    if self.status == 304 { self.length } else { self.length.or(body.filter(|&length| length > 0)) };
+                    if self.status == 304 { self.length } else { self.told().or(body.filter(|&length| length > 0)) };
                 if let Some(length) = left_out {
                     content_length(out, length);
                 }
@@ -138,11 +142,17 @@ impl ResponseHead {
         (framing, persistent)
     }
 
+    /// The length that the application gave; that of 205 is 0, whatever it gave (RFC 9110 15.3.6).
+    const fn told(&self) -> Option<u64> {
+        if self.status == 205 { Some(0) } else { self.length }
+    }
+
+    /// RFC 9112 6.3; chunked is for HTTP/1.1 only (6.1).
     fn framing(&self, asked: Asked, body: Option<u64>) -> Framing {
         if asked.is_head || self.is_bodiless() {
             return Framing::None;
         }
-        match (self.length.or(body), asked.version) {
+        match (self.told().or(body), asked.version) {
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http11) => Framing::Chunked,
             (None, Version::Http10) => Framing::Close,
@@ -238,6 +248,22 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_is_too_short_closes() {
+        let short = encode("200 OK", &[("Content-Length", "5")], ASKED, Some(3));
+        assert!(!short.2 && short.0.contains("Connection: close\r\n"));
+        let head = Asked { is_head: true, ..ASKED };
+        assert!(encode("200 OK", &[("Content-Length", "5")], head, Some(0)).2);
+    }
+
+    #[test]
+    fn a_reset_has_no_content() {
+        let (text, framing, persistent) = encode("205 Reset Content", &[("Content-Length", "3")], ASKED, Some(3));
+        assert_eq!((framing, persistent), (Framing::Length(0), true));
+        assert!(text.contains("Content-Length: 0\r\n"));
+        assert_eq!(encode("205 Reset Content", &[], ASKED, None).1, Framing::Length(0));
+    }
+
+    #[test]
     fn the_applications_own_date_and_server_stand_alone() {
         let (text, ..) = encode("200 OK", &[("date", "D"), ("SERVER", "S")], ASKED, Some(0));
         assert_eq!(text.to_lowercase().matches("date:").count(), 1);
@@ -253,7 +279,7 @@ mod tests {
 
     #[test]
     fn nothing_can_be_injected() {
-        for status in ["", "20", "200\r\nX: y", "099 X", "100 Continue", "1000 X", "2OO OK", "200OK"] {
+        for status in ["", "20", "200\r\nX: y", "099 X", "100 Continue", "1000 X", "600 X", "2OO OK", "200OK"] {
             assert!(ResponseHead::begin(&mut Vec::new(), status.as_bytes()).is_err(), "{status}");
         }
         let mut out = Vec::new();

@@ -13,6 +13,7 @@ use pyo3::types::PyIterator;
 
 use super::environ::{Draft, Environs};
 use super::exchange::{Exchange, Kit};
+use super::file_wrapper::FileWrapper;
 use super::iteration::{Progress, close, iterate, take_body};
 use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
@@ -133,7 +134,10 @@ impl Application {
         if missing > 0 && !exchange.outbox.is_broken() {
             self.warn(py, &about(), &format!("the body is {missing} bytes shorter than its Content-Length"));
         }
-        if exchange.overrun {
+        // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional Platform-Specific
+        // File Handling"); of any other body that is a fault.
+        let is_file = iterable.is_some_and(PyAnyMethods::is_exact_instance_of::<FileWrapper>);
+        if exchange.overrun && !is_file {
             self.warn(py, &about(), "the body is longer than its Content-Length; the rest is left out");
         }
         if !exchange.dropped.is_empty() {
@@ -180,7 +184,11 @@ impl Application {
         let error = error.clone_ref(py).into_value(py);
         let arguments = (error, remote(about.peer), about.line.as_str());
         let page = self.error_log.bind(py).call_method1(intern!(py, "exception"), arguments);
-        page.and_then(|page| page.extract()).unwrap_or_default()
+        page.and_then(|page| page.extract()).unwrap_or_else(|_| {
+            // An exception may lie about its own name and traceback.
+            self.write_log(py, 'E', about.peer, &format!("{}: an exception that cannot be told", about.line));
+            self.page(500, "Internal Server Error", "The application failed; the error log says more.")
+        })
     }
 
     fn warn(&self, py: Python<'_>, about: &About, text: &str) {
