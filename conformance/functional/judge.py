@@ -25,13 +25,16 @@ OUTCOMES: dict[str, tuple[str, str]] = {}
 
 
 def name_of(item: pytest.Item) -> str:
-    """The node id without directories: `test_core.py::test_garbage_in`."""
-    path, colons, rest = item.nodeid.partition("::")
-    return Path(path).name + colons + rest
+    """The node id with one directory: `test/test_core.py::test_garbage_in`."""
+    return f"{item.path.parent.name}/{item.path.name}::{item.nodeid.partition('::')[2]}"
+
+
+def is_named(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def said_of(name: str) -> Deviation | None:
-    said = [each for each in SAID if any(fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in each.tests)]
+    said = [each for each in SAID if any(is_named(name, pattern) for pattern in each.tests)]
     if len(said) > 1:
         raise pytest.UsageError(f"{name} is in two deviations: {[each.reason for each in said]}")
     return said[0] if said else None
@@ -42,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("keyword"):
         for each in SAID:
             for pattern in each.tests:
-                if not any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in names):
+                if not any(is_named(name, pattern) for name in names):
                     OUTCOMES[pattern] = (FAILED, "deviations.py names a test that is not there")
     for item, name in zip(items, names, strict=True):
         said = said_of(name)
