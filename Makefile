@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = bench/.venv-peers
+FUZZ_SECONDS ?= 600
 
 .PHONY: help
 help:  ## list the targets
@@ -28,6 +29,17 @@ check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, 
 	cargo clippy --quiet --all-targets -- -D warnings
 	cargo test --quiet --no-default-features
 	$(BIN)/pytest --quiet tests/test_dependencies.py tests/test_unsafe.py
+
+.PHONY: fuzz
+fuzz: $(BIN)/python  ## a million requests against other parsers, then each fuzz target for FUZZ_SECONDS
+	$(BIN)/pip install --quiet -e '.[fuzz]'
+	cargo build --quiet --release --no-default-features --example verdicts
+	$(BIN)/python conformance/differential.py --cases 1000000
+	$(BIN)/python fuzz/seeds.py
+	for target in head body protocol response; do \
+	    cargo +nightly fuzz run --sanitizer=none $$target -- -max_total_time=$(FUZZ_SECONDS) \
+	        -dict=fuzz/http.dict -max_len=20000 -print_final_stats=1 || exit 1; \
+	done
 
 .PHONY: format
 format:  ## rewrite Python and Rust in the one format

@@ -172,7 +172,9 @@ impl HeadParser {
         let content = line.strip_suffix(b"\n").unwrap_or(line);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
         if self.stage != Stage::Fields && content.len() > limits.max_request_line {
-            self.check(bytes, self.line + limits.max_request_line)?;
+            // A CR right behind the limit may end the line, so it is judged too (RFC 9112 2.2: a bare one is a fault).
+            let is_cr = content.get(limits.max_request_line) == Some(&b'\r');
+            self.check(bytes, self.line + limits.max_request_line + usize::from(is_cr))?;
             return Err(Reject::LINE_TOO_LONG);
         }
         if end > limits.max_head {
