@@ -3,6 +3,7 @@
 //! A decoder is fed whatever bytes came and gives back the data among them. It keeps no data, only where it is.
 
 use super::framing::BodyFraming;
+use super::grammar::{is_tchar, is_value_byte};
 use super::head::At;
 use super::reject::Reject;
 use crate::limits::Limits;
@@ -100,7 +101,7 @@ pub struct Chunked {
 enum State {
     #[default]
     Size,
-    Extension,
+    Extension(Extension),
     SizeLf,
     Data,
     DataCr,
@@ -108,6 +109,53 @@ enum State {
     Trailer(At),
     TrailerLf,
     LastLf,
+}
+
+/// Where in the extensions of a chunk: `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    /// Before a name.
+    Start,
+    Name,
+    /// In the whitespace behind a name.
+    AfterName,
+    /// Before a value.
+    Value,
+    Token,
+    Quoted,
+    /// Behind a backslash in a quoted string.
+    Escaped,
+    /// Behind a quoted string.
+    AfterQuoted,
+    /// In the whitespace behind a value.
+    AfterValue,
+}
+
+impl Extension {
+    /// Go on with `byte`, which is not the CR of the end.
+    fn step(self, byte: u8) -> Option<Self> {
+        let is_blank = byte == b' ' || byte == b'\t';
+        Some(match (self, byte) {
+            (Self::Quoted, b'"') => Self::AfterQuoted,
+            (Self::Quoted, b'\\') => Self::Escaped,
+            (Self::Quoted | Self::Escaped, _) if is_value_byte(byte) => Self::Quoted,
+            (Self::Quoted | Self::Escaped, _) => return None,
+            (Self::Start | Self::Value | Self::AfterName | Self::AfterValue, _) if is_blank => self,
+            (Self::Start | Self::Name, _) if is_tchar(byte) => Self::Name,
+            (Self::Name, _) if is_blank => Self::AfterName,
+            (Self::Name | Self::AfterName, b'=') => Self::Value,
+            (Self::Value, b'"') => Self::Quoted,
+            (Self::Value | Self::Token, _) if is_tchar(byte) => Self::Token,
+            (Self::Token | Self::AfterQuoted, _) if is_blank => Self::AfterValue,
+            (Self::Name | Self::AfterName | Self::Token | Self::AfterQuoted | Self::AfterValue, b';') => Self::Start,
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    const fn is_complete(self) -> bool {
+        matches!(self, Self::Name | Self::Token | Self::AfterQuoted)
+    }
 }
 
 impl Chunked {
@@ -136,7 +184,7 @@ impl Chunked {
     fn step(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         match self.state {
             State::Size => self.size_byte(byte, limits),
-            State::Extension => self.extension_byte(byte),
+            State::Extension(extension) => self.extension_byte(extension, byte),
             State::SizeLf if byte == b'\n' => Ok(self.after_size()),
             // RFC 9112 7.1: CRLF ends each line of a chunked body; here 2.2 gives no leave to repair a bare LF.
             State::SizeLf => Err(Reject::bad("a chunk size does not end with CRLF")),
@@ -164,7 +212,7 @@ impl Chunked {
             return Ok(State::Size);
         }
         let next = match byte {
-            b';' if self.digits > 0 => State::Extension,
+            b';' if self.digits > 0 => State::Extension(Extension::Start),
             b'\r' if self.digits > 0 => State::SizeLf,
             _ => return Err(MALFORMED),
         };
@@ -174,8 +222,9 @@ impl Chunked {
         Ok(next)
     }
 
-    /// Extensions mean nothing here (RFC 9112 7.1.1); they are held to visible bytes and to a length.
-    fn extension_byte(&mut self, byte: u8) -> Result<State, Reject> {
+    /// Extensions mean nothing here; they are held to their grammar (RFC 9112 7.1.1), for who reads another one finds
+    /// another end of the line, and to a length.
+    fn extension_byte(&mut self, extension: Extension, byte: u8) -> Result<State, Reject> {
         self.extension += 1;
         self.extensions += 1;
         if self.extension > MAX_EXTENSION {
@@ -185,9 +234,11 @@ impl Chunked {
             return Err(Reject { status: 413, why: "the chunk extensions of the body are too long" });
         }
         match byte {
-            b'\r' => Ok(State::SizeLf),
-            _ if super::grammar::is_value_byte(byte) => Ok(State::Extension),
-            _ => Err(Reject::bad("a chunk extension holds a control character")),
+            b'\r' if extension.is_complete() => Ok(State::SizeLf),
+            _ => extension
+                .step(byte)
+                .map(State::Extension)
+                .ok_or(Reject::bad("a chunk extension is not ;NAME or ;NAME=VALUE")),
         }
     }
 

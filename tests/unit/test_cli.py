@@ -28,13 +28,13 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log, clean_up):
+    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.clean_up = clean_up
         self.serving()
         return 143 if config.backlog == 1 else 0
 
-    def supervise(self, app, listeners, config, error_log, access_log):
+    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.serving()
         return 1 if config.backlog == 1 else 0
@@ -320,13 +320,20 @@ def test_pidfile_of_a_living_process(world, tmp_path, capsys):
     assert (tmp_path / "pid").read_text() == f"{os.getppid()}\n"
 
 
-@pytest.mark.parametrize("text", ["{dead}\n", "", "{self}"])
+@pytest.mark.parametrize("text", ["{dead}\n", ""])
 def test_stale_pidfile_is_replaced(world, tmp_path, capsys, text):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(30)
-    (tmp_path / "pid").write_text(text.format(dead=gone.pid, self=os.getpid()))
+    (tmp_path / "pid").write_text(text.format(dead=gone.pid))
     assert cli.main(["one", "--port=0", "-p", "pid"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == f"note: replaced the stale pidfile {tmp_path}/pid"
+
+
+def test_a_pidfile_of_this_very_process_is_no_news(world, tmp_path, capsys):
+    """The image before this one wrote it, as a rule."""
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    assert cli.main(["one", "--port=0", "-p", "pid"]) == 0
+    assert "note" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["root:x:0:0", "0", "-1", "99999999", "9" * 60, "1 2", "²"])

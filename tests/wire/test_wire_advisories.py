@@ -96,7 +96,6 @@ def test_a_body_that_nobody_reads_is_not_the_next_request(server: Any, path: str
     assert "/admin" not in server.notes()[before:]
 
 
-@pytest.mark.xfail(strict=True, reason="the quotes of a chunk extension are not looked at (RFC 9112 7.1.1)")
 def test_a_quoted_extension_hides_no_request(single: Any) -> None:
     """A front end that lets a quoted string go on behind a CRLF sees one request here, and the second as its data."""
     before = len(single.notes())
@@ -108,9 +107,6 @@ def test_a_quoted_extension_hides_no_request(single: Any) -> None:
     assert single.notes()[before:] == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a chunk extension is held to visible bytes, not to its grammar (RFC 9112 7.1.1)"
-)
 @pytest.mark.parametrize("extension", [";", ";;", ";a=", ";=b", ";a b", ";a@", ";\xe9", ';a="b"c', ';a="b'])
 def test_a_malformed_extension_is_refused(single: Any, extension: str) -> None:
     with single.connect() as client:
@@ -266,6 +262,7 @@ def test_clients_that_drip_are_cut_off_while_others_are_served(serve: Any, first
     end = time.monotonic() + 15
     while any(client.is_silent() for client in drips):
         assert time.monotonic() < end
+        time.sleep(0.01)  # the pace of the drip: a tenth of body_rate
         for client in drips:
             if client.is_silent():
                 client.send_split(b"1")
