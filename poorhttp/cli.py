@@ -106,7 +106,60 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return _write(config.config_text(settings))
     if flags.command == "check_config":
         return _check(settings)
+    if flags.command in config.ACTIONS and handover is None:
+        return _act(flags.command, settings, directory)
     return _serve(settings, None, directory, handover)
+
+
+def _act(action: str, settings: Config, directory: str) -> int:
+    """Do something with the server of the pidfile."""
+    from poorhttp import control
+
+    if action == "start":
+        return _start(settings, directory)
+    if action == "restart":
+        return control.stop(settings, _say) or _start(settings, directory)
+    return int(getattr(control, action)(settings, _say))
+
+
+def _start(settings: Config, directory: str) -> int:
+    """Serve in a process of its own session; return when it serves, or with its exit code."""
+    from poorhttp import control
+
+    pid = control.find(settings)
+    if pid > 0:
+        _say(f"running already: pid {pid}")
+        return OK
+    if "-" in (settings.errorlog, settings.accesslog):
+        raise ConfigError("in the background there is nobody to read a log that is -", "name a file: errorlog = FILE")
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(told)
+        os.setsid()
+        sys.exit(_run_in_background(settings, directory, tell))
+    os.close(tell)
+    if os.read(told, 1):
+        _say(f"started: pid {pid}")
+        return OK
+    return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or UNEXPECTED
+
+
+def _run_in_background(settings: Config, directory: str, tell: int) -> int:
+    def serving() -> None:
+        """Let go of the terminal, and of whoever waits for the start."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in 0, 1, 2:
+            os.dup2(nothing, descriptor)
+        os.close(nothing)
+        os.write(tell, b"1")
+        os.close(tell)
+
+    try:
+        return _serve(settings, None, directory, serving=serving)
+    except PoorhttpError as error:
+        _tell(error)
+        return error.exit_code
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:
@@ -138,11 +191,18 @@ def _check(settings: Config) -> int:
     return _write("ok\n")
 
 
-def _serve(settings: Config, app: WSGI | None, home: str = "", handover: Handover | None = None) -> int:
+def _serve(
+    settings: Config,
+    app: WSGI | None,
+    home: str = "",
+    handover: Handover | None = None,
+    serving: Callable[[], None] | None = None,
+) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
     home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
     it: then there is no reload, and signals are given back. handover: what the image before this one left.
+    serving: called when clients are about to be served.
     """
     from poorhttp import listener
 
@@ -171,6 +231,8 @@ def _serve(settings: Config, app: WSGI | None, home: str = "", handover: Handove
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         _say_start(settings, title, listeners)
+        if serving is not None:
+            serving()
         make_reload = (lambda: _reload(settings, home, error_log)) if home else None
         if _is_supervised(settings):
             from poorhttp.supervisor import supervise

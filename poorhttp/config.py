@@ -66,6 +66,14 @@ COMMANDS = {
     "print_config": "show each setting with its value and where that came from",
     "dump_config": "write an ini file with every setting, given or default, to standard output",
 }
+ACTIONS = {
+    "start": "serve in the background; it is there when this returns",
+    "stop": "finish what is in flight, then end",
+    "restart": "stop, then start",
+    "reload": "try the new code and configuration, then take them",
+    "status": "whether it runs, since when, its workers and their memory",
+    "logrotate": "open the logs anew, after they were renamed",
+}
 SHORT = {"c": "config", "h": "help", "v": "version"} | {
     each.short: name for name, each in SETTINGS.items() if each.short
 }
@@ -119,7 +127,9 @@ class Config(Settings):
 
 
 class Flags:
-    """The command line, taken apart: `command` (one of COMMANDS or ""), `config` (the ini file or ""), values."""
+    """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, or ""), `config` (the ini file or ""),
+    values.
+    """
 
     __slots__ = ("command", "config", "given")
 
@@ -175,6 +185,9 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
 
 
 def _argument(flags: Flags, word: str, directory: str) -> None:
+    if word in ACTIONS and not flags.command and "application" not in flags.given:
+        flags.command = word
+        return
     if "application" in flags.given:
         raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")
     flags.given["application"] = (word, "argument", directory)
@@ -446,7 +459,10 @@ def _as_text(value: Any) -> str:
 
 def help_text() -> str:
     """Return what `--help` prints."""
-    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "", f"APP: {SETTINGS['application'].help}", ""]
+    lines = ["usage: poorhttp [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
+    lines += [f"APP: {SETTINGS['application'].help}", "", "With a pidfile:"]
+    lines += [f"  {name.ljust(12)}{text}" for name, text in ACTIONS.items()]
+    lines += ["", "Without one of these words it serves in the foreground.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]

@@ -77,6 +77,7 @@ ALLOWED = {
     "log": {"errors", "settings"},
     "plan": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
+    "control": {"errors", "lean"},
     "reload": {"errors", "lean", "worker"},
     "supervisor": {"errors", "lean", "listener", "log", "plan", "worker"},
 }

@@ -285,16 +285,16 @@ def test_missing_engine_of_an_installed_package(capsys, monkeypatch, tmp_path):
 
 
 def test_stopped_before_it_served(world, tmp_path):
-    (tmp_path / "stop.py").write_text("raise KeyboardInterrupt\n")
-    assert cli.main(["stop", "-b", "unix:x.sock", "--pidfile=pid"]) == 0
-    assert {each.name for each in tmp_path.iterdir()} <= {"one.py", "stop.py", "__pycache__"}
+    (tmp_path / "interrupt.py").write_text("raise KeyboardInterrupt\n")
+    assert cli.main(["interrupt", "-b", "unix:x.sock", "--pidfile=pid"]) == 0
+    assert {each.name for each in tmp_path.iterdir()} <= {"one.py", "interrupt.py", "__pycache__"}
 
 
 def test_a_stop_that_the_application_swallows(world, tmp_path):
     world.asked = True
-    (tmp_path / "stop.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "swallow.py").write_text("raise SystemExit(0)\n")
     with pytest.raises(SystemExit) as caught:
-        cli.main(["stop", "--port=0", "--pidfile=pid"])
+        cli.main(["swallow", "--port=0", "--pidfile=pid"])
     assert caught.value.code == 0
     assert not (tmp_path / "pid").exists()
 

@@ -1,0 +1,176 @@
+"""Commands about a server that runs already, found by its pidfile: stop, reload, status and the like.
+
+Knows pidfiles, signals and /proc. Does not know how a server is started or what it serves.
+Contract: a signal goes to the process that wrote the pidfile or to none: numbers are used again. Each command says in
+words what it found and did, and in its exit code: 0 done, 1 it failed; `status` 0 running, 1 dead with a pidfile left,
+3 not running (LSB).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from poorhttp.errors import ConfigError
+from poorhttp.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from poorhttp.config import Config
+
+STOPPED, FAILED = 0, 1
+RUNNING, DEAD, ABSENT = 0, 1, 3
+"""Exit codes of `status`, as the Linux Standard Base has them for init scripts."""
+
+SKEW = 2.0
+"""Seconds by which a process may seem younger than the pidfile that it wrote."""
+
+GRACE = 5.0
+"""Seconds beyond graceful_timeout after which `stop` kills."""
+
+
+def find(settings: Config) -> int:
+    """The number of the running server; 0 if there is none, -1 if a dead one has left its pidfile.
+
+    Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
+    """
+    if not settings.pidfile:
+        raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
+    try:
+        with open(settings.pidfile, "rb") as file:
+            text, written = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", "ask its owner") from None
+    if not text.isdigit() or not 1 < int(text) < 1 << 22:
+        raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
+    pid = int(text)
+    return pid if _is_poorhttp(pid) and time.time() - _age(pid) < written + SKEW else -1
+
+
+def stop(settings: Config, say: Callable[[str], object]) -> int:
+    """Ask the server to finish, wait for its end, and end it if it is late."""
+    pid = find(settings)
+    if pid <= 0:
+        say("not running")
+        return STOPPED
+    _send(pid, signal.SIGTERM)
+    if _wait_for_end(pid, settings.graceful_timeout + GRACE):
+        say(f"stopped (was pid {pid})")
+        return STOPPED
+    say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
+    _send(pid, signal.SIGKILL)
+    return STOPPED if _wait_for_end(pid, GRACE) else FAILED
+
+
+def reload(settings: Config, say: Callable[[str], object]) -> int:
+    """Ask the server to try its code and configuration anew."""
+    return _tell(settings, signal.SIGHUP, "reload asked for; the error log tells how it ends", say)
+
+
+def logrotate(settings: Config, say: Callable[[str], object]) -> int:
+    """Ask the server to open its logs anew."""
+    return _tell(settings, signal.SIGUSR1, "logs are opened anew", say)
+
+
+def status(settings: Config, say: Callable[[str], object]) -> int:
+    """Say whether the server runs, since when, with which workers, and what they weigh together."""
+    pid = find(settings)
+    if pid == 0:
+        say("not running")
+        return ABSENT
+    if pid < 0:
+        say(f"not running; a dead process has left {settings.pidfile}")
+        return DEAD
+    workers = list(_children(pid))
+    say(f"running: pid {pid}, for {_duration(_age(pid))}")
+    if workers:
+        say(f"workers: {', '.join(f'{each} (for {_duration(_age(each))})' for each in workers)}")
+    memory = [_pss(each) for each in (pid, *workers)]
+    say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
+    return RUNNING
+
+
+def _tell(settings: Config, signum: int, what: str, say: Callable[[str], object]) -> int:
+    pid = find(settings)
+    if pid <= 0:
+        say("not running")
+        return FAILED
+    _send(pid, signum)
+    say(f"pid {pid}: {what}")
+    return STOPPED
+
+
+def _send(pid: int, signum: int) -> None:
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise ConfigError(f"no permission to signal pid {pid}", "be its user, or root") from None
+
+
+def _wait_for_end(pid: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while _is_poorhttp(pid):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _is_poorhttp(pid: int) -> bool:
+    """Whether this process lives and has poorhttp in its command line."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in (b"Z", b"X") and b"poorhttp" in _read(pid, "cmdline")
+
+
+def _children(pid: int) -> Iterator[int]:
+    for each in os.listdir("/proc"):
+        if each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]:
+            yield int(each)
+
+
+def _age(pid: int) -> float:
+    """Seconds since its start; 0 where it is gone."""
+    fields = _stat(pid)
+    if not fields:
+        return 0.0
+    with open("/proc/uptime", "rb") as file:
+        uptime = float(file.read().split()[0])
+    return max(uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK"), 0.0)
+
+
+def _pss(pid: int) -> int:
+    """KiB; 0 where this user may not know."""
+    for line in _read(pid, "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields from the state on (proc(5)), empty where the process is gone; its name may hold anything."""
+    return _read(pid, "stat").rpartition(b") ")[2].split()
+
+
+def _read(pid: int, what: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return b""
+
+
+def _duration(seconds: float) -> str:
+    """`3 d 4 h`, `5 min`, `12 s`: the two greatest units."""
+    parts: list[str] = []
+    left = int(seconds)
+    for size, unit in (86400, "d"), (3600, "h"), (60, "min"), (1, "s"):
+        if left >= size or (unit == "s" and not parts):
+            parts.append(f"{left // size} {unit}")
+        left %= size
+    return " ".join(parts[:2])

@@ -1,0 +1,133 @@
+"""`poorhttp start`, `stop`, `restart`, `reload`, `status` and `logrotate`: a server in the background and its pidfile."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from starter import PATIENCE, ROOT, wait_for
+
+APP = """
+import os
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Run `poorhttp ACTION -c poorhttp.ini` in a directory of its own: exit code and what was said."""
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "poorhttp.ini").write_text(
+        "[http]\napplication = app.py\nbind = unix:server.sock\npidfile = run.pid\nerrorlog = error.log\n"
+        "graceful_timeout = 2\ntype = forking\nprocesses = 2\n"
+    )
+
+    def poorhttp(action: str, *arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "poorhttp", action, "-c", "poorhttp.ini", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode()
+
+    yield poorhttp
+    poorhttp("stop")
+
+
+def pid_of(directory: Path) -> int:
+    return int((directory / "run.pid").read_text())
+
+
+def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
+    assert run("status") == (3, "not running\n")
+    code, said = run("start")
+    pid = pid_of(tmp_path)
+    assert code == 0 and f"started: pid {pid}" in said and "server.sock" in said
+    assert os.getsid(pid) == pid, "a session of its own"
+    assert all(os.readlink(f"/proc/{pid}/fd/{each}") == "/dev/null" for each in (0, 1, 2))
+    assert run("start") == (0, f"running already: pid {pid}\n")
+    code, said = run("status")
+    assert code == 0 and f"running: pid {pid}, for " in said and "workers: " in said and "MiB" in said
+    (tmp_path / "error.log").rename(tmp_path / "error.log.1")
+    assert run("logrotate")[0] == 0
+    wait_for((tmp_path / "error.log").exists, "the new log")
+    assert run("reload")[0] == 0
+    wait_for(lambda: "left: exit code 0" in (tmp_path / "error.log").read_text(), "old workers to leave")
+    assert pid_of(tmp_path) == pid
+    assert run("restart")[0] == 0
+    assert pid_of(tmp_path) != pid
+    pid = pid_of(tmp_path)
+    assert run("stop") == (0, f"stopped (was pid {pid})\n")
+    assert not lives(psutil_of(pid)) and not (tmp_path / "run.pid").exists()
+    assert run("stop") == (0, "not running\n")
+    assert run("reload") == (1, "not running\n")
+
+
+def test_a_start_that_fails_says_why(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import no_such_module\n")
+    code, said = run("start")
+    assert code == 3 and "ModuleNotFoundError" in said
+    assert run("status")[0] == 3
+    (tmp_path / "app.py").write_text(APP)
+    assert run("start", "--errorlog=-")[0] == 2
+    assert run("start", "--pidfile=")[0] == 2
+
+
+def test_who_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    workers = psutil.Process(pid).children()
+    os.kill(pid, signal.SIGSTOP)
+    code, said = run("stop", "--graceful-timeout=0.1")
+    assert code == 0 and f"pid {pid} did not stop" in said
+    wait_for(lambda: not any(map(lives, [psutil_of(pid), *workers])), "the end of all")
+    assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
+
+
+def psutil_of(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def lives(process: psutil.Process | None) -> bool:
+    try:
+        return process is not None and process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("name", ["poorhttp", "other"])
+def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str) -> None:
+    """The number of a dead server may be that of any process by now, one called poorhttp even."""
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", name])
+    try:
+        (tmp_path / "run.pid").write_text(f"{other.pid}\n")
+        before = time.time() - 3600
+        os.utime(tmp_path / "run.pid", (before, before))
+        for action in ("stop", "reload", "logrotate"):
+            assert "not running" in run(action)[1]
+        assert run("status")[0] == 1
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    (tmp_path / "run.pid").write_text("1\n")
+    assert run("stop")[0] == 2
+    (tmp_path / "run.pid").unlink()
