@@ -179,7 +179,10 @@ def _try(settings: Config, shape: str, *addresses: str) -> int:
         raise ConfigError(f"type and processes make this {_shape(settings)}", f"to change {shape}, restart the server")
     for address in settings.addresses:
         if str(address) not in addresses:
-            listener.close([listener.listen(address, settings.backlog)])
+            listener.close([listener.listen(address, settings.backlog, settings.socket_mode)])
+    from poorhttp import privileges
+
+    privileges.drop(settings.user, settings.group)
     return _check(settings)
 
 
@@ -220,11 +223,17 @@ def _serve(
     try:
         for address in settings.addresses:
             inherited = handover.sockets.pop(str(address), None) if handover is not None else None
-            listeners.append(listener.adopt(*inherited) if inherited else listener.listen(address, settings.backlog))
+            listeners.append(
+                listener.adopt(*inherited)
+                if inherited
+                else listener.listen(address, settings.backlog, settings.socket_mode)
+            )
         _say_notes(settings)
         pidfile = _write_pidfile(settings.pidfile) if settings.pidfile else ""
         if handover is not None:
             _drop_rest(handover, pidfile)
+        if settings.user or settings.group:
+            _drop_privileges(settings, bool(home), error_log, access_log)
         os.environ.update(settings.environ)
         try:
             app, title = _application(settings, app)
@@ -247,6 +256,16 @@ def _serve(
         clean_up()
         if not home:
             boot.restore()
+
+
+def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog, access_log: int) -> None:
+    from poorhttp import privileges, reload
+
+    if may_reload:
+        reload.remember_environ()  # a process that was root may not look at its own afterwards
+    paths = [address.path for address in settings.addresses if address.path]
+    logs = [error_log.fileno()] * (settings.errorlog != "-") + [access_log] * (settings.accesslog not in ("", "-"))
+    privileges.drop(settings.user, settings.group, [*paths, *logs])
 
 
 def _reload(settings: Config, home: str, error_log: ErrorLog) -> Reload:

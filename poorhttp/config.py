@@ -17,7 +17,6 @@ from poorhttp.settings import (
     OPTIONS,
     PREFIX,
     PRESETS,
-    REFUSED_KEYS,
     SECTION,
     SETTINGS,
     UNUSED_KEYS,
@@ -319,7 +318,7 @@ class _Ini:
 
     def _section(self, line: str, where: str) -> str:
         section = line[1:-1].strip()
-        old = [each for each, _ in (*OLD_KEYS, *REFUSED_KEYS) if each != SECTION]
+        old = [each for each, _ in OLD_KEYS if each != SECTION]
         if line[-1] != "]" or section not in (SECTION, OPTIONS, ENVIRON, *old, *UNUSED_SECTIONS):
             raise _unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, OPTIONS, ENVIRON)))
         if section in UNUSED_SECTIONS:
@@ -336,8 +335,6 @@ class _Ini:
             raise ConfigError(f"{where}: {key} is set already at {first}", hint)
         if section in self.free:
             self.free[section][key] = _free(section, key, text, where)
-        elif (section, key) in REFUSED_KEYS:
-            _refuse(key, text, where)
         elif section in UNUSED_SECTIONS:
             return
         elif key in UNUSED_KEYS.get(section, ()):
@@ -348,12 +345,6 @@ class _Ini:
             self.given[name] = (text, where, self.directory)
         else:
             raise _unknown(f"{where}: key in [{section}]", key, SETTINGS)
-
-
-def _refuse(key: str, text: str, where: str) -> None:
-    if text:
-        hint = f"start poorhttp as that {key} (`User=` and `Group=` of a systemd unit) and remove the line"
-        raise ConfigError(f"{where}: {key} is not supported: this version cannot change its {key}", hint)
 
 
 def _free(section: str, key: str, text: str, where: str) -> str:

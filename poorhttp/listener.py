@@ -35,10 +35,12 @@ _made: dict[str, tuple[int, int, int]] = {}
 """Path of a unix socket -> process that made it, device and inode."""
 
 
-def listen(address: Address, backlog: int) -> socket.socket:
-    """Return a listening, non-blocking socket; backlog: connections that may wait. Raises ListenError."""
+def listen(address: Address, backlog: int, mode: int = -1) -> socket.socket:
+    """Return a listening, non-blocking socket; backlog: connections that may wait; mode: of a unix socket, -1: by the
+    umask. Raises ListenError.
+    """
     if address.path:
-        return _listen_unix(address.path, backlog)
+        return _listen_unix(address.path, backlog, mode)
     family, place = _resolve(address)
     try:
         return _open(family, place, backlog)
@@ -82,7 +84,7 @@ def close(socks: Iterable[socket.socket]) -> None:
         path = sock.getsockname() if sock.family == socket.AF_UNIX and sock.fileno() >= 0 else ""
         sock.close()
         if path in _made and _made.pop(path) == _identity(path):
-            os.unlink(path)
+            _remove(path)
 
 
 def _open(family: int, place: tuple[object, ...] | str, backlog: int) -> socket.socket:
@@ -132,13 +134,18 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
 # Unix sockets
 
 
-def _listen_unix(path: str, backlog: int) -> socket.socket:
+def _listen_unix(path: str, backlog: int, mode: int) -> socket.socket:
     _make_room(path)
+    # Not chmod afterwards: whoever connects in between would be in.
+    umask = os.umask(0o777 & ~mode) if mode >= 0 else -1
     try:
         sock = _open(socket.AF_UNIX, path, backlog)
     except OSError as error:
         hint = f"is {os.path.dirname(path)} a directory in which this user may write?"
         raise ListenError(f"cannot listen on unix:{path}: {error.strerror}", hint) from None
+    finally:
+        if umask >= 0:
+            os.umask(umask)
     made = _identity(path)
     if made:
         _made[path] = made
@@ -164,6 +171,13 @@ def _make_room(path: str) -> None:
     except OSError:
         pass  # no permission, or its queue is full: somebody is there
     raise ListenError(f"unix:{path} is in use", "stop the process that listens there, or choose another path")
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # its directory is another user's now; the next start replaces a socket without a listener
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:

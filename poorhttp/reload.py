@@ -235,11 +235,20 @@ class Reload:
         self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
 
 
+_remembered: list[bytes] = []
+
+
+def remember_environ() -> None:
+    """Read the environment of the start now: a process that changes its user may not do so afterwards."""
+    with open("/proc/self/environ", "rb") as file:
+        _remembered[:] = file.read().split(b"\0")
+
+
 def _first_environ() -> dict[bytes, bytes]:
     """The environment that this process was started with: what the configuration and the application added is not in
     it, so that the new image reads its own.
     """
-    with open("/proc/self/environ", "rb") as file:
-        entries = file.read().split(b"\0")
-    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry[1:])
+    if not _remembered:
+        remember_environ()
+    pairs = (entry.partition(b"=") for entry in _remembered if b"=" in entry[1:])
     return {name: value for name, _, value in pairs if name != os.fsencode(HANDOVER)}

@@ -16,6 +16,7 @@ from poorhttp.units import (
     Count,
     FieldValue,
     Host,
+    Mode,
     Path,
     Seconds,
     Switch,
@@ -104,11 +105,14 @@ class Settings:
         "replaces address and port: host:port, unix:/path; several: commas, or flag again",
         short="b",
     )
+    socket_mode = setting(Mode(), -1, SERVING, "mode of unix sockets, such as 660; empty: by the umask")
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
 
     debug = setting(Switch(), False, RUNNING, "show tracebacks in error pages", short="d")
     autoreload = setting(Switch(), False, RUNNING, "accepted, without effect in this version")
     pidfile = setting(Path(empty=True), "", RUNNING, "file for the process number while the server runs", short="p")
+    user = setting(Text(), "", RUNNING, "become this user once the sockets are bound (start as root)")
+    group = setting(Text(), "", RUNNING, "and this group; empty: that of the user")
     webmaster = setting(Text(), "root@localhost", RUNNING, "who is named on error pages and as SERVER_ADMIN")
     server_header = setting(FieldValue(), "poorhttp", RUNNING, "value of the Server field; empty: no such field")
 
@@ -141,6 +145,8 @@ SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(ea
 
 OLD_KEYS = {
     ("daemon", "pidfile"): "pidfile",
+    ("daemon", "user"): "user",
+    ("daemon", "group"): "group",
     ("logging", "level"): "log_level",
     ("logging", "errorlog"): "errorlog",
     ("logging", "accesslog"): "accesslog",
@@ -157,6 +163,3 @@ UNUSED_KEYS = {
 """Keys of older versions that have no counterpart."""
 
 UNUSED_SECTIONS = ("mime-type", "poor")
-
-REFUSED_KEYS = {("http", "user"), ("http", "group"), ("daemon", "user"), ("daemon", "group")}
-"""Keys whose promise (to give up privileges) would be broken if they were passed over."""

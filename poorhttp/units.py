@@ -118,6 +118,22 @@ class Text:
         return value
 
 
+class Mode:
+    """The permissions of a file, three or four octal digits; -1, written as nothing: none are set."""
+
+    metavar = "MODE"
+
+    def parse(self, text: str, directory: str = "") -> int:
+        if not text:
+            return -1
+        if len(text.removeprefix("0o")) not in (3, 4) or not set(text.removeprefix("0o")) <= set("01234567"):
+            raise ValueError("three octal digits, such as 660")
+        return int(text, 8)
+
+    def show(self, value: int) -> str:
+        return "" if value < 0 else f"{value:o}"
+
+
 class FieldValue(Text):
     """The value of a header field: printable US-ASCII, or empty (RFC 9110 section 5.5 without its obsolete text)."""
 

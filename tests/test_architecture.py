@@ -78,6 +78,7 @@ ALLOWED = {
     "plan": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
+    "privileges": {"errors"},
     "reload": {"errors", "lean", "worker"},
     "supervisor": {"errors", "lean", "listener", "log", "plan", "worker"},
 }

@@ -259,8 +259,7 @@ def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
         ("[environ]\nwsgi.input = 1\n", "my.ini:2: [environ] cannot set 'wsgi.input'"),
         ("[environ]\nSERVER_NAME = a\n", "my.ini:2: [environ] cannot set SERVER_NAME"),
         (b"[http]\nwebmaster = \xff\n", "my.ini:2: not UTF-8 text"),
-        ("[http]\nuser = www-data\n", "my.ini:2: user is not supported: this version cannot change its user"),
-        ("[daemon]\ngroup = nogroup\n", "my.ini:2: group is not supported"),
+        ("[http]\nsocket_mode = rw\n", "my.ini:2: socket_mode must be three octal digits, such as 660, not 'rw'"),
         ("[logging]\nlevels = 1\n", "my.ini:2: unknown key in [logging]: 'levels'"),
         (b"#" * (2 << 20), "is larger than 1048576 bytes"),
     ],
@@ -311,7 +310,7 @@ def test_poor_http_1(ini, tmp_path):
     settings = ini(
         """[daemon]
 pidfile = run.pid
-user =
+user = www-data
 [logging]
 level = WARNING
 accesslog = access.log
@@ -323,9 +322,11 @@ debug = no
 """
     )
     assert (settings.pidfile, settings.log_level) == (f"{tmp_path}/run.pid", "warning")
+    assert settings.user == "www-data"
     assert (settings.application, settings.debug) == (f"{tmp_path}/simple.py", False)
     assert settings.notes == (
         "my.ini:2: pidfile of [daemon] is an old name; now it is pidfile in [http]",
+        "my.ini:3: user of [daemon] is an old name; now it is user in [http]",
         "my.ini:5: level of [logging] is an old name; now it is log_level in [http]",
         "my.ini:6: accesslog of [logging] is an old name; now it is accesslog in [http]",
         "my.ini:7: format is not used",

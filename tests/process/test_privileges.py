@@ -1,0 +1,122 @@
+"""user and group: root binds, somebody else serves, and there is no way back."""
+
+import functools
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starter import ROOT, Start, wait_for
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+WHO = """
+import os
+
+
+def attempt(function):
+    try:
+        function()
+    except OSError:
+        return "refused"
+    return "root again"
+
+
+LOADED_AS = os.getresuid()
+
+
+def application(environ, start_response):
+    ways = [lambda: os.setuid(0), lambda: os.setresuid(0, 0, 0), lambda: os.setgid(0), lambda: os.setgroups([0])]
+    ways += [lambda: open("/proc/1/mem", "rb").close(), lambda: os.chown("/", 65534, 65534)]
+    facts = [LOADED_AS, os.getresuid(), os.getresgid(), os.getgroups(), *map(attempt, ways)]
+    body = repr(facts).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+NOBODY = (65534, 65534, 65534)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory into which another user may look, and an interpreter that he may run."""
+    for each in (tmp_path, *tmp_path.parents[:2]):
+        each.chmod(0o755)
+    python = next(filter(is_for_all, (sys.executable, "/usr/bin/python3")), None)
+    if python is None:
+        pytest.skip("another user may run no Python for which poorhttp is built here: the directory of both is closed")
+    monkeypatch.setattr(sys, "executable", python)
+    return tmp_path
+
+
+@functools.cache
+def is_for_all(python: str) -> bool:
+    """Whether another user can start poorhttp with this interpreter."""
+    command = [python, "-c", "import threading, poorhttp._engine"]
+    environ = {"PYTHONPATH": str(ROOT)}
+    try:
+        return (
+            subprocess.run(
+                command, check=False, env=environ, user=65534, cwd="/", capture_output=True, timeout=30
+            ).returncode
+            == 0
+        )
+    except OSError:
+        return False
+
+
+def test_root_is_given_up_for_good(start: Start, shape: str, directory: Path) -> None:
+    server = start(shape, "--user=nobody", "--errorlog=error.log", source=WHO)
+    seen = eval(server.get()[1])
+    assert seen[:3] == [NOBODY, NOBODY, NOBODY]
+    assert 0 not in seen[3]
+    assert set(seen[4:]) == {"refused"}
+    for pid in server.workers() | {server.process.pid}:
+        facts = Path(f"/proc/{pid}/status").read_text()
+        assert "Uid:\t65534\t65534\t65534\t65534" in facts and "Gid:\t65534\t65534\t65534\t65534" in facts
+        assert "CapEff:\t0000000000000000" in facts
+    assert (directory / "error.log").stat().st_uid == 65534
+    assert server.stop() == 0
+
+
+def test_a_group_of_its_own_and_a_socket_for_it(start: Start, directory: Path) -> None:
+    server = start("1x1", "--user=nobody", "--group=12345", "--bind=unix:server.sock", "--socket-mode=660", source=WHO)
+    found = (directory / "server.sock").stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o660, 65534, 12345)
+    assert "(12345, 12345, 12345)" in server.get()[1]
+    assert server.stop() == 0
+
+
+def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) -> None:
+    server = start(shape, "--user=nobody", source=WHO)
+    (directory / "app.py").write_text(WHO.replace("facts = [", "facts = ['new', "))
+    server.send(signal.SIGHUP)
+    wait_for(lambda: "'new'" in server.get()[1], "the new code")
+    assert eval(server.get()[1])[1] == NOBODY
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [("--user=no such user", "there is no user 'no such user'"), ("--group=nogroupatall", "there is no group")],
+)
+def test_nobody_serves_as_somebody_who_is_not_there(launch: Start, directory: Path, argument: str, told: str) -> None:
+    (directory / "app.py").write_text(WHO)
+    server = launch("app.py", "--bind=127.0.0.1:0", argument)
+    assert server.end() == 2
+    assert told in server.said and "Traceback" not in server.said
+
+
+def test_who_is_not_root_cannot_become_another(launch: Start, directory: Path) -> None:
+    (directory / "app.py").write_text(WHO)
+    (directory / "poorhttp.ini").write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\nuser = nobody\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    (directory / "poorhttp.ini").write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\nuser = root\n")
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert server.get()[0] == 200
+    assert server.stop() == 0
