@@ -482,6 +482,7 @@ HOST = re.compile(r"(\[(?P<literal>[^]]*)\]|([!$&-+.0-9;=A-Z_a-z~-]|%[0-9A-Fa-f]
 TCHAR = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 FORBIDDEN = "Authorization|Content-Length|Content-Type|Cookie|Expect|Host|TE|Trailer|Transfer-Encoding|Connection"
 CHUNK_LINE = r"\r\n[0-9a-f]"
+EXTENSION = rf'([ \t]*;[ \t]*{TCHAR}+([ \t]*=[ \t]*({TCHAR}+|"([^"\\\r\n]|\\[^\r\n])*"))?)'
 KNOWN = [
     # They take, or wait for more of, what we refuse.
     Known("stricter", "refused sooner", lambda _, our, their: len(their.requests) <= len(our.requests),
@@ -509,6 +510,8 @@ KNOWN = [
     Known("stricter", "field name", within(rf"\r\n(?!{TCHAR}+:)[^\r\n]*:"), "RFC 9112 5.1: a token, then the colon"),
     Known("stricter", "chunk size", within(CHUNK_LINE + r"+[ \t]+[;\r]"), "RFC 9112 7.1: no whitespace"),
     Known("stricter", "chunk size of 64 bits", within(CHUNK_LINE + "{16,}"), "RFC 9112 7.1: beware of overflow"),
+    Known("stricter", "chunk extension", within(CHUNK_LINE + rf"+(?!{EXTENSION}*\r\n);[^\r\n]*"),
+          "RFC 9112 7.1.1: names and values are tokens or quoted strings; h11 takes any bytes"),
     Known("stricter", "trailer", within(CHUNK_LINE + rf"*(;[^\r\n]*)?\r\n([^\r\n]+\r\n)*({FORBIDDEN}):"),
           "RFC 9110 6.5.1: none that frames, routes or authorises"),
     # They refuse what we take.
@@ -517,7 +520,7 @@ KNOWN = [
           "RFC 9110 9.1: any token is a method; llhttp has a list, and a preface for PRI"),
     Known("laxer", "HTTP/1.2 to 1.9", said("Invalid HTTP version", r"HTTP/1\.[2-9]"), "RFC 9110 2.5: like 1.1"),
     Known("laxer", "chunk extension", said("Invalid character in chunk extensions", r";"),
-          "RFC 9112 7.1.1: ignored; here a line of visible bytes, whatever their grammar"),
+          "RFC 9112 7.1.1: whitespace around ; and = is parsed and means nothing"),
     Known("laxer", "HTAB behind a coding", said("Request has invalid `Transfer-Encoding`", r"chunked\t+\r"),
           "RFC 9110 5.6.3: OWS is SP and HTAB"),
     Known("laxer", "refused later", is_doomed, "a line is judged at its end, what two fields say at that of the head"),

@@ -374,8 +374,12 @@ def _fork() -> tuple[int, int, int]:
 def _be_born(birth: int, mask: Any) -> None:
     """Hear signals, and tell the supervisor that this worker serves."""
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    os.write(birth, b"1")
-    os.close(birth)
+    try:
+        os.write(birth, b"1")
+    except BrokenPipeError:
+        return  # the image that waited for this is gone, and the next one takes every worker that it finds for ready
+    finally:
+        os.close(birth)
 
 
 def _send(pid: int, signum: int) -> None:

@@ -84,8 +84,6 @@ pub struct Connection<H: Handler> {
     peer: Option<SocketAddr>,
     listener: usize,
     phase: Phase,
-    /// It has had no answer yet.
-    is_new: bool,
     after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
     since: u64,
@@ -120,7 +118,6 @@ impl<H: Handler> Connection<H> {
             peer,
             listener,
             phase: Phase::Idle,
-            is_new: true,
             after_flush: AfterFlush::Next,
             since: clock::now(),
             inbound: None,
@@ -152,9 +149,9 @@ impl<H: Handler> Connection<H> {
         self.phase == Phase::Idle
     }
 
-    /// Whether its first request is awaited, and has been for less than `milliseconds`.
+    /// Whether what it waits for has been awaited for less than `milliseconds`.
     pub fn is_fresh(&self, milliseconds: u64) -> bool {
-        self.is_new && clock::now() < self.since + milliseconds
+        clock::now() < self.since + milliseconds
     }
 
     /// The thread that must serve it, if only one may.
@@ -367,7 +364,6 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
-        self.is_new = false;
         self.log(done, shared);
         let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {

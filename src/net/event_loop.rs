@@ -25,7 +25,7 @@ use super::transport::Transport;
 const TICK: u64 = 100;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
-/// How long a client that has just come may take to say what it wants although there is a successor, in ms.
+/// How long a client may take to say what it wants although there is a successor, in ms.
 const FRESH: u64 = 1000;
 
 /// Tokens below this are the loop's own; those of connections have a generation in their upper half.
@@ -288,8 +288,8 @@ impl<H: Handler> EventLoop<H> {
 
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
-        let is_awaited = connection.is_fresh(FRESH) && shared.has_successor();
-        if connection.is_idle() && shared.is_stopping() && !is_awaited {
+        let is_left = connection.is_idle() && shared.is_stopping();
+        if is_left && !(shared.has_successor() && connection.is_fresh(FRESH)) {
             return self.close(key, connection, shared);
         }
         let interest = connection.interest();
@@ -306,7 +306,7 @@ impl<H: Handler> EventLoop<H> {
             connection.note_untaken();
         }
         let mut deadline = connection.deadline(shared);
-        if connection.is_idle() && shared.is_stopping() {
+        if is_left {
             deadline = deadline.min(clock::now() + FRESH);
         }
         self.table.put(key, connection, deadline);

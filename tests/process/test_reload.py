@@ -152,6 +152,7 @@ def test_workers_leave_one_after_the_other(start: Start, supervised: str) -> Non
     """Memory never doubles: never more than one worker too many, and never fewer than there should be that serve."""
     server = start(supervised, source=VERSION.format(version="0", more=""))
     counts = set()
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
     before = server.workers()
     write(server.directory, "1")
     server.send(signal.SIGHUP)
