@@ -27,7 +27,7 @@ def unpacked() -> Path:
     try:
         return suites.fetch()
     except suites.Unavailable as error:
-        pytest.skip(f"not downloaded yet, and it does not work now: {error}")
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
