@@ -49,7 +49,7 @@ class Suite(NamedTuple):
 SUITES = {
     "waitress": Suite("waitress-3.0.2", ("tests",), 90),
     "cheroot": Suite("wheels", ("cheroot/test",), 18),
-    "cherrypy": Suite("wheels", ("cherrypy/test",), 210),
+    "cherrypy": Suite("wheels", ("cherrypy/test",), 170),
     "django": Suite(
         "django-5.2.19/tests",
         # All that start a live server, but those for browsers.
