@@ -412,8 +412,8 @@ def framework(request: pytest.FixtureRequest) -> str:
 def server(serve: Any, any_shape: Any, framework: str) -> Any:
     warnings = "default"
     if framework == "pyramid":
-        # WebOb imports cgi, and leaves its own copy of an upload to the collector.
-        warnings += ",ignore::DeprecationWarning,ignore::ResourceWarning"
+        # It imports pkg_resources and cgi, which warn, and leaves WebOb's copy of an upload to the collector.
+        warnings += ",ignore::UserWarning,ignore::DeprecationWarning,ignore::ResourceWarning"
     environment = {"PYTHONWARNINGS": warnings}
     return serve(FRAMEWORKS[framework] + WATCHED, any_shape, errors=["declared"], environment=environment)
 
