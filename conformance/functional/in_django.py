@@ -66,7 +66,7 @@ class ThreadedServer:
     def server_close(self) -> None:
         """Nothing: the listener is closed where it was served."""
 
-    def _call(self, environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+    def _call(self, environ: dict[str, Any], start_response: Any) -> Closing:
         for alias, connection in (self.connections_override or {}).items():
             connections[alias] = connection
         return Closing(self._app(environ, start_response), self._close_connections)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from conformance.functional.serving import LOG, Log, bound
-from poorhttp import config, worker
+from poorhttp import config, listener, worker
 
 KEYWORDS = {"max_request_body_size": "max_body", "max_request_header_size": "max_head", "expose_tracebacks": "debug"}
 REQUEST = re.compile(rb"[A-Z]+ [^ ]+ HTTP/1\.1\r\n")
@@ -44,7 +44,10 @@ class WSGIServer:
             self._application = behind_proxy(self._application)
 
     def run(self) -> None:
-        worker.serve(self._application, [self.socket], self._config, Log(None), -1)
+        try:
+            worker.serve(self._application, [self.socket], self._config, Log(None), -1)
+        finally:
+            listener.close([self.socket])
 
 
 def with_remote_host(application: Any) -> Callable[..., Iterable[bytes]]:

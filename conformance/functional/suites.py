@@ -30,7 +30,7 @@ ROOT = HERE.parents[1]
 CACHE = ROOT / ".cache" / "functional"
 ARCHIVES = HERE / "archives.txt"
 DOWNLOAD = ["-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "-r", str(ARCHIVES)]
-COMMAND = f"{Path(sys.executable).name} -m pip download --no-deps --require-hashes -r {ARCHIVES.relative_to(ROOT)}"
+COMMAND = "python -m conformance.functional"
 PATIENCE = 300.0
 """Seconds that a whole suite may take; each of its tests has its own limit."""
 
@@ -49,7 +49,7 @@ class Suite(NamedTuple):
 SUITES = {
     "waitress": Suite("waitress-3.0.2", ("tests",), 90),
     "cheroot": Suite("wheels", ("cheroot/test",), 18),
-    "cherrypy": Suite("wheels", ("cherrypy/test",), 210),
+    "cherrypy": Suite("wheels", ("cherrypy/test",), 170),
     "django": Suite(
         "django-5.2.19/tests",
         # All that start a live server, but those for browsers.
@@ -101,7 +101,8 @@ def fetch() -> Path:
         command = [sys.executable, *DOWNLOAD, "--dest", str(archives)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Unavailable(f"{COMMAND}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+            error = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+            raise Unavailable(f"pip says {error!r}; with a network `{COMMAND}` fetches the archives")
         for archive in archives.iterdir():
             _unpack(archive, room)
         try:

@@ -6,6 +6,9 @@ All four run at the same time, for they mostly wait. What must hold of each: eve
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +30,7 @@ def unpacked() -> Path:
     try:
         return suites.fetch()
     except suites.Unavailable as error:
-        pytest.skip(f"not downloaded yet, and it does not work now: {error}")
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +62,46 @@ def test_what_is_left_out_is_there(name: str, unpacked: Path) -> None:
     suite = suites.SUITES[name]
     for each in suites.left_out(name):
         assert (unpacked / suite.home / suite.tests[0] / each).is_file()
+
+
+TOY = """
+def test_passes(): pass
+def test_fails(): assert 1 == 2
+def test_deviates(): assert 3 == 4
+def test_deviates_otherwise(): assert 5 == 6
+def test_passes_in_spite(): pass
+def test_left_out(): assert False
+"""
+SAID = """
+from conformance.functional.deviations import DEVIATIONS, Deviation
+DEVIATIONS["toy"] = (
+    Deviation("Three.", ("toy/test_toy.py::test_deviates",), fails="3 == 4"),
+    Deviation("Others.", ("toy/test_toy.py::test_deviates_*", "toy/test_toy.py::test_passes_*"), fails="7 == 8"),
+    Deviation("Out.", ("toy/test_toy.py::test_left_out",)),
+    Deviation("Gone.", ("toy/test_toy.py::test_gone",), fails="9 == 9"),
+)
+"""
+
+
+def test_the_judge(tmp_path: Path) -> None:
+    """A failure, a deviation that is another one or none, and one of a test that is not there: all are failures."""
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "test_toy.py").write_text(TOY)
+    (tmp_path / "said.py").write_text(SAID)
+    result = tmp_path / "result.json"
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    told = {"FUNCTIONAL_SUITE": "toy", "FUNCTIONAL_RESULT": str(result)}
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    plugins = ["-p", "said", "-p", "conformance.functional.judge"]
+    done = subprocess.run([*command, *plugins, str(tmp_path / "toy")], check=False, env=os.environ | paths | told)
+    assert done.returncode == 1
+    outcomes = {test.partition("::")[2]: outcome for test, (outcome, _) in json.loads(result.read_text()).items()}
+    assert outcomes == {
+        "test_passes": suites.PASSED,
+        "test_fails": suites.FAILED,
+        "test_deviates": suites.DEVIATES,
+        "test_deviates_otherwise": suites.FAILED,
+        "test_passes_in_spite": suites.FAILED,
+        "test_left_out": suites.UNRUN,
+        "test_gone": suites.FAILED,
+    }
