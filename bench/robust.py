@@ -180,7 +180,7 @@ def slowly(kind: str, port: int, count: int, setting: Setting) -> Iterator[list[
     page, seconds, options = {
         "-H": ("", 1, ["-i", "1", "-x", "24"]),
         "-B": ("upload", 1, ["-i", "1", "-x", "24", "-s", "1000000"]),
-        # More than the kernel's buffers take, and not all at once: to begin 8 GiB of answers in a second is no slow load.
+        # More than the kernel's buffers take, and not all in one second: that would be no slow load.
         "-X": (f"stream?{8 * MIB}", 5, ["-w", "512", "-y", "1024", "-n", "1", "-z", "64", "-k", "1"]),
     }[kind]
     # A few more than wanted: slowhttptest also asks by a connection of its own how the server does.
