@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -39,17 +40,6 @@ print(flush=True), input()
 del block
 print(flush=True), input()
 """
-# fmt: off
-TCP = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:C78D 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0 20 4 30 10 -1
-   2: 0100007F:1F90 0100007F:C78E 01 00000000:00000000 00:00000000 00000000     0        0 0 1 0 20 4 30 10 -1
-   3: 0100007F:1F90 0100007F:C78F 04 00000000:00000000 00:00000000 00000000     0        0 13 1 0 20 4 30 10 -1
-   4: 0100007F:1F90 0200007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 14 1 0 20 4 30 10 -1
-   5: 0100007F:C78D 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 15 1 0 20 4 30 10 -1
-"""
-# fmt: on
 WRK = (
     '{"requests": %d, "bytes": %d, "seconds": 2.0, "p50": 0.001, "p99": 0.002, '
     '"errors": {"connect": 0, "read": %d, "write": 0, "status": 0, "timeout": 0}}'
@@ -139,11 +129,15 @@ def test_this_process_is_read_from_proc() -> None:
     assert 0 < proc.memory(own)["pss"] <= proc.memory(own)["alone"] * 1.01
 
 
-def test_parse_tcp_counts_what_is_established_accepted_and_from_the_peer() -> None:
-    assert proc.parse_tcp(TCP, 8080, "127.0.0.1") == 1
-    assert proc.parse_tcp(TCP, 8080, "127.0.0.2") == 1
-    assert proc.parse_tcp(TCP, 51085, "127.0.0.1") == 1
-    assert proc.parse_tcp(TCP, 80, "127.0.0.1") == 0
+def test_parse_diag_counts_what_is_accepted_and_from_the_peer() -> None:
+    def answer(kind: int, peer: bytes = b"", inode: int = 0) -> bytes:
+        message = struct.pack("=4x4x16s16s28xI", b"\x7f\0\0\1", peer, inode)
+        return struct.pack("=IHHII", 16 + len(message), kind, 2, 0, 0) + message
+
+    ours, other = b"\x7f\0\0\1", b"\x7f\0\0\2"
+    part = answer(proc.BY_FAMILY, ours, 7) + answer(proc.BY_FAMILY, other, 8) + answer(proc.BY_FAMILY, ours, 0)
+    assert proc.parse_diag(part, ours) == (1, False)
+    assert proc.parse_diag(part + answer(3), other) == (1, True)
 
 
 def test_an_accepted_connection_is_counted_and_one_in_the_queue_is_not() -> None:
