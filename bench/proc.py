@@ -41,6 +41,11 @@ def exact_cpu(root: int) -> float:
     return sum(int((_read(task, "schedstat") or "0").split()[0]) for task in _tasks(root)) / 1e9
 
 
+def waited(root: int) -> float:
+    """Seconds for which the tree's threads were ready to run, but others ran."""
+    return sum(int((_read(task, "schedstat") or "0 0").split()[1]) for task in _tasks(root)) / 1e9
+
+
 def parse_stat(text: str) -> tuple[int, int, int]:
     """Parent, session, and the ticks of utime + stime + cutime + cstime from /proc/PID/stat.
 

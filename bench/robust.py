@@ -157,16 +157,17 @@ def slow(server: Server, setting: Setting, size: Size, kind: str) -> dict[str, f
             time.sleep(CALM)
         samples = []
         with probing(run.port) as probe:
-            cpu = proc.exact_cpu(pid)
+            cpu, waited = proc.exact_cpu(pid), proc.waited(pid)
             with slowly(kind, run.port, wanted, setting) as attackers:
                 end = time.perf_counter() + size.hold
                 while time.perf_counter() < end and any(attacker.poll() is None for attacker in attackers):
                     samples.append((time.perf_counter(), proc.accepted(run.port, ATTACKERS)))
                     time.sleep(0.5)
-                cpu = proc.exact_cpu(pid) - cpu
+                cpu, waited = proc.exact_cpu(pid) - cpu, proc.waited(pid) - waited
                 grown = proc.memory(pid)["alone"] - before["alone"]
             time.sleep(AFTERWARDS)
     noise = calm.percentile(99)
+    noisy = ["a noisy machine: see p99 before"] * (noise > QUIET)
     most = max((count for _, count in samples), default=0)
     full = [when for when, count in samples if count >= wanted]
     lasted = full[-1] - full[0] if full else 0.0
@@ -175,8 +176,8 @@ def slow(server: Server, setting: Setting, size: Size, kind: str) -> dict[str, f
         "held": most, "missing": max(0, wanted - most), "lasted": lasted, "probes": len(probe.times),
         "failed": len(probe.faults), "calm p99": noise, "p50": probe.percentile(50),
         "p99": max(probe.percentile(99), percentile(crowded, 99) * 1e3 if crowded else 0.0),
-        "longest": probe.percentile(100), "load": cpu / size.hold * 100, "each": grown / max(1, most),
-        "remark": "; ".join([*["a noisy machine: see p99 before"] * (noise > QUIET), *dict.fromkeys(probe.faults[:3])]),
+        "longest": probe.percentile(100), "load": cpu / size.hold * 100, "waited": waited / size.hold * 100,
+        "each": grown / max(1, most), "remark": "; ".join(dict.fromkeys([*noisy, *probe.faults[:3]])),
     }  # fmt: skip
 
 
@@ -716,7 +717,7 @@ SLOW = (
 SLOW_COLUMNS = {
     "held": "held", "all there for s": "lasted", "probes": "probes", "failed": "failed", "p50 ms": "p50",
     "p99 ms": "p99", "longest ms": "longest", "p99 before ms": "calm p99", "CPU %": "load",
-    "bytes of each": "each",
+    "waits for CPU %": "waited", "bytes of each": "each",
 }
 EXHAUSTED = (
     Limit("CPU while exhausted", "load", "<=", 3, "%"),
