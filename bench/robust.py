@@ -624,15 +624,16 @@ def never_read(server: Server, setting: Setting, size: Size) -> dict[str, float]
         with Growth(run) as growth:
             sender.start()
             time.sleep(size.stall)
-            cpu = proc.exact_cpu(pid)
+            cpu, waited = proc.exact_cpu(pid), proc.waited(pid)
             with probing(run.port) as probe:
                 time.sleep(size.stall)
             spent = (proc.exact_cpu(pid) - cpu) / max(1, len(probe.times))
+            waited = proc.waited(pid) - waited
             read_answers(sock, count)
             sender.join()
     return {
         **growth.numbers(), "pieces": count, "failed": len(probe.faults), "p99": probe.percentile(99),
-        "each": spent * 1e6,
+        "each": spent * 1e6, "waited": waited / size.stall * 100,
     }  # fmt: skip
 
 
@@ -767,7 +768,8 @@ ALL = (
              PIECES_COLUMNS),
     Scenario("unread", "100,000 pipelined requests, no answer read", never_read,
              (AT_MOST_8, Limit("p99 of the probe", "p99", "<", 50, "ms"), Limit("probes failed", "failed", "<=", 0)),
-             {"requests": "pieces", "failed": "failed", "p99 ms": "p99", "CPU µs per probe": "each", **MEMORY}),
+             {"requests": "pieces", "failed": "failed", "p99 ms": "p99", "CPU µs per probe": "each",
+              "waits for CPU %": "waited", **MEMORY}),
     Scenario("million", "a million requests", million, (Limit("memory above that after 10,000", "growth", "<=", 2,
                                                               "MiB"),),
              {"requests": "requests", **MEMORY}, ("single", "threading")),
