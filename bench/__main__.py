@@ -1,4 +1,4 @@
-"""The bench's command line: `python -m bench cost|memory|start`. Prints Markdown and keeps it as a record.
+"""The bench's command line: `python -m bench cost|memory|start|robust`. Prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import launch, measure, record, report
+from bench import launch, measure, record, report, robust
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import OURS, SERVERS
@@ -40,7 +40,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         try:
-            launch.compile_bare()
+            if arguments.command != "robust":
+                launch.compile_bare()
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)
@@ -52,6 +53,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     rows, sections, targets = COMMANDS[arguments.command]
     chosen = list(rows(arguments, setting))
     facts = record.surroundings(setting, (row[1] for row, _ in chosen if row[1] in SERVERS), sys.argv[1:])
+    if arguments.command == "robust":
+        facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     results = measure.take_turns(chosen, arguments.rounds)
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
@@ -106,12 +109,23 @@ def start_sections(results: report.Results) -> Iterator[str]:
     yield f"## start: {START.what}\n\n{report.result_table(results, 'start', columns)}"
 
 
+def robust_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    return robust.rows(arguments.only, setting, robust.QUICK if arguments.quick else robust.FULL)
+
+
+def robust_sections(results: report.Results) -> Iterator[str]:
+    for name in dict.fromkeys(row[0] for row in results):
+        scenario = robust.SCENARIOS[name]
+        yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
+
+
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
+    "robust": (robust_rows, robust_sections, tuple(robust.targets())),
 }
-ROUNDS = {"cost": 5, "memory": 3, "start": 20}
+ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1}
 
 
 def parse() -> argparse.Namespace:
@@ -120,7 +134,9 @@ def parse() -> argparse.Namespace:
     for name in COMMANDS:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
-        command.add_argument("--only", nargs="+", metavar="NAME", choices=list(SERVERS), help="servers")
+        names = [*robust.SCENARIOS, *OURS] if name == "robust" else list(SERVERS)
+        what = f"scenarios and servers: {', '.join(names)}" if name == "robust" else "servers"
+        command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
         command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
         command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")

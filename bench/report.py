@@ -14,7 +14,8 @@ from statistics import median
 from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
-UNITS = {"pss": 2**20, "alone": 2**20, "dirty": 2**20, "judged": 2**20, "size": 2**20, "cpu": 1e-6}
+MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
+UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), "cpu": 1e-6}
 
 
 @dataclass

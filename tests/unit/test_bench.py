@@ -1,21 +1,25 @@
 """The bench's pure parts: statistics, what /proc says, verdicts and tables; and the bare loop by its own checks."""
 
+import contextlib
 import io
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import client, launch, load, measure, proc, record, report
+from bench import client, launch, load, measure, proc, record, report, robust
 from bench.client import Failure
 from bench.report import Result
 from bench.servers import ALL as ALL_SERVERS
-from bench.servers import SERVERS
+from bench.servers import OURS, SERVERS
 from bench.workloads import COST, MEMORY, STARTING, WORKLOADS, Target
 
 HELLO = WORKLOADS["hello"]
@@ -28,6 +32,13 @@ VmFlags: rd ex mr mw me
 7f00-7f09 rw-p 00000000 00:00 0                          [heap]
 Rss:                 100 kB
 Anonymous:           100 kB
+"""
+GROWS = """
+print(flush=True), input()
+block = bytearray(b"x") * (32 << 20)
+print(flush=True), input()
+del block
+print(flush=True), input()
 """
 WRK = (
     '{"requests": %d, "bytes": %d, "seconds": 2.0, "p50": 0.001, "p99": 0.002, '
@@ -118,6 +129,40 @@ def test_this_process_is_read_from_proc() -> None:
     assert 0 < proc.memory(own)["pss"] <= proc.memory(own)["alone"] * 1.01
 
 
+def test_parse_diag_counts_what_is_accepted_and_from_the_peer() -> None:
+    def answer(kind: int, peer: bytes = b"", inode: int = 0) -> bytes:
+        message = struct.pack("=4x4x16s16s28xI", b"\x7f\0\0\1", peer, inode)
+        return struct.pack("=IHHII", 16 + len(message), kind, 2, 0, 0) + message
+
+    ours, other = b"\x7f\0\0\1", b"\x7f\0\0\2"
+    part = answer(proc.BY_FAMILY, ours, 7) + answer(proc.BY_FAMILY, other, 8) + answer(proc.BY_FAMILY, ours, 0)
+    assert proc.parse_diag(part, ours) == (1, False)
+    assert proc.parse_diag(part + answer(3), other) == (1, True)
+
+
+def test_an_accepted_connection_is_counted_and_one_in_the_queue_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            assert proc.accepted(port, "127.0.0.1") == 0
+            accepted, _ = server.accept()
+            with accepted:
+                assert proc.accepted(port, "127.0.0.1") == 1
+                assert proc.accepted(port, "127.0.0.2") == 0
+
+
+def test_descriptors_of_this_process_are_counted() -> None:
+    before = proc.descriptors(os.getpid())
+    with open(os.devnull):
+        assert proc.descriptors(os.getpid()) == before + 1
+
+
+def test_exact_cpu_grows_with_work() -> None:
+    before = proc.exact_cpu(os.getpid())
+    sum(range(2_000_000))
+    assert 0.001 < proc.exact_cpu(os.getpid()) - before < 60
+
+
 def test_cpu_time_of_a_dead_child_stays_in_the_account() -> None:
     before = proc.cpu(os.getpid())
     subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"], check=True, timeout=30)
@@ -170,9 +215,90 @@ def test_a_failing_measurement_does_not_stop_the_others() -> None:
     assert results[("w", "b")].rounds == [{"rate": 1.0}] * 2
 
 
+def test_robust_rows_are_chosen_by_scenario_and_by_server() -> None:
+    def rows(*names: str) -> list[tuple[str, str]]:
+        return [row for row, _ in robust.rows(names, launch.Setting(), robust.QUICK)]
+
+    assert rows("heads", "single") == [("heads", "single")]
+    assert rows("heads", "disk") == [(name, server) for name in ("heads", "disk") for server in OURS]
+    assert {server for _, server in rows("forking")} == {"forking"}
+    assert {name for name, _ in rows()} == set(robust.SCENARIOS)
+
+
+def test_robust_targets_name_rows_and_limits_that_are_shown() -> None:
+    rows = [row for row, _ in robust.rows((), launch.Setting(), robust.FULL)]
+    assert {target.row for target in robust.targets()} == set(rows)
+    for scenario in robust.ALL:
+        assert {limit.column for limit in scenario.limits} <= {*scenario.columns.values(), "missing"}
+
+
+@pytest.mark.parametrize("length", [200, 8_000, 9_001, 64_000])
+def test_a_head_has_the_length_it_should_have(length: int) -> None:
+    head = robust.head_of(length)
+    assert len(head) == length and head.startswith(b"GET / HTTP/1.1\r\n") and head.endswith(b"v\r\n\r\n")
+    assert head.count(b"\r\n") <= 93 and all(line.count(b": ") == 1 for line in head.split(b"\r\n")[1:-2])
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        (b"Date: a\r\n\r\nHello, World!Date: b\r\n\r\nHello, World!", ""),
+        (b"X: a\r\n\r\nHello, World!X: b\r\n\r\nHello, World!", "of 2 kinds"),
+        (b"X: a\r\n\r\nHello, World!X: a\r\n\r\nHello, W", "1 of 2 answers"),
+    ],
+    ids=["right", "unlike", "cut off"],
+)
+def test_pipelined_answers_are_counted_and_compared(answers: bytes, fault: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(answers)
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(Failure, match=fault) if fault else contextlib.nullcontext():
+            robust.read_answers(ours, 2)
+
+
+def test_memory_that_grows_is_seen_although_it_shrinks_again() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", GROWS],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        child.stdout.readline()
+        with robust.Growth(launch.Running(child, 0)) as growth:
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            child.stdout.readline()
+            assert robust.until(lambda: growth.numbers()["growth"] > 30 << 20, 10)
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            child.stdout.readline()
+        assert 30 << 20 < growth.numbers()["growth"] < 60 << 20
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_records_hold_no_directory_of_the_machine() -> None:
     text = "log: /home/me/.venv/bin/python3: No module; http://127.0.0.1:80/a/b; `bench/records/x`"
     assert record.without_paths(text) == "log: python3: No module; http://127.0.0.1:80/a/b; `bench/records/x`"
+
+
+MAY_MOUNT = shutil.which("unshare") and not subprocess.call(
+    ["unshare", "--mount", "--map-root-user", "true"], stderr=subprocess.DEVNULL
+)
+NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount --map-root-user`")
+TINY = replace(robust.QUICK, connects=300, transfer=1 << 23, stall=0.2, pieces=1 << 12, requests=2000, resets=30)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["full", "descriptors", "reset", "upload", "chunked", "download", "file", pytest.param("disk", marks=NEEDS_MOUNT),
+     "chunks", "head", "pipeline", "unread"],
+)  # fmt: skip
+def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: Path) -> None:
+    numbers = robust.SCENARIOS[name].measure(SERVERS["single"], launch.Setting(work=tmp_path), TINY)
+    for limit in robust.SCENARIOS[name].limits:
+        assert isinstance(numbers[limit.column], (int, float))
 
 
 @pytest.mark.parametrize("server", ALL_SERVERS, ids=lambda server: server.name)
