@@ -24,9 +24,9 @@ class Request:
     path: str  # percent-decoded, without scheme and authority
     query: str
     body: str
-    fields: tuple[tuple[str, str], ...] | None = None  # None: the suite does not tell
+    fields: tuple[tuple[str, str], ...]
     host: str | None = None  # None: not compared
-    by_server: bool = False  # `OPTIONS *`: the server may answer without the application
+    by_server: bool = False  # `OPTIONS *`, CONNECT: no WSGI application needs to hear of it, and no path is told
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,18 @@ class Case:
     suite: str
     name: str
     raw: bytes
-    requests: tuple[Request, ...]
+    requests: tuple[Request | None, ...]  # None: accepted, and the suite does not tell what it is
     end: End
     status: int | None = None  # of the refusal, where the suite tells it
     note: str = ""
 
 
-def request(method: str, target: str, body: str, fields: Iterable[tuple[str, str]] | None, **more: object) -> Request:
+def request(method: str, target: str, body: str, fields: Iterable[tuple[str, str]]) -> Request:
     """A Request from its target as sent: in origin-form, or in absolute-form (RFC 9112 section 3.2)."""
     origin = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*(?=[/?#]|$)", "", target).partition("#")[0]
     path, _, query = origin.partition("?")
     decoded = unquote_to_bytes(path.encode("latin-1")).decode("latin-1") or "/"
-    told = None if fields is None else tuple(fields)
-    return Request(method, decoded, query, body, told, by_server=target == "*", **more)  # type: ignore[arg-type]
+    return Request(method, decoded, query, body, tuple(fields), by_server=target == "*" or method == "CONNECT")
 
 
 def with_host(case: Case) -> Case:

@@ -29,5 +29,5 @@ def cases() -> Iterator[Case]:
         yield Case("corpus", f"valid/{path.stem}", path.read_bytes(), requests, "nothing", note=told["why"])
     for path in sorted(CORPUS.glob("invalid/*.http")):
         told = json.loads(path.with_suffix(".json").read_text())
-        first = (Request("", "", "", ""),) * told.get("after", 0)
+        first = (None,) * told.get("after", 0)
         yield Case("corpus", f"invalid/{path.stem}", path.read_bytes(), first, "refused", told["status"], told["why"])

@@ -72,7 +72,8 @@ def value(node: ast.expr, names: dict[str, Any]) -> Any:
     """The value of an expression of these files: literals, names, `uri(text)`, and methods of text."""
     match node:
         case ast.Dict():
-            return {value(key, names): value(item, names) for key, item in zip(node.keys, node.values, strict=True) if key}
+            pairs = zip(node.keys, node.values, strict=True)
+            return {value(key, names): value(item, names) for key, item in pairs if key}
         case ast.List() | ast.Tuple():
             return [value(item, names) for item in node.elts]
         case ast.Name():

@@ -21,6 +21,7 @@ class Verdict(NamedTuple):
 
 ORDER = ("pass", "deviation", "warn", "fail", "hang", "died")  # from best to worst
 PASS = Verdict("pass")
+REFUSE = ("refuse", "must refuse", "differ")  # room to refuse
 # Framing and the connection are the server's; Host is compared where a case tells it.
 NOT_COMPARED = {"HTTP_CONNECTION", "HTTP_HOST", "HTTP_TRANSFER_ENCODING", "HTTP_KEEP_ALIVE", "HTTP_UPGRADE", "HTTP_TE",
                 "HTTP_TRAILER", "HTTP_EXPECT", "HTTP_CONTENT_LENGTH", "HTTP_PROXY", "HTTP_PROXY_AUTHORIZATION",
@@ -37,7 +38,7 @@ def judge(case: Case, exchange: Exchange) -> Verdict:
     for number, (request, answer) in enumerate(zip(case.requests, answers, strict=False)):
         if not 200 <= answer.status < 300:
             return refused_instead(answers[number:], f"request {number + 1} of {len(case.requests)} refused", room)
-        if wrong := difference(request, answer, case):
+        if request and (wrong := difference(request, answer, case)):
             return Verdict("deviation" if uses(room, "differ") else "fail", f"request {number + 1}: {wrong}")
     missing, rest = len(case.requests) - len(answers), answers[len(case.requests) :]
     if missing > 0:
@@ -45,6 +46,8 @@ def judge(case: Case, exchange: Exchange) -> Verdict:
             return Verdict("hang", f"{len(answers)} answers, {missing} more were due")
         if answers and answers[-1].closes:
             return Verdict("warn", f"closed after answer {len(answers)} of {len(case.requests)}, as announced")
+        if uses(room, *REFUSE):
+            return Verdict("deviation", "closed without an answer")
         return Verdict("fail", f"closed, and {missing} answers missing")
     return END[case.end](case, exchange, rest, room)
 
@@ -53,7 +56,7 @@ def refused_instead(rest: tuple[Answer, ...], what: str, room: Room | None) -> V
     status = rest[0].status
     if len(rest) > 1 or not is_refusal(status):
         return Verdict("fail", f"{what}: {statuses(rest)}")
-    return Verdict("deviation" if uses(room, "refuse", "must refuse") else "fail", f"{what}: {status}")
+    return Verdict("deviation" if uses(room, *REFUSE) else "fail", f"{what}: {status}")
 
 
 def uses(room: Room | None, *may: str) -> bool:
@@ -68,7 +71,7 @@ def at_nothing(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
 
 def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Room | None) -> Verdict:
     if not rest:
-        return Verdict("warn", "closed without an answer") if exchange.closed else Verdict("hang", "no answer, no close")
+        return silent(exchange)
     if 200 <= rest[0].status < 300:
         allowed = uses(room, "accept") and (len(rest) == 1 or is_refusal(rest[1].status))
         return Verdict("deviation" if allowed else "fail", f"accepted: {statuses(rest)}")
@@ -84,12 +87,12 @@ def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
 def at_incomplete(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Room | None) -> Verdict:
     if any(200 <= answer.status < 300 for answer in rest):
         return Verdict("fail", f"accepted what is not all there: {statuses(rest)}")
-    return PASS if rest or exchange.closed or exchange.seconds == 0.0 else Verdict("warn", "open after the client's end")
+    return PASS
 
 
 def at_either(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Room | None) -> Verdict:
     if not rest:
-        return Verdict("warn", "closed without an answer") if exchange.closed else Verdict("hang", "no answer, no close")
+        return silent(exchange)
     if len(rest) == 1 and is_refusal(rest[0].status):
         return PASS
     if 200 <= rest[0].status < 300 and (len(rest) == 1 or (len(rest) == 2 and is_refusal(rest[1].status))):
@@ -98,6 +101,10 @@ def at_either(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Ro
 
 
 END = {"nothing": at_nothing, "refused": at_refused, "incomplete": at_incomplete, "either": at_either}
+
+
+def silent(exchange: Exchange) -> Verdict:
+    return Verdict("warn", "closed without an answer") if exchange.closed else Verdict("hang", "no answer, no close")
 
 
 def is_refusal(status: int) -> bool:
@@ -112,8 +119,8 @@ def statuses(answers: tuple[Answer, ...]) -> str:
 def difference(request: Request, answer: Answer, case: Case) -> str:
     """How what the application saw differs from what the suite tells; "" where it does not."""
     seen = answer.seen
-    if request.by_server or not request.method or (seen is None and request.method == "HEAD"):
-        return ""  # nothing to compare, or told by the suite
+    if request.by_server or (seen is None and request.method == "HEAD"):
+        return ""
     if seen is None:
         return "answered by another than the application"
     for name in ("method", "path", "query", "body"):
@@ -122,12 +129,12 @@ def difference(request: Request, answer: Answer, case: Case) -> str:
             return f"{name} {shown(seen[name])}, not {shown(expected)}"
     if request.host is not None and seen["fields"].get("HTTP_HOST") != request.host:
         return f"Host {shown(seen['fields'].get('HTTP_HOST'))}, not {shown(request.host)}"
-    return field_difference(request, seen["fields"], case) if request.fields is not None else ""
+    return field_difference(request, seen["fields"], case)
 
 
 def field_difference(request: Request, seen: dict[str, str], case: Case) -> str:
     expected: dict[str, str] = {}
-    for name, value in request.fields or ():
+    for name, value in request.fields:
         variable = name.upper().replace("-", "_")
         variable = variable if variable == "CONTENT_TYPE" else f"HTTP_{variable}"
         if "_" not in name and variable not in NOT_COMPARED:
@@ -137,7 +144,7 @@ def field_difference(request: Request, seen: dict[str, str], case: Case) -> str:
             return f"{variable} {shown(seen.get(variable))}, not {shown(value)}"
     # What is in the bytes, but not in the head: a trailer, or what another field or a body hid.
     hidden = {name for name in seen.keys() - expected.keys() - NOT_COMPARED if sent(name, case.raw)}
-    names = {name.upper().replace("-", "_") for name, _ in request.fields or ()}
+    names = {name.upper().replace("-", "_") for name, _ in request.fields}
     extra = {name for name in hidden if name.removeprefix("HTTP_") not in names}
     return f"unexpected {', '.join(sorted(extra))}" if extra else ""
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.case import Case, Request, request
+from conformance.case import Case, End, Request, request
 from conformance.download import AIOHTTP, sdist
 
-EVENT = re.compile(r"off=(\d+) (?:len=(\d+) span\[(\w+)\]|error code=(\d+) reason=\"(.*)\"|(.+))")
+EVENT = re.compile(r"off=(\d+) (?:len=(\d+) span\[(\w+)\]=.*|error code=(\d+) reason=\"(.*)\"|(.+))")
 # Not refusals: it stops where an upgrade or a tunnel begins, and ignores what follows `Connection: close`.
 UPGRADE, AFTER_CLOSE = "22", "5"
 HTTP2_PREFACE = "23"
@@ -39,7 +39,9 @@ def cases() -> Iterator[Case]:
 
 def tests(text: str) -> Iterator[tuple[str, dict[str, Any], str, str]]:
     """Heading, settings, and the blocks `http` and `log` of each test of a file."""
-    name, meta, blocks, block = "", {}, {}, ""
+    meta: dict[str, Any] = {}
+    blocks: dict[str, str] = {}
+    name = block = ""
     for line in text.splitlines(keepends=True):
         if block and not line.startswith("```"):
             blocks[block] += line
@@ -91,7 +93,7 @@ def case(name: str, raw: bytes, log: str) -> Iterator[Case]:
     if error == HTTP2_PREFACE:
         return
     refused = error not in ("", UPGRADE, AFTER_CLOSE)
-    end = "refused" if refused else "nothing" if complete else "incomplete"
+    end: End = "refused" if refused else "nothing" if complete else "incomplete"
     yield Case("llhttp", name, raw, tuple(requests), end, note=reason)
 
 

@@ -38,7 +38,7 @@ class Exchange:
     answers: tuple[Answer, ...]
     closed: bool  # by the server
     late: bool = False  # nothing that was due came before the half-close
-    seconds: float = 0.0  # from the last byte sent to the last answer
+    seconds: float = 0.0  # from the last byte sent to the last answer, or to the close where there is none
 
 
 def ways(case: Case, cuts: int) -> Iterator[tuple[str, list[bytes]]]:
@@ -54,7 +54,8 @@ def ways(case: Case, cuts: int) -> Iterator[tuple[str, list[bytes]]]:
 def exchange(port: int, pieces: Sequence[bytes], case: Case, patience: float) -> Exchange:
     """One connection. Raises OSError only where none is to be had."""
     due = len(case.requests) + (case.end in ("refused", "either"))
-    methods = [request.method for request in case.requests]
+    methods = [request.method if request else "GET" for request in case.requests]
+    methods.append(case.raw.partition(b" ")[0].decode("latin-1") if not methods else "GET")
     with socket.create_connection(("127.0.0.1", port), timeout=HANG) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(OSError):  # it may have refused and closed before the end
@@ -76,7 +77,7 @@ def exchange(port: int, pieces: Sequence[bytes], case: Case, patience: float) ->
             except OSError:  # a reset is a close
                 block = b""
             closed = not block
-            if block:
+            if block or not data:
                 data, last = data + block, time.monotonic()
             if len(parse(data, methods, closed)) >= due and not half:
                 half, deadline = True, time.monotonic() + LINGER
@@ -112,7 +113,7 @@ def parse(data: bytes, methods: Iterable[str], closed: bool) -> list[Answer]:
     for method in itertools.chain(methods, itertools.repeat("GET")):
         if stream.tell() == len(data):
             break
-        response = http.client.HTTPResponse(stream, method=method or "GET")  # type: ignore[arg-type]
+        response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]
         try:
             response.begin()
             framed = response.length is not None or response.chunked

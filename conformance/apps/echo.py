@@ -1,4 +1,4 @@
-"""The application under test: answers with what it saw of a request, so that a misreading is seen and not only a status.
+"""The application under test: answers with what it saw of a request, so that a misreading shows.
 
 Plain PEP 3333; imports nothing of a server. Text is latin-1: a character is a byte.
 """
