@@ -78,7 +78,8 @@ def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
     if len(rest) > 1:
         return Verdict("fail", f"went on after a refusal: {statuses(rest)}")
     if not is_refusal(rest[0].status):
-        return Verdict("warn", f"answered {rest[0].status}, no status for a client's fault")
+        kind = "warn" if rest[0].status else "fail"
+        return Verdict(kind, f"answered {rest[0].status or 'no HTTP/1'}, no status for a client's fault")
     if case.status not in (None, rest[0].status):
         return Verdict("warn", f"refused with {rest[0].status}, not {case.status}")
     return Verdict("warn", "refused only after the client's end") if exchange.late else PASS

@@ -78,7 +78,11 @@ def write(suite: str, results: Results, cases: list[Case], versions: Mapping[str
         "source": SOURCES[suite],
         **facts(),
         "servers": {
-            name: {"version": versions[name], **summary(found), "results": [asdict(result) for result in found]}
+            name: {
+                "version": versions[name],
+                **summary(found),
+                "not passed": [asdict(result) for result in found if result.kind != "pass"],
+            }
             for name, found in results.items()
         },
     }

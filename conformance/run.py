@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from conformance.judge import Verdict, judge, worst
 from conformance.servers import Server
 from conformance.talk import exchange, ways
 
+DEATH = 0.02  # seconds that a process may take to end after its connections closed
 AGAIN = 2  # times that a slow rejection is looked at again: the machine may have been busy
 
 
@@ -32,7 +34,7 @@ def over_sockets(server: Server, cases: Iterable[Case], cuts: int, patience: flo
         for way, pieces in ways(case, cuts):
             verdict, seconds = once(server, case, pieces, patience)
             for _ in range(AGAIN):
-                if seconds is None or seconds <= slow or verdict.kind == "died":
+                if seconds is None or not slow < seconds < patience:  # at patience it waited for the client's end
                     break
                 verdict, again = once(server, case, pieces, patience)
                 seconds = min(seconds, again) if again is not None else seconds
@@ -51,6 +53,8 @@ def once(server: Server, case: Case, pieces: list[bytes], patience: float) -> tu
         said = exchange(server.port, pieces, case, patience)
     except OSError as error:
         return (Verdict("died", f"no connection: {error}") if server.died() else Verdict("fail", str(error))), None
+    if not said.answers:
+        time.sleep(DEATH)
     verdict = Verdict("died", "a process ended") if server.died() else judge(case, said)
     refused = case.end == "refused" and (said.answers[-1].status >= 400 if said.answers else said.closed)
     return verdict, said.seconds if refused else None

@@ -73,15 +73,12 @@ class Server:
             return False
 
     def died(self) -> bool:
-        """Whether a process ended since it was asked last; the server is then whole again, or started anew."""
-        now = tree(self.process.pid)
-        gone = bool(set(self.pids) - set(now)) or self.process.poll() is not None
-        if gone:
-            self.stop()
-            self.start()
-        else:
-            self.pids = now
-        return gone
+        """Whether a process of it ended; the server is then started anew."""
+        if self.process.poll() is None and all(map(runs, self.pids)):
+            return False
+        self.stop()
+        self.start()
+        return True
 
     def stop(self) -> None:
         """TERM to the process we started, then KILL to what is left of its own group."""
@@ -96,6 +93,14 @@ class Server:
         self.log.seek(0)
         lines = self.log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it says nothing"
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there and no zombie: its state stands behind its name in parentheses (proc(5))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
