@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CACHE = HERE / ".cache"
+CACHE = HERE.parent / ".cache" / "suites"
 
 # name, version, SHA-256 of the source distribution
 GUNICORN = ("gunicorn", "27.0.1", "b1514965361c8b7e8107a80aa2a92636878df1ccfac6dd204a676426e04d9e3e")
@@ -37,8 +37,12 @@ def sdist(package: tuple[str, str, str], wanted: str) -> Path:
     directory = CACHE / f"{name}-{version}" / wanted
     if not directory.exists():
         with tarfile.open(archive) as tar:
-            prefix = f"{name}-{version}/{wanted}/"
-            tar.extractall(CACHE, [member for member in tar if member.isreg() and member.name.startswith(prefix)])
+            for member in tar:
+                file = tar.extractfile(member) if member.name.startswith(f"{name}-{version}/{wanted}/") else None
+                if file:
+                    path = CACHE / member.name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(file.read())
     return directory
 
 
@@ -61,7 +65,7 @@ def crate(package: tuple[str, str, str], wanted: str) -> Path:
 
 def run(command: list[str]) -> None:
     """Run a downloading command in the cache; raises Unavailable with its last words."""
-    CACHE.mkdir(exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(
             command, cwd=CACHE, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from conformance import protocol, suites
+from conformance import download, protocol, suites
 from conformance.case import Case, Request, with_host
 from conformance.deviations import ROOM, room_of
 from conformance.download import Unavailable
@@ -172,3 +172,28 @@ def test_answers_are_parsed_in_their_order() -> None:
     assert parse(data, ["GET"], closed=True) == [Answer(200, {}), Answer(400, None, True)]
     assert parse(data, ["GET"], closed=False) == [Answer(200, {})]
     assert parse(b"rubbish", [], closed=True) == [Answer(0)]
+
+
+def test_a_download_that_fails_tells_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CACHE", tmp_path)
+    for name, value in {"INDEX_URL": "http://127.0.0.1:9/", "RETRIES": "0", "CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    with pytest.raises(Unavailable, match=r"pip download .*gunicorn=="):
+        download.sdist(download.GUNICORN, "tests/requests")
+
+
+def test_a_damaged_download_is_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CACHE", tmp_path)
+    name, version, _ = download.GUNICORN
+    (tmp_path / f"{name}-{version}.tar.gz").write_bytes(b"rubbish")
+    with pytest.raises(Unavailable, match="SHA-256"):
+        download.sdist(download.GUNICORN, "tests/requests")
+
+
+def test_a_server_that_dies_is_noticed_and_started_again() -> None:
+    with running("poorhttp") as server:
+        assert not server.died()
+        server.process.kill()
+        server.process.wait()
+        assert server.died()
+        assert server.answers()
