@@ -25,8 +25,8 @@ from conformance.servers import SERVERS, Dead, running, version
 from conformance.suites import SUITES, cases
 
 OURS = ("protocol", "poorhttp")  # the protocol alone, cut everywhere; and the server
-CUTS = 3  # two-part cuts of each case over a socket
-PATIENCE = 0.3  # seconds for an answer that is due, before the client half-closes
+CUTS = 2  # two-part cuts of each case over a socket
+PATIENCE = 0.5  # seconds for an answer that is due, before the client half-closes
 SLOW = 0.1  # seconds for a rejection
 BAD = ("fail", "hangs", "deaths")
 

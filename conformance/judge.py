@@ -22,10 +22,11 @@ class Verdict(NamedTuple):
 ORDER = ("pass", "deviation", "warn", "fail", "hang", "died")  # from best to worst
 PASS = Verdict("pass")
 REFUSE = ("refuse", "must refuse", "differ")  # room to refuse
-# Framing and the connection are the server's; Host is compared where a case tells it.
+# Framing, the connection and what proxies say are the server's; Host is compared where a case tells it.
 NOT_COMPARED = {"HTTP_CONNECTION", "HTTP_HOST", "HTTP_TRANSFER_ENCODING", "HTTP_KEEP_ALIVE", "HTTP_UPGRADE", "HTTP_TE",
                 "HTTP_TRAILER", "HTTP_EXPECT", "HTTP_CONTENT_LENGTH", "HTTP_PROXY", "HTTP_PROXY_AUTHORIZATION",
-                "HTTP_PROXY_CONNECTION"}  # fmt: skip
+                "HTTP_PROXY_CONNECTION", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO",
+                "HTTP_X_FORWARDED_PORT", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED"}  # fmt: skip
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -73,8 +74,7 @@ def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
     if not rest:
         return silent(exchange)
     if 200 <= rest[0].status < 300:
-        allowed = uses(room, "accept") and (len(rest) == 1 or is_refusal(rest[1].status))
-        return Verdict("deviation" if allowed else "fail", f"accepted: {statuses(rest)}")
+        return Verdict("deviation" if uses(room, "accept") else "fail", f"accepted: {statuses(rest)}")
     if len(rest) > 1:
         return Verdict("fail", f"went on after a refusal: {statuses(rest)}")
     if not is_refusal(rest[0].status):
@@ -86,8 +86,9 @@ def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
 
 
 def at_incomplete(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Room | None) -> Verdict:
+    # A server that gives bodies as they come calls the application before it can know; no section forbids it.
     if any(200 <= answer.status < 300 for answer in rest):
-        return Verdict("fail", f"accepted what is not all there: {statuses(rest)}")
+        return Verdict("warn", f"the application answered what is not all there: {statuses(rest)}")
     return PASS
 
 
@@ -98,6 +99,8 @@ def at_either(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Ro
         return PASS
     if 200 <= rest[0].status < 300 and (len(rest) == 1 or (len(rest) == 2 and is_refusal(rest[1].status))):
         return PASS if len(rest) == 1 else Verdict("warn", f"accepted, and what follows refused: {statuses(rest)}")
+    if len(rest) == 1:
+        return Verdict("warn" if rest[0].status else "fail", f"answered {rest[0].status or 'no HTTP/1'}")
     return Verdict("fail", f"more than one request seen: {statuses(rest)}")
 
 
@@ -126,7 +129,8 @@ def difference(request: Request, answer: Answer, case: Case) -> str:
         return "answered by another than the application"
     for name in ("method", "path", "query", "body"):
         expected = getattr(request, name)
-        if seen[name] != expected:
+        # An empty path is that of a URI without one, and the same as `/` (RFC 9110 section 4.2.3).
+        if (seen[name] or "/" if name == "path" else seen[name]) != expected:
             return f"{name} {shown(seen[name])}, not {shown(expected)}"
     if request.host is not None and seen["fields"].get("HTTP_HOST") != request.host:
         return f"Host {shown(seen['fields'].get('HTTP_HOST'))}, not {shown(request.host)}"

@@ -124,6 +124,8 @@ def parse(data: bytes, methods: Iterable[str], closed: bool) -> list[Answer]:
             break
         if not framed and not closed:
             break
+        if method == "HEAD" and response.status >= 400 and not data[stream.tell() :].startswith(b"HTTP/"):
+            stream.seek(len(data))  # a refusal whose server does not know yet that a HEAD gets no content
         closes = "close" in (response.getheader("Connection") or "").lower() or not framed
         answers.append(Answer(response.status, loaded(body), closes))
     return answers

@@ -17,4 +17,4 @@ def application(environ, start_response):
     }
     answer = json.dumps(seen).encode()
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
-    return [answer]
+    return [] if seen["method"] == "HEAD" else [answer]
