@@ -62,6 +62,11 @@ bench-cost: $(BIN)/python  ## measure what a request costs, beside a bare loop a
 	$(BIN)/pip install --quiet -e '.[bench]'
 	$(BIN)/python -m bench cost
 
+.PHONY: conformance
+conformance: $(BIN)/python  ## feed other people's requests to poorhttp and the peers (make bench-peers), and record it
+	$(BIN)/pip install --quiet -e '.[test]'
+	$(BIN)/python -m conformance
+
 .PHONY: clean
 clean:  ## remove what was built
 	rm -rf build dist target *.egg-info poorhttp/_engine*.so bench/build

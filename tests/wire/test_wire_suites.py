@@ -1,0 +1,197 @@
+"""Suites that others wrote, fed to our protocol cut in every way, and to a real server whole, byte by byte and in two.
+
+Knows the runner in conformance/; what a suite expects, and where we deviate from it, stands there. A suite that cannot
+be downloaded is skipped, with the command that failed; CI has the registries.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from conformance import download, protocol, suites
+from conformance.case import Case, Request, with_host
+from conformance.deviations import ROOM, room_of
+from conformance.download import Unavailable
+from conformance.judge import Verdict, judge
+from conformance.run import Result, over_protocol, over_sockets
+from conformance.servers import Server, running
+from conformance.talk import Answer, Exchange, parse, ways
+
+pytestmark = pytest.mark.timeout(300)  # a first run downloads, and compiles the example
+PATIENCE = 20.0  # seconds for an answer on a loaded machine; a good one is there at once
+
+# What is wrong in poorhttp, and known: (suite, case) -> bytes of the fault. Each must fail, or it is to be removed here.
+DEFECTS = {
+    (
+        "llhttp",
+        "invalid: Invalid HTTP version",
+    ): "`GET / HTTP/5.6`: the version is wrong, but the line's end is awaited",
+}
+SUITES = pytest.mark.parametrize("suite", list(suites.SUITES))
+
+
+@pytest.fixture(scope="module")
+def all_cases() -> dict[str, list[Case]]:
+    return {}
+
+
+@pytest.fixture
+def cases(suite: str, all_cases: dict[str, list[Case]]) -> list[Case]:
+    if suite not in all_cases:
+        try:
+            all_cases[suite] = suites.cases(suite)
+        except Unavailable as error:
+            pytest.skip(f"no suite {suite}: {error}")
+    return all_cases[suite]
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[protocol.Ask]:
+    if not shutil.which("cargo"):
+        pytest.skip("no cargo to build the example `verdicts`: install Rust (https://rustup.rs/)")
+    with protocol.running() as ask:
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running("poorhttp") as server:
+        yield server
+
+
+@SUITES
+def test_the_protocol_gives_the_verdict_of_the_suite_however_it_is_cut(
+    suite: str, cases: list[Case], ask: protocol.Ask
+) -> None:
+    check(suite, list(over_protocol(ask, cases)), len(cases))
+
+
+@SUITES
+def test_a_server_gives_the_verdict_of_the_suite(suite: str, cases: list[Case], server: Server) -> None:
+    known = [case for case in cases if (suite, case.name) not in DEFECTS]
+    check(suite, list(over_sockets(server, known, cuts=1, patience=PATIENCE, slow=PATIENCE)), len(known))
+
+
+def check(suite: str, results: list[Result], count: int) -> None:
+    """Every case passes, or deviates with a listed reason; but the known defects do not."""
+    assert len(results) == count >= suites.LEAST[suite] - len(DEFECTS)
+    bad = {result.case: result for result in results if result.kind not in ("pass", "deviation")}
+    tested = {result.case for result in results}
+    assert set(bad) == {case for of, case in DEFECTS if of == suite and case in tested}, bad
+
+
+@SUITES
+def test_every_listed_reason_is_of_a_case(suite: str, cases: list[Case]) -> None:
+    rooms = [room for room in ROOM if room.suite == suite]
+    used = {id(room_of(case)) for case in cases}
+    assert [room for room in rooms if id(room) not in used] == []
+
+
+def test_ways_keep_the_bytes() -> None:
+    case = accepted()
+    cut = dict(ways(case, 3))
+    assert len(cut) == 5
+    assert all(b"".join(pieces) == case.raw for pieces in cut.values())
+
+
+def test_a_host_is_put_where_none_is() -> None:
+    raw = b"GET / HTTP/1.1\r\n\r\nGET /two HTTP/1.1\r\nhost: b\r\n\r\nGET /three HTTP/1.0\r\n\r\n"
+    assert with_host(Case("", "", raw, (None, None, None), "nothing")).raw == raw.replace(
+        b"/ HTTP/1.1\r\n", b"/ HTTP/1.1\r\nHost: example.com\r\n"
+    )
+
+
+# The judge must be able to say no.
+
+
+def accepted() -> Case:
+    request = Request("POST", "/a", "b", "hello", (("X-One", "1"),))
+    raw = b"POST /a?b HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nContent-Length: 5\r\n\r\nhello"
+    return Case("", "accepted", raw, (request,), "nothing")
+
+
+SEEN = {"method": "POST", "path": "/a", "query": "b", "fields": {"HTTP_X_ONE": "1", "HTTP_HOST": "a"}, "body": "hello"}
+REFUSED = Case("", "refused", b"\0", (), "refused")
+OK, BAD = Answer(200, SEEN), Answer(400)
+
+
+def said(*answers: Answer, closed: bool = True) -> Exchange:
+    return Exchange(answers, closed)
+
+
+@pytest.mark.parametrize(
+    ("case", "exchange", "kind"),
+    [
+        (accepted(), said(OK), "pass"),
+        (accepted(), said(Answer(200, SEEN | {"body": "hell"})), "fail"),
+        (accepted(), said(Answer(200, SEEN | {"path": "/"})), "fail"),
+        (accepted(), said(Answer(200, SEEN | {"fields": {}})), "fail"),
+        (accepted(), said(Answer(200, None)), "fail"),
+        (accepted(), said(OK, OK), "fail"),
+        (accepted(), said(BAD), "fail"),
+        (accepted(), said(Answer(500)), "fail"),
+        (accepted(), said(), "fail"),
+        (accepted(), said(closed=False), "hang"),
+        (REFUSED, said(BAD), "pass"),
+        (REFUSED, said(BAD, OK), "fail"),
+        (REFUSED, said(OK), "fail"),
+        (REFUSED, said(Answer(500)), "warn"),
+        (REFUSED, said(), "warn"),
+        (REFUSED, said(closed=False), "hang"),
+        (Case("", "", b"", (), "incomplete"), said(OK), "warn"),
+        (Case("", "", b"", (), "incomplete"), said(), "pass"),
+        (Case("", "", b"", (), "either"), said(OK), "pass"),
+        (Case("", "", b"", (), "either"), said(OK, OK), "fail"),
+        (Case("", "", b"", (), "refused", 431), said(BAD), "warn"),
+    ],
+)
+def test_the_judge(case: Case, exchange: Exchange, kind: str) -> None:
+    verdict: Verdict = judge(case, exchange)
+    assert verdict.kind == kind, verdict
+
+
+def test_a_trailer_that_the_application_sees_is_a_fault() -> None:
+    raw = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Late: 1\r\n\r\n"
+    case = Case("", "", raw, (Request("POST", "/", "", "", ()),), "nothing")
+    seen = {"method": "POST", "path": "/", "query": "", "fields": {}, "body": ""}
+    assert judge(case, said(Answer(200, seen))).kind == "pass"
+    assert judge(case, said(Answer(200, seen | {"fields": {"HTTP_X_LATE": "1"}}))).kind == "fail"
+
+
+def test_answers_are_parsed_in_their_order() -> None:
+    data = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nno"
+    assert parse(data, ["GET"], closed=True) == [Answer(200, {}), Answer(400, None, True)]
+    assert parse(data, ["GET"], closed=False) == [Answer(200, {})]
+    assert parse(b"rubbish", [], closed=True) == [Answer(0)]
+
+
+def test_a_download_that_fails_tells_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CACHE", tmp_path)
+    for name, value in {"INDEX_URL": "http://127.0.0.1:9/", "RETRIES": "0", "CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    with pytest.raises(Unavailable, match=r"pip download .*gunicorn=="):
+        download.sdist(download.GUNICORN, "tests/requests")
+
+
+def test_a_damaged_download_is_no_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CACHE", tmp_path)
+    name, version, _ = download.GUNICORN
+    (tmp_path / f"{name}-{version}.tar.gz").write_bytes(b"rubbish")
+    with pytest.raises(Unavailable, match="SHA-256"):
+        download.sdist(download.GUNICORN, "tests/requests")
+
+
+def test_a_server_that_dies_is_noticed_and_started_again() -> None:
+    with running("poorhttp") as server:
+        assert not server.died()
+        server.process.kill()
+        server.process.wait()
+        assert server.died()
+        assert server.answers()
