@@ -256,6 +256,18 @@ def test_a_panic_unwinds() -> None:
     assert "catch_unwind" in guarded
 
 
+UNICODE = (
+    r"\.trim(?:_start|_end)?\(|\.split_whitespace\(|\.lines\(\)|to_(?:lower|upper)case\(|from_utf8_lossy"
+    r"|\bis_(?:alphabetic|alphanumeric|numeric|whitespace|control|lowercase|uppercase)\b"
+)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src" / "http").glob("*.rs")), ids=name_of)
+def test_nothing_near_the_wire_knows_unicode(path: Path) -> None:
+    """Whitespace is SP and HTAB, digits are 0-9, case is that of ASCII (RFC 9110 5.6)."""
+    assert not re.search(UNICODE, code_of(path))
+
+
 REFUSES = re.compile(r"Reject::bad\(|\bReject \{ |Err\(\"|ok_or\(\"")
 SECTION = re.compile(r"RFC \d{4}|PEP 3333|\b\d+\.\d+(?:\.\d+)*\b")
 

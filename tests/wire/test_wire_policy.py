@@ -81,18 +81,19 @@ def test_the_body_of_a_refused_request_is_no_request(
     assert not {"/smuggled", "/refused"} & set(server.notes())
 
 
-LATE_FAULTS = {
+FAULTS = {
+    "line": b"HEAD /\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
     "head": b"HEAD / HTTP/1.1\r\nHost: a\r\nBad Name: b\r\n\r\n",
     "host": b"HEAD / HTTP/1.1\r\n\r\n",
     "body": b"HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx",
 }
 
 
-@pytest.mark.parametrize("fault", LATE_FAULTS)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_refusal_of_head_has_no_body(serve: Any, fault: str) -> None:
     """RFC 9110 9.3.2: also then."""
     with serve("hello").connect() as client:
-        client.send(LATE_FAULTS[fault])
+        client.send(FAULTS[fault])
         response = client.response("HEAD")
         assert response.status == 400 and response.closes
         client.half_close()
@@ -102,9 +103,10 @@ def test_the_refusal_of_head_has_no_body(serve: Any, fault: str) -> None:
 @pytest.mark.xfail(
     strict=True, reason="net/connection.rs looks for HEAD at the first byte, where an empty line may stand"
 )
-def test_the_refusal_of_head_has_no_body_behind_an_empty_line(serve: Any) -> None:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_refusal_of_head_has_no_body_behind_an_empty_line(serve: Any, fault: str) -> None:
     with serve("hello").connect() as client:
-        client.send(b"\r\n" + LATE_FAULTS["head"])
+        client.send(b"\r\n" + FAULTS[fault])
         assert client.response("HEAD").status == 400
         client.half_close()
         client.expect_close()
@@ -138,7 +140,7 @@ def test_no_spelling_spoofs_a_variable(serve: Any, name: str) -> None:
     ):
         environ = server.get("/", *lines).json()["environ"]
         assert environ.get(variable, "") == expected
-        assert "forged" not in environ.values()
+        assert not [value for value in environ.values() if "forged" in value]
 
 
 @pytest.mark.parametrize(

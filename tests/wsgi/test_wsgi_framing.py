@@ -53,7 +53,7 @@ WHOLE = {"list-0": 0, "list-empty": 0, "list-1": 5, "tuple-1": 5, "list-2": 5, "
          "kernel": 5}  # kinds whose length is known when the head is sent  # fmt: skip
 LENGTHS = {**WHOLE, "generator": 5, "write": 5, "write-only": 3, "file": 5}
 STATUSES = [200, 204, 205, 206, 304, 404, 500, 599]
-ANNOUNCED = ["-", "0", "2", "3", "5", "9"]
+ANNOUNCED = ["-", "0", "2", "3", "4", "5", "6", "9"]
 WISHES = ["", "close", "keep-alive"]
 
 
