@@ -99,7 +99,9 @@ impl Handler for Site {
         wait()
     }
 
-    fn report(&self, _: char, _: Option<SocketAddr>, _: &str) {}
+    fn report(&self, _: char, _: Option<SocketAddr>, text: &str) {
+        assert!(!text.contains("/refused-with-a-panic"), "as asked");
+    }
 
     fn last_words(&self, _: &str) {}
 
@@ -273,6 +275,20 @@ fn a_panic_behind_a_beginning_breaks_off() {
     broken.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains(" 500 "), "{answer}");
     running.stop();
+}
+
+#[test]
+fn a_panic_before_the_application_costs_one_connection_a_500() {
+    for threads in [1, 4] {
+        let running = start(threads);
+        let mut stream = running.connect();
+        stream.write_all(b"GET /refused-with-a-panic HTTP/1.1\r\nBad Name: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
+        assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+        running.stop();
+    }
 }
 
 #[test]

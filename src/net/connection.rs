@@ -455,7 +455,12 @@ impl<H: Handler> Connection<H> {
 
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
-        let is_head = self.inbound.as_ref().is_some_and(|inbound| inbound.head_bytes().starts_with(b"HEAD "));
+        // One empty line may precede the request line (RFC 9112 2.2), which may be what is wrong.
+        let is_head = self
+            .inbound
+            .as_ref()
+            .map(|inbound| inbound.head_bytes())
+            .is_some_and(|bytes| bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD "));
         let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
         let done = shared.answer_reject(reject, is_head, self.peer, line, &mut self.outbox);
         self.log(done, shared);
@@ -468,7 +473,7 @@ impl<H: Handler> Connection<H> {
     /// The handler itself failed: an own answer of status 500, but not behind anything else.
     pub fn fail(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.stream = None;
-        if self.phase != Phase::App || self.outbox.is_broken() {
+        if matches!(self.phase, Phase::Flush | Phase::Linger) || self.outbox.is_broken() {
             return Verdict::Close;
         }
         if self.outbox.is_untouched() {

@@ -145,7 +145,7 @@ impl<H: Handler> Server<H> {
                 break;
             }
             connection.break_off();
-            self.guarded(&mut connection, desk);
+            self.guarded(&mut connection, desk, Connection::serve);
         }
     }
 
@@ -232,13 +232,13 @@ impl<H: Handler> Server<H> {
             Some(Event::Accept(listener)) => return self.accept(event_loop, listener, desk),
             Some(Event::Ready(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
-                    let verdict = connection.advance(shared, desk);
+                    let verdict = self.guarded(&mut connection, desk, Connection::advance);
                     return self.settle(event_loop, (key, connection), verdict, desk);
                 }
             }
             Some(Event::Late(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
-                    let verdict = connection.late(shared, desk);
+                    let verdict = self.guarded(&mut connection, desk, Connection::late);
                     return self.settle(event_loop, (key, connection), verdict, desk);
                 }
             }
@@ -290,7 +290,7 @@ impl<H: Handler> Server<H> {
             }
             let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
             // The request has often come with the connection: read at once, and spare the poller.
-            let verdict = connection.advance(&self.shared, desk);
+            let verdict = self.guarded(&mut connection, desk, Connection::advance);
             held = self.settle(held, (key, connection), verdict, desk)?;
         }
         Some(held)
@@ -325,7 +325,7 @@ impl<H: Handler> Server<H> {
             self.team.wake_one();
             Instant::now()
         });
-        let verdict = self.guarded(&mut connection, desk);
+        let verdict = self.guarded(&mut connection, desk, Connection::serve);
         if let Some(began) = began {
             self.remember(began.elapsed());
         }
@@ -343,10 +343,15 @@ impl<H: Handler> Server<H> {
         held
     }
 
-    /// Serve; a panic, which would be a defect of ours, costs this connection and no other.
-    fn guarded(&self, connection: &mut Connection<H>, desk: &mut Desk<H>) -> Verdict {
+    /// Do `work`; a panic, which would be a defect of ours, costs this connection and no other.
+    fn guarded(
+        &self,
+        connection: &mut Connection<H>,
+        desk: &mut Desk<H>,
+        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Desk<H>) -> Verdict,
+    ) -> Verdict {
         let shared = &self.shared;
-        catch_unwind(AssertUnwindSafe(|| connection.serve(shared, desk))).unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(|| work(connection, shared, desk))).unwrap_or_else(|panic| {
             desk.thread.pulse.rest();
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

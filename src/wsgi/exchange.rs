@@ -152,6 +152,10 @@ impl Exchange {
                     return Err(PyRuntimeError::new_err(AFTER_END));
                 }
                 exchange.pulse.beat();
+                if !exchange.committed {
+                    // Nothing was written yet: another head may still replace this one (PEP 3333).
+                    return Ok(());
+                }
                 if exchange.outbox.flush(&transport) == Flushed::Broken {
                     return Err(PyConnectionAbortedError::new_err("the client is gone"));
                 }

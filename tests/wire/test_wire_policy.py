@@ -100,9 +100,6 @@ def test_the_refusal_of_head_has_no_body(serve: Any, fault: str) -> None:
         client.expect_close()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="net/connection.rs looks for HEAD at the first byte, where an empty line may stand"
-)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_refusal_of_head_has_no_body_behind_an_empty_line(serve: Any, fault: str) -> None:
     with serve("hello").connect() as client:

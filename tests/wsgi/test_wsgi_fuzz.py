@@ -270,10 +270,6 @@ def is_begun(plan: Plan) -> bool:
     return expected(plan._replace(blocks=[], fails_at=None)) is not FAILED
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="write(b'') sends the beginning of a head that is not committed yet, and the 500 comes behind it on the wire",
-)
 @pytest.mark.parametrize("fails_at", [1, None], ids=["raises", "gives-no-bytes"])
 def test_write_of_nothing_sends_nothing(serve: Any, fails_at: int | None) -> None:
     """PEP 3333: no head is sent before the first bytes that are not empty, so that another may replace it."""
