@@ -516,7 +516,7 @@ KNOWN = [
     Known("laxer", "method", said("Invalid method|Expected space after method|Expected HTTP/2 Connection Preface"),
           "RFC 9110 9.1: any token is a method; llhttp has a list, and a preface for PRI"),
     Known("laxer", "HTTP/1.2 to 1.9", said("Invalid HTTP version", r"HTTP/1\.[2-9]"), "RFC 9110 2.5: like 1.1"),
-    Known("laxer", "chunk extension", said("Invalid character in chunk extensions", r";"),
+    Known("laxer", "chunk extension", said("Invalid (character|quoted-pair) in chunk extensions", r";"),
           "RFC 9112 7.1.1: ignored; here a line of visible bytes, whatever their grammar"),
     Known("laxer", "HTAB behind a coding", said("Request has invalid `Transfer-Encoding`", r"chunked\t+\r"),
           "RFC 9110 5.6.3: OWS is SP and HTAB"),
