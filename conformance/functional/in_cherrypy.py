@@ -36,12 +36,23 @@ class CPWSGIServer(Server):
 
 
 class Supervisor(helper.LocalWSGISupervisor):  # type: ignore[misc]
-    """Starts the server for a class of tests, on a port that was free a moment ago instead of a fixed one."""
+    """Starts the server for a class of tests, on a port of its own instead of a fixed one.
+
+    The port is kept by a socket that is bound to it and does not listen, until the server is stopped: CherryPy first
+    looks whether the port is free, and ends the whole process where it cannot have it.
+    """
 
     def __init__(self, **told: Any) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            told["port"] = free.getsockname()[1]
-        super().__init__(**told)
+        self._kept = socket.socket()
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        super().__init__(**{**told, "port": self._kept.getsockname()[1]})
+
+    def stop(self) -> None:
+        try:
+            super().stop()
+        finally:
+            self._kept.close()
 
 
 cherrypy._cpwsgi_server.CPWSGIServer = CPWSGIServer

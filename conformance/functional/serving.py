@@ -60,7 +60,7 @@ class Serving:
         heard: Callable[[BaseException], object] | None = None,
         left: Callable[[], object] = lambda: None,
     ) -> None:
-        self._app, self._listeners, self._settings = app, listeners, {"graceful_timeout": 5, **settings}
+        self._app, self._listeners, self._settings = app, listeners, {"graceful_timeout": 20, **settings}
         self._heard, self._left = heard, left
         self._turn = threading.Condition()
         self._engine, self._threads = self._made()
