@@ -28,6 +28,9 @@ PRIVILEGED_PORTS = 1024
 LISTENING = "0A"
 """State of a socket in /proc/net/tcp (include/net/tcp_states.h)."""
 
+UNSENT = 256 << 10
+"""Bytes of an answer that the kernel takes beyond what is on its way."""
+
 COMMAND_LIMIT = 80
 """Characters of a command line that are shown."""
 
@@ -93,6 +96,8 @@ def _open(family: int, place: tuple[object, ...] | str, backlog: int) -> socket.
         if family != socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it on Linux
+            # A client that does not read must not make the kernel keep megabytes for it: a thousand would fill it.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(place)

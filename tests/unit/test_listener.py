@@ -52,6 +52,7 @@ def test_tcp(listen):
     assert not sock.getblocking()
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 256 << 10
     assert listener.url(sock) == f"http://127.0.0.1:{port}/"
     assert not listener.is_public(sock)
     with socket.create_connection(("127.0.0.1", port), timeout=5):
