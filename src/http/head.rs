@@ -138,7 +138,7 @@ impl HeadParser {
             self.bound(bytes, end + 1, limits)?;
             let Some((b'\r', line)) = bytes.get(self.line..end).and_then(<[u8]>::split_last) else {
                 // RFC 9112 2.2 lets a recipient take it for CRLF; another one that does not would see other requests.
-                // The bytes before the LF may be wrong in another way; the verdict is 400 all the same.
+                self.check(bytes, end)?;
                 return Err(Reject::bad("a line ends with a bare LF"));
             };
             let complete = self.take(line)?;
@@ -228,7 +228,7 @@ impl HeadParser {
             b"HTTP/1.1" => Version::Http11,
             b"HTTP/1.0" => Version::Http10,
             [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
-            [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9'] => return Err(Reject::VERSION),
+            [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9', ..] => return Err(Reject::VERSION),
             _ => return Err(MALFORMED),
         };
         self.head.method = Span::new(self.line, method.len());
@@ -375,6 +375,8 @@ pub enum At {
     Target,
     /// This far in `HTTP/1.1`.
     Version(u8),
+    /// This far in `HTTP/2.0` and the like, behind the digit.
+    Later(u8),
     /// Before a field line, or before the blank line.
     FieldStart,
     /// In a field name.
@@ -395,7 +397,10 @@ impl At {
             (Self::TargetStart | Self::Target, _) if is_target_byte(byte) => Some(Self::Target),
             (Self::Target, b' ') => Some(Self::Version(0)),
             // Behind a major version of 0 no minor one is right.
-            (Self::Version(5), b'1'..=b'9') | (Self::Version(7), b'0'..=b'9') => self.next_of_version(),
+            (Self::Version(5), b'1') | (Self::Version(7), b'0'..=b'9') => self.next_of_version(),
+            (Self::Version(5), b'2'..=b'9') => Some(Self::Later(0)),
+            (Self::Later(0), b'.') => Some(Self::Later(1)),
+            (Self::Later(1), b'0'..=b'9') => return Err(Reject::VERSION),
             (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => {
                 self.next_of_version()
             }

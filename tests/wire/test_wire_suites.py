@@ -28,12 +28,6 @@ pytestmark = pytest.mark.timeout(300)  # a first run downloads, and compiles the
 PATIENCE = 20.0  # seconds for an answer on a loaded machine; a good one is there at once
 
 # What is wrong in poorhttp, and known: (suite, case) -> bytes of the fault. Each must fail, or it is to be removed here.
-DEFECTS = {
-    (
-        "llhttp",
-        "invalid: Invalid HTTP version",
-    ): "`GET / HTTP/5.6`: the version is wrong, but the line's end is awaited",
-}
 SUITES = pytest.mark.parametrize("suite", list(suites.SUITES))
 
 
@@ -75,16 +69,14 @@ def test_the_protocol_gives_the_verdict_of_the_suite_however_it_is_cut(
 
 @SUITES
 def test_a_server_gives_the_verdict_of_the_suite(suite: str, cases: list[Case], server: Server) -> None:
-    known = [case for case in cases if (suite, case.name) not in DEFECTS]
-    check(suite, list(over_sockets(server, known, cuts=1, patience=PATIENCE, slow=PATIENCE)), len(known))
+    check(suite, list(over_sockets(server, cases, cuts=1, patience=PATIENCE, slow=PATIENCE)), len(cases))
 
 
 def check(suite: str, results: list[Result], count: int) -> None:
-    """Every case passes, or deviates with a listed reason; but the known defects do not."""
-    assert len(results) == count >= suites.LEAST[suite] - len(DEFECTS)
+    """Every case passes, or deviates with a listed reason."""
+    assert len(results) == count >= suites.LEAST[suite]
     bad = {result.case: result for result in results if result.kind not in ("pass", "deviation")}
-    tested = {result.case for result in results}
-    assert set(bad) == {case for of, case in DEFECTS if of == suite and case in tested}, bad
+    assert bad == {}
 
 
 @SUITES
