@@ -512,6 +512,8 @@ KNOWN = [
     Known("stricter", "chunk size of 64 bits", within(CHUNK_LINE + "{16,}"), "RFC 9112 7.1: beware of overflow"),
     Known("stricter", "chunk extension", within(CHUNK_LINE + rf"+(?!{EXTENSION}*\r\n);[^\r\n]*"),
           "RFC 9112 7.1.1: names and values are tokens or quoted strings; h11 takes any bytes"),
+    Known("stricter", "chunk extension of 4 KiB", within(CHUNK_LINE + r"+;[^\r\n]{4000,}"),
+          "RFC 9112 7.1.1: a server ought to limit them"),
     Known("stricter", "trailer", within(CHUNK_LINE + rf"*(;[^\r\n]*)?\r\n([^\r\n]+\r\n)*({FORBIDDEN}):"),
           "RFC 9110 6.5.1: none that frames, routes or authorises"),
     # They refuse what we take.
@@ -525,7 +527,7 @@ KNOWN = [
           "RFC 9110 5.6.3: OWS is SP and HTAB"),
     Known("laxer", "refused later", is_doomed, "a line is judged at its end, what two fields say at that of the head"),
     # One of us ends the connection sooner.
-    Known("persistence", "keep-alive in 1.0", within(r"HTTP/1\.0\r\n.*Connection:[ \t]*(close, )?keep-alive"),
+    Known("persistence", "keep-alive in 1.0", within(r"HTTP/1\.0\r\n.*Connection:([^\r\n]*,)?[ \t]*keep-alive"),
           "RFC 9112 9.3: h11 knows no persistence of 1.0; beside close it means nothing"),
     Known("persistence", "Proxy-Connection", within("Proxy-Connection: close"), "RFC 9112 C.2.2: means nothing"),
 ]  # fmt: skip
