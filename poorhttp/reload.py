@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from subprocess import Popen
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
@@ -31,6 +31,9 @@ TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 
 PATIENCE = 60.0
 """Seconds that a trial may take."""
+
+TICK = 0.02
+"""Seconds: what a file system may take for the same time."""
 
 END = 1 << 16
 """Bytes of what a trial wrote that are looked at: the last ones."""
@@ -95,13 +98,39 @@ def received() -> Handover | None:
         raise PoorhttpError(
             f"{HANDOVER} is not what a reload hands over", "unset it: it is for poorhttp's use"
         ) from None
+    _distrust_bytecode()
     return handover
 
 
 def tried() -> list[str] | None:
     """In a trial: the addresses that the running server has, and its shape before them; None elsewhere. Told once."""
     text = os.environ.pop(TRIAL, "")
-    return text.split("\n") if text else None
+    if not text:
+        return None
+    _distrust_bytecode()
+    return text.split("\n")
+
+
+def _distrust_bytecode() -> None:
+    """Compile anew what was edited since its bytecode was written, or just before.
+
+    The interpreter compares whole seconds and sizes, so that an edit of the same second and size, as a script that
+    deploys makes it, would be passed over: the old code would be loaded once more.
+    """
+    from importlib import _bootstrap_external as external
+
+    loader, trusting = external.SourceFileLoader, external.SourceFileLoader.path_stats
+
+    def path_stats(self: Any, path: str) -> Any:
+        stats = trusting(self, path)
+        try:
+            written = os.stat(external.cache_from_source(path)).st_mtime
+        except (NotImplementedError, OSError):
+            return stats
+        # Else: a time that is not the one in the bytecode, whatever that is.
+        return stats if stats["mtime"] < written - TICK else {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+
+    loader.path_stats = path_stats  # type: ignore[method-assign]
 
 
 class Reload:

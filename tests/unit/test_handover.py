@@ -1,11 +1,17 @@
 """What one image hands to the next, and what it refuses to take."""
 
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from poorhttp import reload
 from poorhttp.errors import PoorhttpError
+
+ROOT = Path(__file__).parents[2]
 
 
 def handover() -> reload.Handover:
@@ -36,6 +42,21 @@ def test_what_no_reload_wrote_is_refused(monkeypatch: pytest.MonkeyPatch, text: 
 def test_an_ordinary_start_receives_nothing() -> None:
     assert reload.received() is None
     assert reload.tried() is None
+
+
+def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Path) -> None:
+    """Twice: what is compiled then must not be trusted for the next edit either."""
+    (tmp_path / "edited.py").write_text("import sys; sys.exit(int('1'))\n")
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    load = [sys.executable, "-c", "from poorhttp import reload; reload._distrust_bytecode(); import edited"]
+    second = int(time.time()) - 5
+    for number in range(1, 4):
+        (tmp_path / "edited.py").write_text(f"import sys; sys.exit(int('{number}'))\n")
+        os.utime(tmp_path / "edited.py", ns=(second * 10**9 + number, second * 10**9 + number))
+        for cached in tmp_path.glob("__pycache__/edited*"):
+            os.utime(cached, (second, second))
+        assert subprocess.run(load, env=environ, timeout=30, check=False).returncode == number
+    assert list(tmp_path.glob("__pycache__/edited*")) != [], "there was bytecode to be trusted"
 
 
 def test_the_environment_of_the_next_image_is_that_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
