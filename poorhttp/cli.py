@@ -99,9 +99,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if flags.command == "dump_config":
         return _write(config.ini_text(flags, os.environ, directory))
     handover, tried = _from_before()
-    settings = config.read(flags, os.environ, directory)
+    try:
+        settings = config.read(flags, os.environ, directory)
+    except ConfigError as error:
+        if handover is not None:
+            _try_again(handover, directory, error, None)
+        raise
     if tried is not None:
-        return _try(settings, *tried)
+        _end_trial(settings, *tried)
     if flags.command == "print_config":
         return _write(config.config_text(settings))
     if flags.command == "check_config":
@@ -118,8 +123,22 @@ def _act(action: str, settings: Config, directory: str) -> int:
     if action == "start":
         return _start(settings, directory)
     if action == "restart":
-        return control.stop(settings, _say) or _start(settings, directory)
-    return int(getattr(control, action)(settings, _say))
+        return _in_child(settings) or control.stop(settings, _say) or _start(settings, directory)
+    return int(getattr(control, action)(settings, lambda line: _write(f"{line}\n")))
+
+
+def _in_child(settings: Config) -> int:
+    """Load the application in a child: a server is not stopped for one that could not start."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.environ.update(settings.environ)
+        _application(settings, None)
+    except PoorhttpError as error:
+        _tell(error)
+        os._exit(error.exit_code)
+    os._exit(OK)
 
 
 def _start(settings: Config, directory: str) -> int:
@@ -130,8 +149,9 @@ def _start(settings: Config, directory: str) -> int:
     if pid > 0:
         _say(f"running already: pid {pid}")
         return OK
-    if "-" in (settings.errorlog, settings.accesslog):
-        raise ConfigError("in the background there is nobody to read a log that is -", "name a file: errorlog = FILE")
+    for name in "errorlog", "accesslog":
+        if getattr(settings, name) == "-":
+            raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -139,19 +159,25 @@ def _start(settings: Config, directory: str) -> int:
         os.setsid()
         sys.exit(_run_in_background(settings, directory, tell))
     os.close(tell)
-    if os.read(told, 1):
+    try:
+        serves = os.read(told, 1)
+    except KeyboardInterrupt:
+        os.kill(pid, 15)
+        raise
+    if serves:
         _say(f"started: pid {pid}")
         return OK
     return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or UNEXPECTED
 
 
 def _run_in_background(settings: Config, directory: str, tell: int) -> int:
-    def serving() -> None:
-        """Let go of the terminal, and of whoever waits for the start."""
+    def serving(error_log: ErrorLog) -> None:
+        """Let go of the terminal, and of whoever waits for the start. What is printed goes to the error log."""
         nothing = os.open(os.devnull, os.O_RDWR)
-        for descriptor in 0, 1, 2:
-            os.dup2(nothing, descriptor)
+        os.dup2(nothing, 0)
         os.close(nothing)
+        for descriptor in 1, 2:
+            os.dup2(error_log.fileno(), descriptor)
         os.write(tell, b"1")
         os.close(tell)
 
@@ -171,18 +197,33 @@ def _from_before() -> tuple[Handover | None, list[str] | None]:
     return reload.received(), reload.tried()
 
 
-def _try(settings: Config, shape: str, *addresses: str) -> int:
+def _end_trial(settings: Config, *tried: str) -> NoReturn:
+    """Try, and end at once: what the application has started, threads for instance, is thrown away with it."""
+    try:
+        code = _try(settings, *tried)
+    except PoorhttpError as error:
+        _tell(error)
+        code = error.exit_code
+    finally:
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def _try(settings: Config, shape: str, pidfile: str, *addresses: str) -> int:
     """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
     from poorhttp import listener
 
     if shape != _shape(settings):
-        raise ConfigError(f"type and processes make this {_shape(settings)}", f"to change {shape}, restart the server")
+        raise ConfigError(f"type and processes now ask for {_shape(settings)}", f"restart the server: it is {shape}")
     for address in settings.addresses:
         if str(address) not in addresses:
             listener.close([listener.listen(address, settings.backlog, settings.socket_mode)])
     from poorhttp import privileges
 
     privileges.drop(settings.user, settings.group)
+    _open_logs(settings)
+    if settings.pidfile and settings.pidfile != pidfile:
+        _remove_pidfile(_write_pidfile(settings.pidfile))
     return _check(settings)
 
 
@@ -199,7 +240,7 @@ def _serve(
     app: WSGI | None,
     home: str = "",
     handover: Handover | None = None,
-    serving: Callable[[], None] | None = None,
+    serving: Callable[[ErrorLog], None] | None = None,
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
@@ -209,10 +250,13 @@ def _serve(
     """
     from poorhttp import listener
 
-    error_log, access_log = _open_logs(settings)
+    try:
+        error_log, access_log = _open_logs(settings)
+    except ConfigError as error:
+        if handover is not None:
+            _try_again(handover, home, error, None)
+        raise
     boot = _boot()
-    if handover is not None:
-        boot.go_on()
     listeners: list[socket] = []
     pidfile = ""
 
@@ -231,17 +275,21 @@ def _serve(
         _say_notes(settings)
         pidfile = _write_pidfile(settings.pidfile) if settings.pidfile else ""
         if handover is not None:
+            boot.go_on()
             _drop_rest(handover, pidfile)
         if settings.user or settings.group:
-            _drop_privileges(settings, bool(home), error_log, access_log)
+            _drop_privileges(settings, bool(home))
         os.environ.update(settings.environ)
         try:
             app, title = _application(settings, app)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         _say_start(settings, title, listeners)
+        if handover is not None:
+            error_log.write("S", f"reloaded: {title}, {_shape(settings)}")
         if serving is not None:
-            serving()
+            serving(error_log)
+        _follow_streams(error_log, settings)
         make_reload = (lambda: _reload(settings, home, error_log)) if home else None
         if _is_supervised(settings):
             from poorhttp.supervisor import supervise
@@ -250,6 +298,10 @@ def _serve(
         from poorhttp.worker import serve
 
         return serve(app, listeners, settings, error_log, access_log, clean_up=clean_up, make_reload=make_reload)
+    except Exception as error:
+        if handover is not None and app is None:
+            _try_again(handover, home, error, error_log)
+        raise
     finally:
         if home:
             boot.silence()
@@ -258,14 +310,12 @@ def _serve(
             boot.restore()
 
 
-def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog, access_log: int) -> None:
+def _drop_privileges(settings: Config, may_reload: bool) -> None:
     from poorhttp import privileges, reload
 
     if may_reload:
         reload.remember_environ()  # a process that was root may not look at its own afterwards
-    paths = [address.path for address in settings.addresses if address.path]
-    logs = [error_log.fileno()] * (settings.errorlog != "-") + [access_log] * (settings.accesslog not in ("", "-"))
-    privileges.drop(settings.user, settings.group, [*paths, *logs])
+    privileges.drop(settings.user, settings.group, [each.path for each in settings.addresses if each.path])
 
 
 def _reload(settings: Config, home: str, error_log: ErrorLog) -> Reload:
@@ -283,8 +333,38 @@ def _drop_rest(handover: Handover, pidfile: str) -> None:
         _remove_pidfile(handover.pidfile)
 
 
+def _try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
+    """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again.
+
+    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, and with it them.
+    """
+    import time
+
+    from poorhttp.lean import signal
+    from poorhttp.worker import STOPS
+
+    _tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
+    if error_log is not None:
+        error_log.exception(error, "-", "reload: what the trial could load cannot be loaded; trying again")
+    for signum in STOPS:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    time.sleep(1.0)
+    handover.try_again(home)
+
+
+def _follow_streams(error_log: ErrorLog, settings: Config) -> None:
+    """Open standard output and error anew with the log where they are the same file, as they are in the background."""
+    if settings.errorlog == "-":
+        return
+    log = os.fstat(error_log.fileno())
+    for descriptor in 1, 2:
+        if os.path.samestat(os.fstat(descriptor), log):
+            error_log.follow(descriptor, settings.errorlog)
+
+
 def _shape(settings: Config) -> str:
-    return "supervised" if _is_supervised(settings) else "alone"
+    return "a supervisor with workers" if _is_supervised(settings) else "one process without a supervisor"
 
 
 def _is_supervised(settings: Config) -> bool:
@@ -310,11 +390,18 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
 def _open_logs(settings: Config) -> tuple[ErrorLog, int]:
     from poorhttp.log import ErrorLog, open_access_log
 
+    if (settings.user or settings.group) and os.geteuid() == 0:
+        from poorhttp import privileges
+
+        # Not as root: the directory of a log may be that user's, who could lead the path anywhere.
+        with privileges.lent_to(settings.user, settings.group):
+            return _open_logs(settings)
     try:
         error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         return error_log, open_access_log(settings.accesslog)
     except OSError as error:
-        hint = "is its directory there, and may this user write in it?"
+        user = settings.user or "this user"
+        hint = f"is its directory there, and may {user} write in it?"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 
 
@@ -337,33 +424,40 @@ def _boot() -> Boot:
 def _write_pidfile(path: str) -> str:
     """Write this process's number, whole or not at all; return the path. Raises ConfigError if another one lives."""
     try:
-        _check_pidfile(path)
+        if _check_pidfile(path):
+            return path  # written by the image before this one
         draft = f"{path}.{os.getpid()}"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         try:
             os.write(descriptor, b"%d\n" % os.getpid())
+            os.rename(draft, path)
+        except OSError:
+            os.unlink(draft)
+            raise
         finally:
             os.close(descriptor)
-        os.rename(draft, path)
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
         raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
     return path
 
 
-def _check_pidfile(path: str) -> None:
-    """Raise ConfigError unless there is no pidfile, or a stale one (which is noted)."""
+def _check_pidfile(path: str) -> bool:
+    """Whether it is this process's already. Raises ConfigError where it is another living one's, or no pidfile."""
+    from poorhttp import control
+
     text = _read_pidfile(path)
     if text is None:
-        return
+        return False
     pid = int(text) if text.isdecimal() and len(text) < 9 else PID_LIMIT
-    if pid == os.getpid():
-        return  # written by the image before this one
     if pid == 0 or (pid >= PID_LIMIT and text):
         raise ConfigError(f"{path} is there and is no pidfile", "choose another pidfile, or remove it")
-    if text and _is_alive(pid):
+    if pid == os.getpid():
+        return True
+    if text and control.wrote(pid, os.stat(path).st_mtime):
         raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
     _say(f"note: replaced the stale pidfile {path}")
+    return False
 
 
 def _read_pidfile(path: str) -> str | None:
@@ -376,16 +470,6 @@ def _read_pidfile(path: str) -> str | None:
         return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
     finally:
         os.close(descriptor)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _remove_pidfile(path: str) -> None:

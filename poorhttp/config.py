@@ -473,7 +473,7 @@ def help_text() -> str:
 
 def _help_line(short: str, flag: str, metavar: str, text: str) -> str:
     left = f"  -{short}, " if short else "      "
-    return f"{left}{flag} {metavar}".ljust(34) + text
+    return f"{left}{flag} {metavar} ".ljust(34) + text
 
 
 def _dashed(name: str) -> str:

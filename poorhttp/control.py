@@ -39,7 +39,9 @@ def find(settings: Config) -> int:
     if not settings.pidfile:
         raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
     try:
-        with open(settings.pidfile, "rb") as file:
+        # It may be a pipe, or a link that somebody put there.
+        descriptor = os.open(settings.pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
             text, written = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return 0
@@ -47,8 +49,16 @@ def find(settings: Config) -> int:
         raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", "ask its owner") from None
     if not text.isdigit() or not 1 < int(text) < 1 << 22:
         raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    pid = int(text)
-    return pid if _is_poorhttp(pid) and time.time() - _age(pid) < written + SKEW else -1
+    return int(text) if wrote(int(text), written) else -1
+
+
+def wrote(pid: int, written: float) -> bool:
+    """Whether the living process of this number is the one that wrote a pidfile at this time (s since the epoch).
+
+    One that is older than the file is: two do not have the same number at a time. Where the file's time has changed,
+    or the clock, the command line is to tell.
+    """
+    return _lives(pid) and (time.time() - _age(pid) < written + SKEW or _is_poorhttp(pid))
 
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:
@@ -73,7 +83,9 @@ def reload(settings: Config, say: Callable[[str], object]) -> int:
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to open its logs anew."""
-    return _tell(settings, signal.SIGUSR1, "logs are opened anew", say)
+    return _tell(
+        settings, signal.SIGUSR1, "asked to open its logs anew; the error log tells what it could not open", say
+    )
 
 
 def status(settings: Config, say: Callable[[str], object]) -> int:
@@ -115,22 +127,29 @@ def _send(pid: int, signum: int) -> None:
 
 def _wait_for_end(pid: int, seconds: float) -> bool:
     end = time.monotonic() + seconds
-    while _is_poorhttp(pid):
+    while _lives(pid):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
     return True
 
 
-def _is_poorhttp(pid: int) -> bool:
-    """Whether this process lives and has poorhttp in its command line."""
+def _lives(pid: int) -> bool:
     fields = _stat(pid)
-    return bool(fields) and fields[0] not in (b"Z", b"X") and b"poorhttp" in _read(pid, "cmdline")
+    return bool(fields) and fields[0] not in (b"Z", b"X")
+
+
+def _is_poorhttp(pid: int) -> bool:
+    """Whether this process was started as the command."""
+    _, *words = _read(pid, "cmdline").split(b"\0")
+    return words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp"
 
 
 def _children(pid: int) -> Iterator[int]:
+    """Its workers; a trial of a reload is none."""
     for each in os.listdir("/proc"):
-        if each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]:
+        is_child = each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]
+        if is_child and b"POORHTTP_TRIAL=" not in _read(int(each), "environ"):
             yield int(each)
 
 

@@ -7,6 +7,7 @@ caller's. Contract: after `drop` no way back to root is left, which is tried; be
 from __future__ import annotations
 
 import os
+import stat
 
 from poorhttp.errors import ConfigError
 
@@ -15,10 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-def drop(user: str, group: str, files: Iterable[int | str] = ()) -> None:
+class lent_to:
+    """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`."""
+
+    def __init__(self, user: str, group: str) -> None:
+        self._name, self._uid, self._gid = _find(user)
+        if group:
+            self._gid = _find_group(group)
+
+    def __enter__(self) -> None:
+        self._groups = os.getgroups()
+        os.setgroups([self._gid])
+        os.setegid(self._gid)
+        os.seteuid(self._uid)
+
+    def __exit__(self, *_: object) -> None:
+        os.seteuid(0)
+        os.setegid(os.getgid())
+        os.setgroups(self._groups)
+
+
+def drop(user: str, group: str, sockets: Iterable[str] = ()) -> None:
     """Become `user` (a name or a number) in `group` ("": the user's), without any other group but the user's own.
 
-    files: descriptors and paths of regular files and sockets that are to be his, so that he can open them anew.
+    sockets: paths of unix sockets that are to be his.
     Nothing to do where both are "", or where this process is that user already. Raises ConfigError.
     """
     if not user and not group:
@@ -30,9 +51,10 @@ def drop(user: str, group: str, files: Iterable[int | str] = ()) -> None:
         return
     if os.geteuid() != 0:
         raise ConfigError(f"only root can become {user or group}", "start as root, or leave user and group empty")
-    for file in files:
-        # A path may be a link by now that somebody put there.
-        os.chown(file, uid, gid, follow_symlinks=isinstance(file, int))
+    for path in sockets:
+        # By now the path may be something else, that somebody put there.
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.chown(path, uid, gid, follow_symlinks=False)
     if name:
         os.initgroups(name, gid)
     else:

@@ -15,7 +15,7 @@ import time
 
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal
-from poorhttp.worker import HANDLED, STOPS
+from poorhttp.worker import HANDLED, STOPS, restore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,40 +49,47 @@ class Handover:
     """What a new image gets from the one before.
 
     sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
-    write end of its lifeline, -1 if it was told to leave. pidfile: "" for none.
+    write end of its lifeline, and whether it was told to leave. pidfile: "" for none.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[str, tuple[int, int, int]] = {}
-        self.workers: dict[int, int] = {}
+        self.workers: dict[int, tuple[int, bool]] = {}
         self.pidfile = ""
+        self._text = ""  # as it was received
 
     def __str__(self) -> str:
         sockets = (f"socket {' '.join(map(str, facts))} {address}" for address, facts in self.sockets.items())
-        workers = (f"worker {pid} {lifeline}" for pid, lifeline in self.workers.items())
+        workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
         return "\n".join([*sockets, *workers, f"pidfile {self.pidfile}"])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
         """The inverse of str(). Raises ValueError."""
         self = cls()
+        self._text = text
         for line in text.split("\n"):
             kind, _, rest = line.partition(" ")
             if kind == "socket":
                 descriptor, device, inode, address = rest.split(" ", 3)
                 self.sockets[address] = int(descriptor), int(device), int(inode)
             elif kind == "worker":
-                pid, lifeline = rest.split(" ")
-                self.workers[int(pid)] = int(lifeline)
+                pid, lifeline, leaves = rest.split(" ")
+                self.workers[int(pid)] = int(lifeline), leaves == "1"
             elif kind == "pidfile":
                 self.pidfile = rest
             else:
                 raise ValueError(kind)
         return self
 
+    def try_again(self, home: str) -> NoReturn:
+        """Execute the new image once more, with all that this one received: it could not go on, for now. OSError."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        _execute(Handover.parse(self._text), home)
+
     def descriptors(self) -> list[int]:
         """All that must stay open."""
-        return [facts[0] for facts in self.sockets.values()] + [each for each in self.workers.values() if each >= 0]
+        return [facts[0] for facts in self.sockets.values()] + [lifeline for lifeline, _ in self.workers.values()]
 
 
 def received() -> Handover | None:
@@ -103,7 +110,7 @@ def received() -> Handover | None:
 
 
 def tried() -> list[str] | None:
-    """In a trial: the addresses that the running server has, and its shape before them; None elsewhere. Told once."""
+    """In a trial: shape, pidfile and addresses of the running server; None elsewhere. Told once."""
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
@@ -136,7 +143,8 @@ def _distrust_bytecode() -> None:
 class Reload:
     """How this server is replaced by a fresh one.
 
-    home: the directory that it was started in. shape: "supervised" or "alone", which a reload does not change.
+    home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
+    does not change.
     """
 
     def __init__(self, config: Config, home: str, shape: str, error_log: ErrorLog) -> None:
@@ -159,7 +167,7 @@ class Reload:
         from subprocess import DEVNULL, Popen
 
         environ = _first_environ()
-        environ[os.fsencode(TRIAL)] = os.fsencode("\n".join([self._shape, *self._addresses]))
+        environ[os.fsencode(TRIAL)] = os.fsencode("\n".join([self._shape, self.handover.pidfile, *self._addresses]))
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._said, self._told = os.memfd_create("said"), os.memfd_create("told")
         try:
@@ -231,24 +239,23 @@ class Reload:
         """Hand these listening sockets over, in the order of the addresses."""
         for address, descriptor in zip(self._addresses, descriptors, strict=True):
             path = address.removeprefix("unix:") if address.startswith("unix:") else ""
-            found = os.lstat(path) if path else None
-            self.handover.sockets[address] = descriptor, found.st_dev if found else 0, found.st_ino if found else 0
+            self.handover.sockets[address] = (descriptor, *_identity(path))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
 
         Signals to stop wait until the new image hears them; HUP and its like, which would kill it before, are ignored.
         """
-        for descriptor in self.handover.descriptors():
-            os.set_inheritable(descriptor, True)
-        environ = _first_environ()
-        environ[os.fsencode(HANDOVER)] = os.fsencode(str(self.handover))
-        for signum in set(HANDLED) - set(STOPS):
-            signal.signal(signum, signal.SIG_IGN)
+        handlers: dict[int, Any] = {
+            signum: signal.signal(signum, signal.SIG_IGN) for signum in set(HANDLED) - set(STOPS)
+        }
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         self._error_log.flush()
-        os.chdir(self._home)
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+        try:
+            _execute(self.handover, self._home)
+        finally:  # it was impossible
+            restore(handlers)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
     def _said_and_told(self) -> tuple[bytes, bytes]:
         """The ends of what the trial wrote."""
@@ -262,6 +269,24 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Device and inode; 0 where there is none, or none any more."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _execute(handover: Handover, home: str) -> NoReturn:
+    for descriptor in handover.descriptors():
+        os.set_inheritable(descriptor, True)
+    environ = _first_environ()
+    environ[os.fsencode(HANDOVER)] = os.fsencode(str(handover))
+    os.chdir(home)
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
 
 _remembered: list[bytes] = []

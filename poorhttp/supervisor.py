@@ -117,12 +117,11 @@ class _Supervisor:
             signal.signal(signum, _heard)
         worker.raise_delayed()
 
-    def adopt(self, workers: dict[int, int]) -> None:
+    def adopt(self, workers: dict[int, tuple[int, bool]]) -> None:
         """Go on with the workers of the image before this one."""
-        for pid, lifeline in workers.items():
-            self._state.adopted(pid, time.monotonic(), is_leaving=lifeline < 0)
-            if lifeline >= 0:
-                self._lifelines[pid] = lifeline
+        for pid, (lifeline, is_leaving) in workers.items():
+            self._state.adopted(pid, time.monotonic(), is_leaving)
+            self._lifelines[pid] = lifeline
 
     def run(self) -> int:
         while True:
@@ -221,9 +220,15 @@ class _Supervisor:
 
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
+        # What came until now is heard here; what comes from now on, by the new image.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, worker.STOPS)
+        self._hear()
+        if self._state.stopping is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return
         reload.keep(each.fileno() for each in self._listeners)
         reload.handover.workers = {
-            pid: -1 if each.draining is not None else self._lifelines[pid] for pid, each in self._state.workers.items()
+            pid: (self._lifelines[pid], each.draining is not None) for pid, each in self._state.workers.items()
         }
         try:
             reload.execute()

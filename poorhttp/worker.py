@@ -245,7 +245,7 @@ class _Signals:
     ) -> None:
         self._make_reload = make_reload
         self._reload: Reload | None = None
-        self._has_successor = False
+        self._successor: Reload | None = None
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -282,8 +282,8 @@ class _Signals:
         """The engine has stopped: where that was for a successor, become it."""
         if self._reload is not None:
             self._reload.cancel()
-            if self._has_successor and self._since is None:
-                self._become_successor(self._reload)
+        if self._successor is not None and self._since is None:
+            self._become_successor(self._successor)
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
@@ -332,6 +332,10 @@ class _Signals:
         if self._make_reload is None:
             self._error_log.write("W", NO_RELOAD)
             return
+        if self._successor is not None:  # it has not read the code yet, or this is `_await_trial`'s word
+            if signal.SIGALRM not in self._old:
+                self.expect_end(DRAIN_SECONDS + self._graceful_timeout + LATE)
+            return
         if self._reload is not None and self._reload.is_trying():
             self._reload.begin()
             return
@@ -339,39 +343,42 @@ class _Signals:
 
         self._reload = self._make_reload()
         self._reload.begin()
-        # The thread sets the timer, but a handler is the main thread's to set.
-        self._handle(signal.SIGALRM, self._late)
         Thread(target=self._await_trial, args=(self._reload,), name="poorhttp-reload", daemon=True).start()
 
     def _await_trial(self, reload: Reload) -> None:
         """Wait for the trial; where it succeeds, let the engine make way."""
-        if not reload.wait() or self._has_successor:
+        if not reload.wait() or self._successor is not None:
             return
         sockets = [descriptor for engine in _serving for descriptor in engine.keep_listeners()]
         if not sockets:
             return  # stopped meanwhile
         reload.keep(sockets)
-        self._has_successor = True
-        signal.setitimer(signal.ITIMER_REAL, DRAIN_SECONDS + self._graceful_timeout + LATE)
+        self._successor = reload
         os.write(self._wake, DRAIN)
+        os.kill(os.getpid(), signal.SIGUSR2)  # a handler is the main thread's to set: see `_begin_reload`
 
     def _become_successor(self, reload: Reload) -> None:
         """Execute the new image; what the application wanted to be done at the exit is done before."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             atexit._run_exitfuncs()
-            reload.execute()
+            # A stop that came until now is obeyed here, what comes from now on by the new image.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            if self._since is None:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                reload.execute()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except OSError as error:
             self._error_log.write("E", f"cannot become the new image: {error}")
+            self._leave(1)
 
     def _late(self, signum: int, frame: FrameType | None) -> None:
         if frame and frame.f_code is _enter.__code__:
             # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
-        if self._has_successor and self._since is None and self._reload is not None:
+        if self._successor is not None and self._since is None:
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
-            self._become_successor(self._reload)
+            self._become_successor(self._successor)
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
         self._leave(128 + self._at_once if self._at_once else 1)
 

@@ -192,6 +192,12 @@ class Server:
             return {child.pid for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE}
         return set()
 
+    def trials(self) -> list[psutil.Process]:
+        """The children that try what a reload is to load."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [each for each in psutil.Process(self.process.pid).children() if "POORHTTP_TRIAL" in each.environ()]
+        return []
+
     def connection(self) -> http.client.HTTPConnection:
         """A client's connection, to the unix socket `server.sock` if there is one; it connects when it is used."""
         if self.is_unix:

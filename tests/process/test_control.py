@@ -59,16 +59,22 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     pid = pid_of(tmp_path)
     assert code == 0 and f"started: pid {pid}" in said and "server.sock" in said
     assert os.getsid(pid) == pid, "a session of its own"
-    assert all(os.readlink(f"/proc/{pid}/fd/{each}") == "/dev/null" for each in (0, 1, 2))
+    streams = [os.readlink(f"/proc/{pid}/fd/{each}") for each in (0, 1, 2)]
+    assert streams == ["/dev/null", *[str(tmp_path / "error.log")] * 2], "what is printed is in the error log"
     assert run("start") == (0, f"running already: pid {pid}\n")
     code, said = run("status")
     assert code == 0 and f"running: pid {pid}, for " in said and "workers: " in said and "MiB" in said
     (tmp_path / "error.log").rename(tmp_path / "error.log.1")
     assert run("logrotate")[0] == 0
     wait_for((tmp_path / "error.log").exists, "the new log")
+    wait_for(lambda: os.readlink(f"/proc/{pid}/fd/2") == str(tmp_path / "error.log"), "standard error in the new log")
     assert run("reload")[0] == 0
     wait_for(lambda: "left: exit code 0" in (tmp_path / "error.log").read_text(), "old workers to leave")
     assert pid_of(tmp_path) == pid
+    (tmp_path / "app.py").write_text("import no_such_module\n")
+    assert run("restart")[0] == 3, "what cannot start is no reason to stop"
+    assert run("status")[0] == 0
+    (tmp_path / "app.py").write_text(APP)
     assert run("restart")[0] == 0
     assert pid_of(tmp_path) != pid
     pid = pid_of(tmp_path)

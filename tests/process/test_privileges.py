@@ -69,7 +69,9 @@ def is_for_all(python: str) -> bool:
 
 
 def test_root_is_given_up_for_good(start: Start, shape: str, directory: Path) -> None:
-    server = start(shape, "--user=nobody", "--errorlog=error.log", source=WHO)
+    (directory / "log").mkdir()
+    os.chown(directory / "log", 65534, 65534)
+    server = start(shape, "--user=nobody", "--errorlog=log/error.log", source=WHO)
     seen = eval(server.get()[1])
     assert seen[:3] == [NOBODY, NOBODY, NOBODY]
     assert 0 not in seen[3]
@@ -78,8 +80,21 @@ def test_root_is_given_up_for_good(start: Start, shape: str, directory: Path) ->
         facts = Path(f"/proc/{pid}/status").read_text()
         assert "Uid:\t65534\t65534\t65534\t65534" in facts and "Gid:\t65534\t65534\t65534\t65534" in facts
         assert "CapEff:\t0000000000000000" in facts
-    assert (directory / "error.log").stat().st_uid == 65534
+    assert (directory / "log" / "error.log").stat().st_uid == 65534
     assert server.stop() == 0
+
+
+def test_a_log_does_not_lead_root_to_what_is_not_the_users(launch: Start, directory: Path) -> None:
+    """The directory of the log is the user's, and the log a link that he has put there."""
+    (directory / "app.py").write_text(WHO)
+    secret = directory / "secret"
+    secret.write_text("root's\n")
+    secret.chmod(0o600)
+    (directory / "error.log").symlink_to(secret)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", "--errorlog=error.log")
+    assert server.end() == 2
+    assert "cannot open the log" in server.said
+    assert secret.stat().st_uid == 0 and secret.read_text() == "root's\n"
 
 
 def test_a_group_of_its_own_and_a_socket_for_it(start: Start, directory: Path) -> None:
@@ -95,6 +110,15 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
     (directory / "app.py").write_text(WHO.replace("facts = [", "facts = ['new', "))
     server.send(signal.SIGHUP)
     wait_for(lambda: "'new'" in server.get()[1], "the new code")
+    assert eval(server.get()[1])[1] == NOBODY
+    assert server.stop() == 0
+
+
+def test_a_reload_works_where_the_pidfile_is_in_a_directory_of_root(start: Start, directory: Path) -> None:
+    (directory / "run").mkdir(mode=0o755)
+    server = start("1x1", "--user=nobody", "--pidfile=run/server.pid", source=WHO)
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
     assert eval(server.get()[1])[1] == NOBODY
     assert server.stop() == 0
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -248,6 +249,73 @@ def test_an_address_in_use_stays_harmless(launch: Start, tmp_path: Path) -> None
     assert "is in use" in server.said
     assert server.get()[0] == 200
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize("change", ["errorlog = no/such.log", "accesslog = no/such.log", "pidfile = no/such.pid"])
+@pytest.mark.parametrize("kind", ["single", "forking"])
+def test_what_cannot_be_opened_stays_harmless(launch: Start, tmp_path: Path, kind: str, change: str) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(f"[http]\napplication = app.py\ntype = {kind}\nbind = 127.0.0.1:0\npidfile = run.pid\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    ini.write_text(ini.read_text().replace("pidfile = run.pid\n", "") + change + "\n")
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+    assert not (tmp_path / "run.pid").exists()
+
+
+def test_a_reload_asked_for_while_one_waits_loses_nothing(start: Start, shape: str) -> None:
+    server = start(shape, "--log-level=debug")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(server.get, "/held")
+        server.await_mark("held")
+        server.send(signal.SIGHUP)
+        server.await_text("reload: trying")
+        wait_for(lambda: not server.trials(), "the end of the trial")
+        for _ in range(3):
+            server.send(signal.SIGHUP)
+            others = [pool.submit(server.get, "/pid")]
+        (server.marks / "release").touch()
+        assert held.result(PATIENCE) == (200, "released")
+        assert all(other.result(PATIENCE)[0] == 200 for other in others)
+    server.await_text("reloaded: ")
+    assert server.get("/pid")[0] == 200
+    assert server.stop() == 0
+
+
+def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
+    """A database that goes away in between: old workers serve meanwhile, and clients wait where there are none."""
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    once = f"""
+if os.path.exists({str(tmp_path / "tried")!r}) and not os.path.exists({str(tmp_path / "back")!r}):
+    raise ConnectionError("the database is away")
+open({str(tmp_path / "tried")!r}, "w").close()
+"""
+    write(tmp_path, "1", once)
+    server.send(signal.SIGHUP)
+    server.await_text("the database is away")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        if len(server.workers()) == 2:
+            assert answer.result(PATIENCE) == (200, answer.result()[1])
+        (tmp_path / "back").touch()
+        assert answer.result(PATIENCE)[0] == 200
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    for milliseconds in range(0, 200, 20):
+        server = launch("app.py", "--bind=unix:server.sock", "--pidfile=run.pid")
+        server.await_address()
+        server.send(signal.SIGHUP)
+        time.sleep(milliseconds / 1000)  # the moment is what differs
+        assert server.stop() == 0
+        assert not (tmp_path / "run.pid").exists() and not (tmp_path / "server.sock").exists()
 
 
 def test_more_and_fewer_workers(start: Start, supervised: str) -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def handover() -> reload.Handover:
     made = reload.Handover()
     made.sockets = {"127.0.0.1:8080": (5, 0, 0), "unix:/run/a b.sock": (6, 7, 8)}
-    made.workers = {100: 9, 101: -1}
+    made.workers = {100: (9, False), 101: (10, True)}
     made.pidfile = "/run/poor http.pid"
     return made
 
@@ -26,11 +26,11 @@ def test_what_is_handed_over_arrives() -> None:
     made = handover()
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
-    assert sorted(found.descriptors()) == [5, 6, 9]
+    assert sorted(found.descriptors()) == [5, 6, 9, 10]
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3", "socket 9999 0 0 a"]
+    "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3 4", "socket 9999 0 0 a"]
 )
 def test_what_no_reload_wrote_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(reload.HANDOVER, text)
