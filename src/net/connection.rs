@@ -93,6 +93,8 @@ pub struct Connection<H: Handler> {
     lingered: usize,
     /// Bytes that the client had still to take when it was last parked to flush.
     untaken: u32,
+    /// It was idle after a stop had begun, and was looked at once more.
+    pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
 }
@@ -125,6 +127,7 @@ impl<H: Handler> Connection<H> {
             stream: None,
             lingered: 0,
             untaken: 0,
+            was_looked_at: false,
             watched: None,
         }
     }

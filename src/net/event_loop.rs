@@ -290,7 +290,12 @@ impl<H: Handler> EventLoop<H> {
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         let is_left = connection.is_idle() && shared.is_stopping();
         if is_left && !(shared.has_successor() && connection.is_fresh(FRESH)) {
-            return self.close(key, connection, shared);
+            if std::mem::replace(&mut connection.was_looked_at, true) {
+                return self.close(key, connection, shared);
+            }
+            // A request may have come while the one before it was served: look once more.
+            self.table.put(key, connection, u64::MAX);
+            return self.queued.push_back(Event::Ready(key));
         }
         let interest = connection.interest();
         let watched = match connection.watched {
