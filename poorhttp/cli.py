@@ -388,14 +388,18 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
 
 
 def _open_logs(settings: Config) -> tuple[ErrorLog, int]:
-    from poorhttp.log import ErrorLog, open_access_log
-
     if (settings.user or settings.group) and os.geteuid() == 0:
         from poorhttp import privileges
 
         # Not as root: the directory of a log may be that user's, who could lead the path anywhere.
         with privileges.lent_to(settings.user, settings.group):
-            return _open_logs(settings)
+            return _opened_logs(settings)
+    return _opened_logs(settings)
+
+
+def _opened_logs(settings: Config) -> tuple[ErrorLog, int]:
+    from poorhttp.log import ErrorLog, open_access_log
+
     try:
         error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         return error_log, open_access_log(settings.accesslog)

@@ -123,6 +123,12 @@ def test_a_reload_works_where_the_pidfile_is_in_a_directory_of_root(start: Start
     assert server.stop() == 0
 
 
+def test_root_may_stay_root(start: Start, directory: Path) -> None:
+    server = start("1x1", "--user=root", "--errorlog=error.log", source=WHO)
+    assert eval(server.get()[1])[1] == (0, 0, 0)
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("argument", "told"),
     [("--user=no such user", "there is no user 'no such user'"), ("--group=nogroupatall", "there is no group")],
