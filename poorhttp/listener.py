@@ -61,6 +61,11 @@ def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
     return sock
 
 
+def made(path: str) -> tuple[int, int]:
+    """Device and inode of the unix socket that this process made at a path; 0 where it made none."""
+    return _made[path][1:] if path in _made else (0, 0)
+
+
 def url(sock: socket.socket) -> str:
     """Return where a client on this host finds the socket: `http://127.0.0.1:8080/`, or `unix:/path`."""
     if sock.family == socket.AF_UNIX:
@@ -151,9 +156,9 @@ def _listen_unix(path: str, backlog: int, mode: int) -> socket.socket:
     finally:
         if umask >= 0:
             os.umask(umask)
-    made = _identity(path)
-    if made:
-        _made[path] = made
+    identity = _identity(path)
+    if identity:
+        _made[path] = identity
     return sock
 
 

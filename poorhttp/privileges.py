@@ -20,9 +20,7 @@ class lent_to:
     """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`."""
 
     def __init__(self, user: str, group: str) -> None:
-        self._name, self._uid, self._gid = _find(user)
-        if group:
-            self._gid = _find_group(group)
+        _, self._uid, self._gid = _find(user, group)
 
     def __enter__(self) -> None:
         self._groups = os.getgroups()
@@ -44,9 +42,7 @@ def drop(user: str, group: str, sockets: Iterable[str] = ()) -> None:
     """
     if not user and not group:
         return
-    name, uid, gid = _find(user)
-    if group:
-        gid = _find_group(group)
+    name, uid, gid = _find(user, group)
     if (os.getuid(), os.geteuid(), os.getgid()) == (uid, uid, gid):
         return
     if os.geteuid() != 0:
@@ -68,8 +64,13 @@ def drop(user: str, group: str, sockets: Iterable[str] = ()) -> None:
         raise ConfigError(f"could not give up root for {user}", "this is a fault of the system: start as that user")
 
 
-def _find(user: str) -> tuple[str, int, int]:
-    """Name ("" for a number without one), number and group of the user; those of this process for ""."""
+def _find(user: str, group: str) -> tuple[str, int, int]:
+    """Name ("" for a number without one) and number of the user, and the group; those of this process for ""."""
+    name, uid, gid = _find_user(user)
+    return name, uid, _find_group(group) if group else gid
+
+
+def _find_user(user: str) -> tuple[str, int, int]:
     if not user:
         return "", os.geteuid(), os.getegid()
     import pwd

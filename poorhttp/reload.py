@@ -13,6 +13,7 @@ import os
 import sys
 import time
 
+from poorhttp import listener
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal
 from poorhttp.worker import HANDLED, STOPS, restore
@@ -238,8 +239,7 @@ class Reload:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the addresses."""
         for address, descriptor in zip(self._addresses, descriptors, strict=True):
-            path = address.removeprefix("unix:") if address.startswith("unix:") else ""
-            self.handover.sockets[address] = (descriptor, *_identity(path))
+            self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
@@ -269,15 +269,6 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
-
-
-def _identity(path: str) -> tuple[int, int]:
-    """Device and inode; 0 where there is none, or none any more."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:

@@ -79,7 +79,7 @@ ALLOWED = {
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"errors", "lean", "worker"},
+    "reload": {"errors", "lean", "listener", "worker"},
     "supervisor": {"errors", "lean", "listener", "log", "plan", "worker"},
 }
 
