@@ -16,7 +16,7 @@ use super::connection::{Connection, Verdict};
 use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
 use super::listener::{Accepted, Listener};
-use super::poller::{Interest, Poller};
+use super::poller::{BATCH, Interest, Poller};
 use super::shared::Shared;
 use super::table::{Key, Table};
 use super::transport::Transport;
@@ -145,6 +145,10 @@ impl<H: Handler> EventLoop<H> {
         self.due = self.patient.len();
         if self.batch > 1 || self.due > 0 {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
+            if self.batch == BATCH {
+                // There are more events than these, perhaps thousands; who comes new is not to wait for all of them.
+                self.queued.extend((0..self.listeners.len()).map(Event::Accept));
+            }
             if self.batch > 0 || self.due > 0 {
                 return Ok(());
             }

@@ -8,8 +8,8 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io;
 
-/// Events in one batch.
-const BATCH: usize = 128;
+/// Events in one batch, at most.
+pub const BATCH: usize = 128;
 
 /// What a descriptor is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
