@@ -21,7 +21,7 @@ use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
 use crate::net::transport::Transport;
 
 /// What `write()` may leave unsent before it waits for the client.
-const WRITE_AHEAD: usize = 16 * HIGH_WATER;
+const WRITE_AHEAD: usize = 4 * HIGH_WATER;
 
 /// What an application gets as `start_response`, and the state of its answer.
 #[pyclass(module = "poorhttp._engine", immutable_type)]
