@@ -1,8 +1,9 @@
 """Clients that ask until they are told to stop, check each answer, and keep account of what went wrong.
 
 Each client is a thread: it asks, waits for the answer, asks again; some keep their connection, some open a new one for
-each request. A request that fails is tried once more, on a new connection. An answer is right if it is whole, has
-status 200 and repeats the question, which no other request has. Knows no server; times are those of `time.monotonic`.
+each request. A request that fails is tried once more, on a new connection, at once or after a pause. An answer is right
+if it is whole, has status 200 and repeats the question, which no other request has. Knows no server; times are those of
+`time.monotonic`.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ class Fault(NamedTuple):
     failed: float
     kind: str  # of KINDS
     is_retry: bool
-    was_kept: bool  # on a connection that had given an answer before
+    kept_since: float | None  # when the connection gave its last answer; None for a new one
 
 
 class Clients:
     """`keeping` clients with kept connections and `opening` ones with new ones, asking while the block runs.
 
     milliseconds: how long the application is to take for each. until_refused: a client that is refused asks no more,
-    and nothing is tried again. enter: called by each client's thread before it asks.
+    and nothing is tried again. again_after: seconds until a request is tried once more. enter: called by each client's
+    thread before it asks.
     """
 
     def __init__(
@@ -52,12 +54,13 @@ class Clients:
         milliseconds: int = 0,
         *,
         until_refused: bool = False,
+        again_after: float = 0.0,
         enter: Callable[[], object] = bool,
     ) -> None:
         self.over = threading.Event()
         self.begin = self.end = time.monotonic()
         self._clients = [
-            _Client(port, f"{milliseconds}-{number}", number < keeping, until_refused, enter, self.over)
+            _Client(port, f"{milliseconds}-{number}", number < keeping, until_refused, again_after, enter, self.over)
             for number in range(keeping + opening)
         ]
 
@@ -110,6 +113,7 @@ class _Client(threading.Thread):
         name: str,
         keeps: bool,
         until_refused: bool,
+        again_after: float,
         enter: Callable[[], object],
         over: threading.Event,
     ) -> None:
@@ -120,6 +124,7 @@ class _Client(threading.Thread):
         self._port = port
         self._keeps = keeps
         self._until_refused = until_refused
+        self._again_after = again_after
         self._enter = enter
         self._over = over
         self._sock: socket.socket | None = None
@@ -137,17 +142,19 @@ class _Client(threading.Thread):
                     break
                 continue
             self.retried += 1
+            time.sleep(self._again_after)
             if not self._ask(f"{self.name}-{number}-again", is_retry=True):
                 self._over.wait(PAUSE)
         self._close()
 
     def _ask(self, question: str, is_retry: bool) -> bool:
-        sent, was_kept = time.monotonic(), self._sock is not None
+        sent = time.monotonic()
+        kept_since = self.answers[-1].read if self._sock is not None else None
         try:
             process, loaded = self._answer(question)
         except _Bad as bad:
             self._close()
-            self.faults.append(Fault(sent, time.monotonic(), str(bad), is_retry, was_kept))
+            self.faults.append(Fault(sent, time.monotonic(), str(bad), is_retry, kept_since))
             return False
         self.answers.append(Answer(sent, time.monotonic(), process, loaded))
         return True

@@ -36,6 +36,7 @@ OPTIONS = {
 KILL_EVERY = 0.2  # seconds
 DEATH = 0.02  # seconds in which a client has surely met the death of its worker
 NOTICED = 5.0  # seconds until a reload that shows in no answer has failed
+AGAIN = 0.05  # seconds until a request is tried once more through lighttpd; not at once, where it finds who is dying
 REST = 2.0  # seconds of load after the last fault
 
 
@@ -158,8 +159,9 @@ def kill(pid: int) -> Kill:
 
 
 def met(fault: Fault, killed: list[Kill]) -> bool:
-    """Whether a worker died while the request that failed was under way: one that was in flight."""
-    return any(fault.sent <= each.gone + DEATH and each.at <= fault.failed for each in killed)
+    """Whether a worker died while the request that failed was in flight, or while its kept connection waited for it."""
+    since = fault.sent if fault.kept_since is None else fault.kept_since
+    return any(since <= each.gone + DEATH and each.at <= fault.failed for each in killed)
 
 
 def births(killed: list[Kill], answers: list[Answer]) -> list[float]:
@@ -196,7 +198,7 @@ def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
         numbers["failed"] = len(faults)
         late = [fault for fault in faults if fault.sent >= at]
         numbers["before"] = len(faults) - len(late)
-        numbers["kept"] = sum(fault.was_kept for fault in late)
+        numbers["kept"] = sum(fault.kept_since is not None for fault in late)
         numbers["dropped"] = len(late) - numbers["kept"]
         total["in flight"] += sum(each.sent < at < each.read for each in clients.answers())
         total["unclean"] += run.process.returncode != 0
@@ -216,7 +218,7 @@ def restarts(server: Server, setting: Setting, size: Size, signum: int) -> dict[
     with contextlib.ExitStack() as stack:
         runs = [_backend(server, setting, stack) for _ in range(2)]
         through = stack.enter_context(front.lighttpd([run.port for run in runs], setting, LOAD_CORE))
-        with Clients(through.port, 8, 8, 20) as clients:
+        with Clients(through.port, 8, 8, 20, again_after=AGAIN) as clients:
             require(lambda: len(clients.answers()) > 32, "the clients are not served through lighttpd")
             away = back = 0.0
             for number in range(size.restarts):

@@ -76,7 +76,8 @@ ALL = (
 
 UWSGI = peer(
     "uwsgi", "pyuwsgi", "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", "--http-socket", "127.0.0.1:{port}",
-    "--module", "{module}:{name}", "--master", "--processes", "{processes}", "--listen", "2048", "--need-app",
+    "--module", "{module}:{name}", "--binary-path", "{python}", "--master", "--processes",
+    "{processes}", "--listen", "2048", "--need-app",
     "--hook-master-start", "unix_signal:15 gracefully_kill_them_all", "--disable-logging", "--single-interpreter",
     "--add-header", "Connection: close",
     note="as pyuwsgi, with a master and processes; TERM is told to be graceful, which it is not by itself",

@@ -101,8 +101,10 @@ def test_a_retry_that_succeeds_is_not_lost(answering: Callable[..., int]) -> Non
 
 def test_a_fault_is_explained_by_a_death_meanwhile_only() -> None:
     killed = [Kill(7, 10.0, 10.1)]
-    for sent, failed, explained in ((9.0, 10.05, True), (10.1, 10.2, True), (9.0, 9.9, False), (10.2, 11.0, False)):
-        assert faults.met(Fault(sent, failed, "reset", False, True), killed) is explained
+    cases = ((9.0, 10.05, None, True), (10.1, 10.2, None, True), (10.3, 10.4, 9.0, True), (10.3, 10.4, 10.2, False),
+             (9.0, 9.9, None, False), (10.2, 11.0, None, False))  # fmt: skip
+    for sent, failed, kept_since, explained in cases:
+        assert faults.met(Fault(sent, failed, "reset", False, kept_since), killed) is explained
 
 
 def test_the_nth_new_process_is_for_the_nth_kill() -> None:
