@@ -142,8 +142,9 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     if not killed:
         raise Failure("no worker could be killed")
     born = births(killed, clients.answers())
+    first = [fault for fault in clients.faults() if not fault.is_retry]
     return {
-        **numbers, "kills": len(killed), "elsewhere": sum(not met(fault, killed) for fault in clients.faults()),
+        **numbers, "kills": len(killed), "elsewhere": sum(not met(fault, killed) for fault in first),
         "unborn": len(killed) - len(born), "born": median(born) * 1e3 if born else float("inf"),
         "latest": max(born, default=float("inf")) * 1e3, "remark": remark,
     }  # fmt: skip

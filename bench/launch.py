@@ -93,6 +93,8 @@ def start(
 ) -> Running:
     """Start the server at this place, or on a free port, and return at once."""
     where = where or free_port()
+    if isinstance(where, str):
+        Path(where).unlink(missing_ok=True)  # some leave it behind, and do not start where one is
     command = [*fill(server, workload, setting, where), *extra]
     try:
         with pinned(setting.cores):
