@@ -1,4 +1,6 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust`. Prints Markdown and keeps it as a record.
+"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale`.
+
+Prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """
@@ -14,17 +16,22 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import launch, measure, record, report, robust
+from bench import faults, front, launch, measure, record, report, robust, scale
 from bench.client import Failure
 from bench.measure import Measurement, named
+from bench.servers import ALL as ALL_SERVERS
 from bench.servers import OURS, SERVERS
-from bench.workloads import COST, MEMORY, START, STARTING, WORKLOADS, Row
+from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 # fmt: off
 COST_COLUMNS = {
     "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
     "p99 ms": "p99", "PSS MiB": "pss", "alone MiB": "alone", "processes": "processes", "threads": "threads",
+}
+FRONT_COLUMNS = {
+    "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
+    "p50 ms": "p50", "p99 ms": "p99",
 }
 WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "dirty", "processes": "processes",
                   "threads": "threads"}
@@ -40,7 +47,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         try:
-            if arguments.command != "robust":
+            if arguments.command not in SCENARIOS:
                 launch.compile_bare()
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
@@ -50,11 +57,14 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
-    rows, sections, targets = COMMANDS[arguments.command]
+    is_fronted = arguments.command == "cost" and arguments.front
+    rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
     chosen = list(rows(arguments, setting))
     facts = record.surroundings(setting, (row[1] for row, _ in chosen if row[1] in SERVERS), sys.argv[1:])
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
+    if arguments.command == "faults" or is_fronted:
+        facts["lighttpd"] = record.said([front.program(), "-v"])
     results = measure.take_turns(chosen, arguments.rounds)
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
@@ -82,8 +92,24 @@ def cost_sections(results: report.Results) -> Iterator[str]:
         yield f"## {name}: {workload.what}\n\n{workload.terms()}.\n\n{table}"
 
 
+def front_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    for name in arguments.workload or ("hello", "light"):
+        for over in (TCP, UNIX):
+            for server in named(arguments.only, FRONTED):
+                measurement = partial(measure.cost_behind, server, WORKLOADS[name], setting, arguments.seconds, over)
+                yield (f"{name}, {over}", server.name), measurement
+
+
+def front_sections(results: report.Results) -> Iterator[str]:
+    for name in dict.fromkeys(row[0] for row in results):
+        workload, _, over = name.partition(", ")
+        what = f"{WORKLOADS[workload].what}, behind lighttpd over {over}"
+        table = report.result_table(results, name, FRONT_COLUMNS)
+        yield f"## {name}: {what}\n\n{WORKLOADS[workload].terms()}; to the server a connection each.\n\n{table}"
+
+
 def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, dict.fromkeys((*OURS, *SERVERS))):
+    for server in named(arguments.only, dict.fromkeys((*OURS, *(server.name for server in ALL_SERVERS)))):
         yield ("hello", server.name), partial(measure.weight, server, setting)
     for server in named(arguments.only, HELD):
         seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
@@ -109,33 +135,41 @@ def start_sections(results: report.Results) -> Iterator[str]:
     yield f"## start: {START.what}\n\n{report.result_table(results, 'start', columns)}"
 
 
-def robust_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    return robust.rows(arguments.only, setting, robust.QUICK if arguments.quick else robust.FULL)
+def scenario_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
+    module = SCENARIOS[arguments.command]
+    return module.rows(arguments.only, setting, module.QUICK if arguments.quick else module.FULL)
 
 
-def robust_sections(results: report.Results) -> Iterator[str]:
+def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
     for name in dict.fromkeys(row[0] for row in results):
-        scenario = robust.SCENARIOS[name]
+        scenario = SCENARIOS[command].SCENARIOS[name]
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale}
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
+    "front": (front_rows, front_sections, FRONT),
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
-    "robust": (robust_rows, robust_sections, tuple(robust.targets())),
-}
-ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1}
+    **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
+       for name, module in SCENARIOS.items()},
+}  # fmt: skip
+ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1, "faults": 1, "scale": 3}
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in COMMANDS:
+    for name in ROUNDS:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
-        names = [*robust.SCENARIOS, *OURS] if name == "robust" else list(SERVERS)
-        what = f"scenarios and servers: {', '.join(names)}" if name == "robust" else "servers"
+        names, what = list(SERVERS), "servers"
+        if name in SCENARIOS:
+            scenarios = SCENARIOS[name].SCENARIOS
+            servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
+            names = list(dict.fromkeys((*scenarios, *servers)))
+            what = f"scenarios and servers: {', '.join(names)}"
         command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
         command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
@@ -144,6 +178,7 @@ def parse() -> argparse.Namespace:
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
+    cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     arguments = parser.parse_args()
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:

@@ -13,16 +13,25 @@ from typing import BinaryIO
 from bench.workloads import Workload
 
 PATIENCE = 5.0  # seconds for each read
-CLOCK = re.compile(rb"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d")
+CLOCK = re.compile(rb"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b(?:[0-9a-f]{32}|[0-9a-f]{40})\b")  # and its digests
 
 
 class Failure(Exception):
     """Something that makes a measurement void; the text goes into the table in its place."""
 
 
-def connect(port: int) -> socket.socket:
-    """A connected socket whose every operation ends within PATIENCE seconds."""
-    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+def connect(where: int | str) -> socket.socket:
+    """A socket connected to a port of 127.0.0.1 or to a path; its every operation ends within PATIENCE seconds."""
+    if isinstance(where, int):
+        return socket.create_connection(("127.0.0.1", where), timeout=PATIENCE)
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(PATIENCE)
+    try:
+        sock.connect(where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def request(workload: Workload, path: str = "") -> bytes:
@@ -36,20 +45,31 @@ def request(workload: Workload, path: str = "") -> bytes:
 
 
 def read_answer(stream: BinaryIO) -> bytes:
-    """The body of the next answer; raises Failure unless its status is 200, EOFError where nothing came."""
+    """The body of the next answer; raises Failure unless its status is 200, EOFError where it does not come whole."""
+    line, _, body = read_response(stream)
+    if line.split()[1:2] != [b"200"]:
+        raise Failure(f"answered {line.decode('latin-1').strip()!r}")
+    return body
+
+
+def read_response(stream: BinaryIO) -> tuple[bytes, dict[bytes, bytes], bytes]:
+    """Status line, fields (all in small letters) and body of the next answer; raises EOFError where it is cut off."""
     line = stream.readline()
     if not line:
         raise EOFError("closed without an answer")
     fields = {}
-    while (field := stream.readline().strip()) != b"":
+    while (field := stream.readline()).strip() != b"":
         name, _, value = field.partition(b":")
         fields[name.lower()] = value.strip().lower()
-    if line.split()[1:2] != [b"200"]:
-        raise Failure(f"answered {line.decode('latin-1').strip()!r}")
+    if not field:
+        raise EOFError("closed within the head of an answer")
     if fields.get(b"transfer-encoding") == b"chunked":
-        return b"".join(_chunks(stream))
+        return line, fields, b"".join(_chunks(stream))
     length = fields.get(b"content-length")
-    return stream.read() if length is None else stream.read(int(length))
+    body = stream.read() if length is None else stream.read(int(length))
+    if length is not None and len(body) < int(length):
+        raise EOFError(f"closed after {len(body)} of {int(length)} bytes of an answer")
+    return line, fields, body
 
 
 def compare(body: bytes, expected: bytes) -> None:
@@ -58,10 +78,10 @@ def compare(body: bytes, expected: bytes) -> None:
         raise Failure(f"wrong answer: {body[:60]!r} ({len(body)} bytes) instead of {len(expected)} bytes")
 
 
-def check(port: int, workload: Workload, expected: bytes) -> str:
+def check(where: int | str, workload: Workload, expected: bytes) -> str:
     """Check the answers as the workload will ask for them; what is odd, but no fault, is returned as a remark."""
     try:
-        with connect(port) as sock, sock.makefile("rb") as stream:
+        with connect(where) as sock, sock.makefile("rb") as stream:
             return _check_on(sock, stream, workload, expected)
     except (OSError, EOFError) as error:
         raise Failure(f"no answer: {error or type(error).__name__}") from error

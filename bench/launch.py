@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
 BARE = HERE / "build" / "bare"
 SERVER_CORE, LOAD_CORE = 0, 1
 READY, STOP = 15.0, 5.0  # seconds
+Where = int | str  # a port of 127.0.0.1, or the path of a unix socket
 
 
 @dataclass
@@ -36,13 +37,14 @@ class Setting:
 
     python: str = sys.executable  # runs poorhttp
     work: Path = field(default_factory=Path)  # a temporary directory
+    cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
 
 
 @dataclass
 class Running:
     process: subprocess.Popen[bytes]
-    port: int
+    port: Where
     remark: str = ""
 
 
@@ -60,20 +62,24 @@ def expected(workload: Workload, setting: Setting) -> bytes:
 
 
 @contextlib.contextmanager
-def running(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
+def running(
+    server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = (), where: Where = 0
+) -> Iterator[Running]:
     """Start the server and wait until it gives the right answer; end it afterwards."""
     answer = expected(workload, setting)
-    with started(server, workload, setting, extra) as run:
+    with started(server, workload, setting, extra, where) as run:
         run.remark = wait_until_right(run, workload, answer)
         yield run
 
 
 @contextlib.contextmanager
-def started(server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = ()) -> Iterator[Running]:
+def started(
+    server: Server, workload: Workload, setting: Setting, extra: tuple[str, ...] = (), where: Where = 0
+) -> Iterator[Running]:
     """Start the server, do not wait; end it afterwards. A Failure meanwhile gets the last line of its log."""
     log = setting.work / f"{server.name}-{workload.name}.log"
     with log.open("wb") as output:
-        run = start(server, workload, setting, output.fileno(), extra)
+        run = start(server, workload, setting, output.fileno(), extra, where)
     try:
         yield run
     except Failure as failure:
@@ -82,33 +88,44 @@ def started(server: Server, workload: Workload, setting: Setting, extra: tuple[s
         stop(run.process)
 
 
-def start(server: Server, workload: Workload, setting: Setting, log: int, extra: tuple[str, ...] = ()) -> Running:
-    """Start the server on a free port and return at once."""
-    port = free_port()
-    command = [*fill(server, workload, setting, port), *extra]
+def start(
+    server: Server, workload: Workload, setting: Setting, log: int, extra: tuple[str, ...] = (), where: Where = 0
+) -> Running:
+    """Start the server at this place, or on a free port, and return at once."""
+    where = where or free_port()
+    if isinstance(where, str):
+        Path(where).unlink(missing_ok=True)  # some leave it behind, and do not start where one is
+    command = [*fill(server, workload, setting, where), *extra]
     try:
-        with pinned(SERVER_CORE):
+        with pinned(setting.cores):
             process = subprocess.Popen(
                 command, cwd=APPS, env=environment(server.name in OURS), start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:
         raise Failure(f"cannot start: {error.strerror}") from error
-    return Running(process, port)
+    return Running(process, where)
 
 
-def fill(server: Server, workload: Workload, setting: Setting, port: int) -> list[str]:
-    """The server's command line for the workload."""
+def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> list[str]:
+    """The server's command line for the workload; raises Failure where it has none for a unix socket."""
     spec = str(ROOT / workload.directory) if workload.directory else f"{workload.module}:{workload.app}"
     body = setting.work / f"{workload.name}.body"
     if server.name == "bare":
         body.write_bytes(expected(workload, setting))
     names = {
-        "python": setting.python if server.name in OURS else PEERS_PYTHON, "port": port, "module": workload.module,
-        "name": workload.app, "spec": spec, "threads": workload.threads, "bare": BARE, "body": body,
-        "request_body": workload.request_body, "mode": "close" if workload.close else "keep",
+        "python": setting.python if server.name in OURS else PEERS_PYTHON, "port": where, "socket": where,
+        "module": workload.module, "name": workload.app, "spec": spec, "threads": workload.threads,
+        "processes": workload.processes, "bare": BARE, "body": body, "request_body": workload.request_body,
+        "mode": "close" if workload.close else "keep",
     }  # fmt: skip
-    return [part.format_map(names) for part in server.command]
+    command = server.command
+    if isinstance(where, str):
+        if server.unix is None:
+            raise Failure("no unix sockets")
+        tcp, unix = server.unix
+        command = tuple(part.replace(tcp, unix) for part in command)
+    return [part.format_map(names) for part in command]
 
 
 def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str:
@@ -146,10 +163,10 @@ def environment(ours: bool) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """Stand on one core for a while; what is started there stays there."""
+def pinned(cores: Collection[int]) -> Iterator[None]:
+    """Stand on these cores for a while; what is started there stays there."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:

@@ -21,10 +21,11 @@ from typing import BinaryIO
 
 from bench import load, proc
 from bench.client import Failure, check, compare, connect, read_answer, request
-from bench.launch import APPS, Running, Setting, environment, expected, running, started
+from bench.front import lighttpd
+from bench.launch import APPS, LOAD_CORE, Running, Setting, environment, expected, running, started
 from bench.report import Result
 from bench.servers import OURS, SERVERS, THREADED, Server
-from bench.workloads import START, WORKLOADS, Row, Workload
+from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
 BATCH = 500  # connections opened and asked together
@@ -70,6 +71,25 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
             numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
     size = {"processes": processes, "threads": threads, "pss": _positive(weight["pss"], "PSS")}
     return {**numbers, **size, "alone": weight["alone"], "remark": run.remark}
+
+
+def cost_behind(server: Server, workload: Workload, setting: Setting, seconds: float, over: str) -> dict[str, float]:
+    """The same behind lighttpd, `over` TCP or unix sockets: CPU of the server's tree, and that of lighttpd.
+
+    lighttpd stands on the load's core and opens a connection for each request.
+    """
+    answer = expected(workload, setting)
+    where = str(setting.work / f"{server.name}.sock") if over == UNIX else 0
+    with running(server, workload, setting, where=where) as run, lighttpd([run.port], setting, LOAD_CORE) as through:
+        check(through.port, workload, answer)
+        load.run(through.port, workload, answer, min(WARM_UP, seconds))
+        before, of_front = proc.cpu(run.process.pid), proc.cpu(through.process.pid)
+        numbers: dict[str, float] = load.run(through.port, workload, answer, seconds)
+        spent, of_front = proc.cpu(run.process.pid) - before, proc.cpu(through.process.pid) - of_front
+        check(through.port, workload, answer)
+    numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
+    numbers["front"] = _positive(of_front, "CPU time of lighttpd") / numbers["requests"]
+    return numbers
 
 
 def weight(server: Server, setting: Setting) -> dict[str, float]:

@@ -36,6 +36,12 @@ def cpu(root: int) -> float:
     return sum(stats[pid][2] for pid in tree(root) if pid in stats) / TICKS
 
 
+def cpu_of_each(root: int) -> dict[int, float]:
+    """The same of each process of the tree that is there."""
+    stats = dict(_all_stats())
+    return {pid: stats[pid][2] / TICKS for pid in tree(root) if pid in stats}
+
+
 def exact_cpu(root: int) -> float:
     """The same to the nanosecond, but only of threads that are still there: for what is short."""
     return sum(int((_read(task, "schedstat") or "0").split()[0]) for task in _tasks(root)) / 1e9
@@ -97,6 +103,12 @@ def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
         elif words[0] == "Anonymous:" and key:
             sizes[key] = sizes.get(key, 0) + resident - int(words[1]) * 1024
     return sizes
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended, waited for or not; its descriptors are closed then."""
+    text = _read(pid, "stat")
+    return not text or text[text.rindex(")") + 2] in "ZX"
 
 
 def strangers(root: int) -> int:

@@ -15,7 +15,7 @@ from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
 MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
-UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), "cpu": 1e-6}
+UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), "cpu": 1e-6, "front": 1e-6}
 
 
 @dataclass

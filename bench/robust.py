@@ -27,13 +27,14 @@ from functools import partial
 from statistics import median
 from typing import BinaryIO
 
-from bench import load, proc
+from bench import load, proc, scenario
 from bench.client import Failure, check, compare, connect, read_answer, request
 from bench.launch import Running, Setting, running
 from bench.measure import allow_descriptors
 from bench.report import percentile
-from bench.servers import OURS, SERVERS, Server
-from bench.workloads import HELLO, Target, Workload
+from bench.scenario import Limit, Scenario
+from bench.servers import OURS, Server
+from bench.workloads import HELLO, Workload
 
 HELLO_PAGE = Workload("robust", "small answers", OURS, module="robust", app="application", threads=16)
 GET = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -696,27 +697,6 @@ def ask_many(port: int, workload: Workload, answer: bytes, count: int) -> None:
 # What is run, and what it may come to ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Limit:
-    """`column` is `sense` `limit`."""
-
-    text: str
-    column: str
-    sense: str
-    limit: float
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    what: str
-    measure: Callable[[Server, Setting, Size], dict[str, float]]
-    limits: tuple[Limit, ...]
-    columns: dict[str, str]
-    servers: tuple[str, ...] = OURS
-
-
 # fmt: off
 MEMORY = {"growth MiB": "growth", "private dirty MiB": "grown dirty", "PSS MiB": "grown pss", "base PSS MiB": "base"}
 AT_MOST_8 = Limit("memory above base", "growth", "<=", 8, "MiB")
@@ -786,23 +766,7 @@ ALL = (
              {"requests": "requests", **MEMORY}, ("single", "threading")),
 )
 # fmt: on
-SCENARIOS = {scenario.name: scenario for scenario in ALL}
+SCENARIOS = {each.name: each for each in ALL}
 
-
-def targets() -> Iterator[Target]:
-    """One for each limit of each scenario and server."""
-    for scenario in ALL:
-        for server in scenario.servers:
-            for limit in scenario.limits:
-                text = f"{scenario.what}, {server}: {limit.text}"
-                yield Target(text, (scenario.name, server), limit.column, limit.sense, limit.limit, limit.unit)
-
-
-def rows(names: Iterable[str] | None, setting: Setting, size: Size) -> Iterator[tuple[tuple[str, str], Callable]]:
-    """The measurements that names of scenarios and of servers choose; all where none of its sort is named."""
-    chosen = set(names or ())
-    for scenario in ALL:
-        for server in scenario.servers:
-            if all(not chosen & sort.keys() or name in chosen for name, sort in
-                   ((scenario.name, SCENARIOS), (server, dict.fromkeys(OURS)))):  # fmt: skip
-                yield (scenario.name, server), partial(scenario.measure, SERVERS[server], setting, size)
+targets = partial(scenario.targets, ALL)
+rows = partial(scenario.rows, ALL)

@@ -3,7 +3,7 @@
 A command is a list of arguments with these names filled in: {python} (the interpreter given by --python for poorhttp,
 that of bench/.venv-peers for the others), {port}, {module} and {name} of the application, {spec} (what poorhttp is
 given: module:name, or the directory of the examples), {threads}, {bare} (the compiled loop), {body} (a file with the
-answer), {request_body} (bytes), {mode} (keep or close).
+answer), {processes}, {request_body} (bytes), {mode} (keep or close).
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ class Server:
     command: tuple[str, ...]
     version: tuple[str, ...]
     note: str  # what a fair reader should know of the command line
+    unix: tuple[str, str] | None = None  # what of the command names an address -> what names {socket} instead
+
+
+SCHEME = ("127.0.0.1:{port}", "unix:{socket}")
 
 
 def poorhttp(name: str, *options: str, note: str) -> Server:
     command = ("{python}", "-m", "poorhttp", "{spec}", "--bind", "127.0.0.1:{port}", *options)
-    return Server(name, command, ("{python}", "-m", "poorhttp", "--version"), note)
+    return Server(name, command, ("{python}", "-m", "poorhttp", "--version"), note, SCHEME)
 
 
-def peer(name: str, package: str, *arguments: str, note: str) -> Server:
+def peer(name: str, package: str, *arguments: str, note: str, unix: tuple[str, str] | None = None) -> Server:
     version = f"from importlib.metadata import version; print({package!r}, version({package!r}))"
-    return Server(name, ("{python}", *arguments), ("{python}", "-c", version), note)
+    return Server(name, ("{python}", *arguments), ("{python}", "-c", version), note, unix)
 
 
 # fmt: off
 IMPORT = "from {module} import {name} as app; "
-GUNICORN = ("-m", "gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "1", "--backlog", "2048",
+GUNICORN = ("-m", "gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "{processes}", "--backlog", "2048",
             "--keep-alive", "15", "--no-control-socket", "--log-level", "warning")
 
 ALL = (
@@ -41,23 +45,24 @@ ALL = (
     poorhttp("threading", "--type", "threading", "--threads", "{threads}", note="defaults"),
     poorhttp("forking", "--type", "forking", "--processes", "4", note="defaults"),
     peer("bjoern", "bjoern", "-c", IMPORT + "import bjoern; bjoern.run(app, '127.0.0.1', {port})",
-         note="has no settings; one thread only; no access log"),
+         note="has no settings; one thread only; no access log", unix=("'127.0.0.1', {port}", "'unix:{socket}'")),
     peer("fastwsgi", "fastwsgi", "-c",
          IMPORT + "import fastwsgi; fastwsgi.run(wsgi_app=app, host='127.0.0.1', port={port}, loglevel=0)",
          note="one thread only; logging off"),
     peer("granian", "granian", "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", "{port}",
-         "--workers", "1", "--runtime-threads", "1", "--blocking-threads", "{threads}", "--http", "1", "--no-ws",
-         "--backlog", "2048", "--log-level", "warning", "{module}:{name}",
+         "--workers", "{processes}", "--runtime-threads", "1", "--blocking-threads", "{threads}", "--http", "1",
+         "--no-ws", "--backlog", "2048", "--log-level", "warning", "{module}:{name}",
          note="HTTP/1 only and no websockets, which spares it a protocol detection; always a supervisor beside"),
     peer("waitress", "waitress", "-m", "waitress", "--listen=127.0.0.1:{port}", "--threads={threads}",
          "--backlog=2048", "--connection-limit=16384", "{module}:{name}",
-         note="limits raised so that it never refuses; no access log"),
+         note="limits raised so that it never refuses; no access log",
+         unix=("--listen=127.0.0.1:{port}", "--unix-socket={socket}")),
     peer("cheroot", "cheroot", "-c",
          IMPORT + "from cheroot.wsgi import Server; s = Server(('127.0.0.1', {port}), app, numthreads={threads}, "
          "request_queue_size=2048); s.keep_alive_conn_limit = 16384; s.start()",
          note="keeps only 10 idle connections by default, here 16384"),
     peer("gunicorn", "gunicorn", *GUNICORN, "--worker-class", "sync", "{module}:{name}",
-         note="sync worker: closes each connection; always a supervisor beside; control socket off"),
+         note="sync worker: closes each connection; always a supervisor beside; control socket off", unix=SCHEME),
     peer("gthread", "gunicorn", *GUNICORN, "--worker-class", "gthread", "--threads", "{threads}", "{module}:{name}",
          note="gunicorn's threaded worker; always a supervisor beside; control socket off; keep-alive 15 s, not 2 s"),
     peer("pyuwsgi", "pyuwsgi", "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", "--http-socket",
@@ -65,10 +70,20 @@ ALL = (
          "--listen", "2048", "--need-app", "--die-on-term", "--disable-logging", "--single-interpreter",
          "--add-header", "Connection: close",
          note="HTTP parser in the worker, no router process; closes each connection, here announced (its "
-              "--http11-socket keeps them, but serves one to its end while the others wait); request log off"),
+              "--http11-socket keeps them, but serves one to its end while the others wait); request log off",
+         unix=("127.0.0.1:{port}", "{socket}")),
+)
+
+UWSGI = peer(
+    "uwsgi", "pyuwsgi", "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", "--http-socket", "127.0.0.1:{port}",
+    "--module", "{module}:{name}", "--binary-path", "{python}", "--master", "--processes",
+    "{processes}", "--listen", "2048", "--need-app",
+    "--hook-master-start", "unix_signal:15 gracefully_kill_them_all", "--disable-logging", "--single-interpreter",
+    "--add-header", "Connection: close",
+    note="as pyuwsgi, with a master and processes; TERM is told to be graceful, which it is not by itself",
 )
 
 # fmt: on
-SERVERS = {server.name: server for server in ALL}
+SERVERS = {server.name: server for server in (*ALL, UWSGI)}
 OURS = ("single", "threading", "forking")
 THREADED = ("threading", "gthread")

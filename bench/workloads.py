@@ -22,6 +22,7 @@ class Workload:
     answer: bytes | None = HELLO  # None: what the application gives when called without a server
     connections: int = 64
     threads: int = 1
+    processes: int = 1  # of the servers with a supervisor; poorhttp's `forking` has 4
     pipeline: int = 1
     close: bool = False
     request_body: int = 0  # bytes
@@ -62,6 +63,8 @@ START = Workload("start", "from exec to the first answer of the examples",
                  ("single", "threading", "forking", "bjoern", "fastwsgi", "granian", "waitress", "cheroot", "gunicorn",
                   "pyuwsgi"),
                  module="dispatched", app="application", directory="examples", path="/light", answer=None)
+FRONTED = ("single", "bjoern", "gunicorn", "waitress", "pyuwsgi")  # behind lighttpd
+TCP, UNIX = "TCP", "unix sockets"
 
 # fmt: on
 Row = tuple[str, str]  # workload, server
@@ -96,6 +99,12 @@ COST = (
            over=(("close", "bjoern"),)),
     Target("10 ms of sleep, 32 threads: requests per second", ("sleep", "threading"), "rate", ">=", 2880, "/s"),
     Target("31 of 32 threads blocked: p99 of the others", ("blocked", "threading"), "p99", "<", 10.0, "ms"),
+)
+FRONT = tuple(
+    Target(f"behind lighttpd over {over}, {name}, CPU per request: single / the better of bjoern and uWSGI",
+           (f"{name}, {over}", "single"), "cpu", "<=", 1.0,
+           over=((f"{name}, {over}", "bjoern"), (f"{name}, {over}", "pyuwsgi")))
+    for name in ("hello", "light") for over in (TCP, UNIX)
 )
 MEMORY = (
     Target("hello: memory of single", ("hello", "single"), "judged", "<=", 10.0, "MiB"),

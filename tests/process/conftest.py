@@ -9,11 +9,11 @@ from starter import APPLICATION, SHAPES, SUPERVISED, Server, Start, wait_for
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Start]:
-    """Start `python -m poorhttp ARGUMENTS` in an empty directory and return at once."""
+    """Start `python -m poorhttp ARGUMENTS` in an empty directory and return at once; `inside`: by this command."""
     started: list[Server] = []
 
-    def begin(*arguments: str, **environ: str) -> Server:
-        started.append(Server(tmp_path, arguments, environ))
+    def begin(*arguments: str, inside: tuple[str, ...] = (), **environ: str) -> Server:
+        started.append(Server(tmp_path, arguments, environ, inside))
         return started[-1]
 
     yield begin

@@ -144,7 +144,9 @@ class UnixConnection(http.client.HTTPConnection):
 class Server:
     """One started poorhttp and what it says."""
 
-    def __init__(self, directory: Path, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
+    def __init__(
+        self, directory: Path, arguments: tuple[str, ...], environ: dict[str, str], inside: tuple[str, ...] = ()
+    ) -> None:
         self.directory = directory
         self.marks = directory / "marks"
         self.marks.mkdir(exist_ok=True)
@@ -154,7 +156,7 @@ class Server:
         self._children: set[psutil.Process] = set()
         search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "poorhttp", *arguments],
+            [*inside, sys.executable, "-m", "poorhttp", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -1,0 +1,121 @@
+"""What a second process gives on two cores, and what several processes of one application weigh.
+
+Knows the scenarios, how each is measured and what the figures may be. Unlike in `cost`, servers and load run on both
+cores, so that the load takes a part of what a second process could have; how much is shown. Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass, replace
+from functools import partial
+
+from bench import launch, load, proc, scenario
+from bench.client import Failure, check
+from bench.launch import LOAD_CORE, SERVER_CORE, Setting, expected, running
+from bench.robust import until
+from bench.scenario import Limit, Scenario
+from bench.servers import OURS, SERVERS, Server
+from bench.workloads import HELLO, WORKLOADS, Workload
+
+CORES = frozenset({SERVER_CORE, LOAD_CORE})
+FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", answer=HELLO)
+
+
+@dataclass(frozen=True)
+class Size:
+    seconds: float  # of load
+
+
+FULL = Size(5.0)
+QUICK = Size(1.0)
+
+
+def speed(server: Server, setting: Setting, size: Size, page: str) -> dict[str, float]:
+    """Answers per second of one process and of two, on two cores that the load shares with them."""
+    python = setting.python if server.name in OURS else str(launch.PEERS_PYTHON)
+    # The heavy page names its Python, so each interpreter has an answer of its own.
+    setting = replace(setting, cores=CORES, python=python, answers={})
+    numbers: dict[str, float] = {}
+    with launch.pinned(CORES):
+        for count, name in ((1, "one"), (2, "two")):
+            workload = replace(WORKLOADS["light"], name=page, path=f"/{page}", processes=count)
+            answer = expected(workload, setting)
+            with running(server, workload, setting, processes(server, count)) as run:
+                load.run(run.port, workload, answer, 1.0)
+                before, ours = proc.cpu_of_each(run.process.pid), own_cpu()
+                done = load.run(run.port, workload, answer, size.seconds)
+                spent = {pid: cpu - before.get(pid, 0) for pid, cpu in proc.cpu_of_each(run.process.pid).items()}
+                took = done["requests"] / done["rate"]
+                check(run.port, workload, answer)
+            total = sum(spent.values())
+            numbers |= {
+                name: done["rate"], f"{name} cpu": total / done["requests"] * 1e6, f"{name} p99": done["p99"],
+                f"{name} load": (own_cpu() - ours) / took * 100, f"{name} busiest": max(spent.values()) / total * 100,
+            }  # fmt: skip
+    return {**numbers, "times": numbers["two"] / numbers["one"]}
+
+
+def processes(server: Server, count: int) -> tuple[str, ...]:
+    return ("--processes", str(count)) if server.name in OURS else ()
+
+
+def own_cpu() -> float:
+    """CPU seconds of the children that ended: of the load."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def weight(server: Server, setting: Setting, size: Size) -> dict[str, float]:
+    """Memory of a Flask application after some thousand answers: one process, one worker and its supervisor, four.
+
+    By PSS; by `alone` (see `proc.memory`) where other processes on the machine run the same interpreter file.
+    """
+    kinds = {"single": (SERVERS["single"], 0), "one": (server, 1), "four": (server, 4)}
+    weighed = {}
+    shared = 0
+    for name, (each, count) in kinds.items():
+        workload = replace(FLASK, name=f"flask-{name}")
+        with running(each, workload, setting, processes(each, count) if count else ()) as run:
+            if not until(lambda run=run, count=count: len(proc.tree(run.process.pid)) == count + 1, 10):
+                raise Failure(f"has {len(proc.tree(run.process.pid))} processes")
+            before = proc.cpu_of_each(run.process.pid)
+            load.run(run.port, workload, HELLO, size.seconds)
+            after = proc.cpu_of_each(run.process.pid)
+            served = sum(after[pid] > before[pid] for pid in after)
+            if served < max(1, count):
+                raise Failure(f"only {served} of {count} workers did anything")
+            weighed[name] = proc.memory(run.process.pid)
+            shared = max(shared, proc.strangers(run.process.pid))
+    by = "alone" if shared else "pss"
+    note = f"judged by `alone`: {shared} other processes run the same interpreter file" if shared else ""
+    return {
+        **{name: numbers[by] / 2**20 for name, numbers in weighed.items()},
+        "four pss": weighed["four"]["pss"] / 2**20, "times single": weighed["four"][by] / weighed["single"][by],
+        "times one": weighed["four"][by] / weighed["one"][by], "remark": note,
+    }  # fmt: skip
+
+
+# fmt: off
+SPEED_COLUMNS = {
+    "1 process /s": "one", "2 processes /s": "two", "times": "times", "± times": "~times",
+    "CPU µs/req with 1": "one cpu", "with 2": "two cpu", "p99 ms with 1": "one p99", "p99 ms with 2": "two p99",
+    "load's CPU % with 1": "one load", "load's CPU % with 2": "two load", "busier process's part %": "two busiest",
+}
+WORKERS = ("forking", "gunicorn", "granian", "uwsgi")
+ONE_ONLY = {"threading": "one process: the interpreter lets one thread compute at a time"}
+ALL = (
+    Scenario("light", "the light page, 1 and 2 processes on 2 cores, 64 kept connections",
+             partial(speed, page="light"), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
+    Scenario("heavy", "the heavy page, 1 and 2 processes on 2 cores, 64 kept connections",
+             partial(speed, page="heavy"), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
+    Scenario("memory", "a Flask application in 4 workers", weight,
+             (Limit("with their supervisor / single", "times single", "<=", 1.6, "x"),),
+             {"single MiB": "single", "1 worker and supervisor MiB": "one", "4 workers and supervisor MiB": "four",
+              "PSS of these": "four pss", "/ single": "times single", "/ 1 worker and supervisor": "times one"},
+             ("forking",)),
+)
+# fmt: on
+SCENARIOS = {each.name: each for each in ALL}
+targets = partial(scenario.targets, ALL)
+rows = partial(scenario.rows, ALL)

@@ -1,0 +1,186 @@
+"""docs/scaling.md, tried: its HAProxy before three hosts, one of which vanishes, one stops, and all get new code.
+
+The hosts are network namespaces, made here and removed afterwards: `front`, where HAProxy and the clients are, and
+three others with the addresses of the document, each joined to `front` by a cable of its own (veth).
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fronts import PLACES
+from starter import ROOT, Server, Start, wait_for
+
+sys.path.insert(0, str(ROOT))
+
+from bench.clients import Clients
+
+IP, HAPROXY = shutil.which("ip", path=PLACES), shutil.which("haproxy", path=PLACES)
+FRONT, HOSTS = "192.0.2.1", ("192.0.2.11", "192.0.2.12", "192.0.2.13")
+NEW_NETWORK = 0x40000000  # CLONE_NEWNET of linux/sched.h, what setns(2) is to change
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(IP is None, reason="ip is not installed: apt-get install iproute2"),
+    pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed: apt-get install haproxy"),
+]
+
+
+def ip(*words: str) -> None:
+    subprocess.run([str(IP), *words], check=True, capture_output=True, text=True, timeout=10)
+
+
+class Network:
+    """The namespaces; their names begin with that of this process."""
+
+    def __init__(self) -> None:
+        self.front = f"poorhttp-{os.getpid()}-front"
+        self.hosts = [f"poorhttp-{os.getpid()}-{number}" for number in range(len(HOSTS))]
+
+    def make(self) -> None:
+        for name in (self.front, *self.hosts):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for number, (name, address) in enumerate(zip(self.hosts, HOSTS, strict=True)):
+            cable = f"host{number}"
+            ip("-n", name, "link", "add", "front", "type", "veth", "peer", "name", cable, "netns", self.front)
+            for where, link, own, other in ((name, "front", address, FRONT), (self.front, cable, FRONT, address)):
+                ip("-n", where, "address", "add", f"{own}/32", "dev", link)
+                ip("-n", where, "link", "set", link, "up")
+                ip("-n", where, "route", "add", f"{other}/32", "dev", link)
+
+    def remove(self) -> None:
+        for name in (self.front, *self.hosts):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+    def cut(self, number: int) -> None:
+        """Pull the cable: what is sent from now on arrives nowhere, and nobody is told."""
+        ip("-n", self.hosts[number], "link", "set", "front", "down")
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    network = Network()
+    try:
+        network.make()
+    except subprocess.CalledProcessError as error:
+        network.remove()
+        pytest.skip(f"no network namespaces here (they need root): {error.stderr.strip()}")
+    yield network
+    network.remove()
+
+
+class Site:
+    """The servers on the hosts."""
+
+    def __init__(self, network: Network, launch: Start, directory: Path) -> None:
+        self._network = network
+        self._launch = launch
+        for name in ("faults.py", "pages.py"):
+            shutil.copy(ROOT / "bench" / "apps" / name, directory)
+        self.servers = [self._start(number) for number in range(len(HOSTS))]
+
+    def _start(self, number: int) -> Server:
+        inside = (str(IP), "netns", "exec", self._network.hosts[number])
+        server: Server = self._launch(
+            "faults.py", "--type=forking", "--processes=2", f"--bind={HOSTS[number]}:8080", inside=inside
+        )
+        server.await_text(f"http://{HOSTS[number]}:8080/")
+        return server
+
+    def start_again(self, number: int) -> None:
+        self.servers[number] = self._start(number)
+
+
+def clients_of(network: Network) -> Clients:
+    """Clients that stand where HAProxy does; each of their threads goes there by itself."""
+
+    def enter() -> None:
+        with open(f"/run/netns/{network.front}") as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), NEW_NETWORK):
+                raise OSError(ctypes.get_errno(), "setns")
+
+    return Clients(80, 4, 4, 50, enter=enter)
+
+
+@pytest.fixture
+def site(network: Network, launch: Start, tmp_path: Path) -> Iterator[Site]:
+    """Three servers, and HAProxy as the document configures it."""
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    found = re.search(r"```haproxy\n(.*?)```", text, re.DOTALL)
+    assert found
+    (tmp_path / "haproxy.cfg").write_text(found[1])
+    site = Site(network, launch, tmp_path)
+    haproxy = subprocess.Popen(
+        [str(IP), "netns", "exec", network.front, str(HAPROXY), "-db", "-f", str(tmp_path / "haproxy.cfg")],
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: listens(haproxy.pid, 80), "HAProxy to listen")
+    yield site
+    haproxy.terminate()
+    haproxy.wait(10)
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether somebody listens at this port (TCP, IPv4) in the namespace of this process."""
+    lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines)
+
+
+def hosts_of(clients: Clients, site: Site, seconds: float = 1.0) -> set[int]:
+    """The numbers of the hosts that answered lately."""
+    answered = {answer.process for answer in clients.recent(seconds)}
+    return {number for number, server in enumerate(site.servers) if answered & server.workers()}
+
+
+def code_since(moment: float, clients: Clients, server: Server) -> bool:
+    """Whether a server's answers of late are all by code that was loaded after this moment."""
+    workers = server.workers()
+    loaded = [answer.loaded for answer in clients.recent(0.5) if answer.process in workers]
+    return min(loaded, default=0) > moment
+
+
+def all_answer(clients: Clients, site: Site) -> None:
+    wait_for(lambda: hosts_of(clients, site) == {0, 1, 2}, "every host to answer")
+
+
+def test_a_host_that_vanishes_costs_time_only(network: Network, site: Site) -> None:
+    with clients_of(network) as clients:
+        all_answer(clients, site)
+        network.cut(1)
+        # Each client has gone on: none waits for the host that is no more.
+        wait_for(lambda: len(list(clients.recent(0.5))) == 8 and hosts_of(clients, site, 0.5) == {0, 2}, "the others")
+    assert clients.faults() == []
+    slowest = max(answer.read - answer.sent for answer in clients.answers())
+    assert slowest < 10, "timeout server is 5 s, and then there is another host"
+
+
+def test_a_host_that_stops_and_comes_back_is_not_noticed(network: Network, site: Site) -> None:
+    with clients_of(network) as clients:
+        all_answer(clients, site)
+        assert site.servers[0].stop() == 0
+        site.start_again(0)
+        all_answer(clients, site)
+    assert clients.faults() == []
+
+
+def test_new_code_on_one_host_after_the_other_is_not_noticed(network: Network, site: Site) -> None:
+    with clients_of(network) as clients:
+        all_answer(clients, site)
+        for server in site.servers:
+            asked = time.monotonic()
+            server.send(signal.SIGHUP)
+            wait_for(partial(code_since, asked, clients, server), "answers by the new code alone")
+        all_answer(clients, site)
+    assert clients.faults() == []

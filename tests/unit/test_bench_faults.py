@@ -1,0 +1,151 @@
+"""The bench's faults and scale: the clients' account by itself, and each scenario in small on a real server."""
+
+import os
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench import faults, front, launch, scale
+from bench.clients import Answer, Clients, Fault
+from bench.faults import Kill
+from bench.servers import OURS, SERVERS
+
+pytestmark = pytest.mark.timeout(120)
+
+TINY = faults.Size(reloads=2, every=0.1, kills=0.5, stops=1, restarts=2)
+NEEDS_LIGHTTPD = pytest.mark.skipif(
+    not shutil.which("lighttpd", path=front.PLACES), reason="needs lighttpd: apt-get install lighttpd"
+)
+NEEDS_WRK = pytest.mark.skipif(
+    not shutil.which("wrk") or (os.cpu_count() or 1) < 2, reason="needs two cores and wrk: apt-get install wrk"
+)
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[Callable[[bytes], bytes]], int]]:
+    """A server of the test that gives to each request, on a connection of its own, what a function makes of it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(answer: Callable[[bytes], bytes]) -> int:
+        def loop() -> None:
+            while True:
+                try:
+                    sock, _ = listener.accept()
+                except OSError:
+                    return
+                with sock:
+                    sock.sendall(answer(sock.recv(65536)))
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        threads.append(thread)
+        return int(listener.getsockname()[1])
+
+    threads: list[threading.Thread] = []
+    yield serve
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for thread in threads:
+        thread.join()
+
+
+def account(port: int) -> dict[str, float]:
+    with Clients(port, 0, 1) as clients:
+        assert faults.until(lambda: len(clients.answers()) + len(clients.faults()) > 5, 10)
+    return clients.numbers()
+
+
+def right(request: bytes) -> bytes:
+    question = request.split(b"?")[1].split(b" ")[0]
+    return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + question + b" 7 1.5"
+
+
+def test_right_answers_are_no_faults(answering: Callable[..., int]) -> None:
+    numbers = account(answering(right))
+    assert numbers["sent"] > 5 and numbers["failed"] == numbers["retried"] == numbers["lost"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nother 1 2", "wrong"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nother 1 2", "reset"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "reset"),
+        (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", "wrong"),
+        (b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "5xx"),
+        (b"nonsense\r\n\r\n", "wrong"),
+        (b"", "reset"),
+    ],
+)
+def test_each_fault_is_of_its_kind_and_tried_once_more(answering: Callable[..., int], answer: bytes, kind: str) -> None:
+    numbers = account(answering(lambda _: answer))
+    assert numbers["sent"] == numbers["failed"] == numbers[kind] == numbers["retried"] == numbers["lost"] > 0
+
+
+def test_nobody_listens() -> None:
+    numbers = account(launch.free_port())
+    assert numbers["failed"] == numbers["refused"] == numbers["lost"] > 0
+
+
+def test_a_retry_that_succeeds_is_not_lost(answering: Callable[..., int]) -> None:
+    numbers = account(answering(lambda request: right(request) if b"again" in request else b""))
+    assert numbers["failed"] == numbers["reset"] == numbers["retried"] > 0 == numbers["lost"]
+
+
+def test_a_fault_is_explained_by_a_death_meanwhile_only() -> None:
+    killed = [Kill(7, 10.0, 10.1)]
+    cases = ((9.0, 10.05, None, True), (10.1, 10.2, None, True), (10.3, 10.4, 9.0, True), (10.3, 10.4, 10.2, False),
+             (9.0, 9.9, None, False), (10.2, 11.0, None, False))  # fmt: skip
+    for sent, failed, kept_since, explained in cases:
+        assert faults.met(Fault(sent, failed, "reset", False, kept_since), killed) is explained
+
+
+def test_the_nth_new_process_is_for_the_nth_kill() -> None:
+    answers = [Answer(0, read, pid, 0) for read, pid in ((1, 1), (2, 2), (5.5, 1), (6, 3), (7, 3), (9, 4))]
+    assert faults.births([Kill(1, 5), Kill(2, 6), Kill(3, 8)], answers) == [1, 3]
+
+
+@pytest.mark.parametrize("module", [faults, scale], ids=["faults", "scale"])
+def test_limits_are_shown_and_judged_for_our_servers(module: object) -> None:
+    rows = {row for row, _ in module.rows((), launch.Setting(), module.QUICK)}
+    assert {target.row for target in module.targets()} <= {row for row in rows if row[1] in OURS}
+    for scenario in module.ALL:
+        assert {limit.column for limit in scenario.limits} <= set(scenario.columns.values())
+        assert not set(scenario.servers) & set(scenario.absent)
+
+
+def test_where_a_scenario_does_not_apply_there_is_a_reason_and_no_number() -> None:
+    rows = dict(faults.rows(("kill", "waitress"), launch.Setting(), faults.QUICK))
+    assert list(rows) == [("kill", "waitress")]
+    assert set(rows["kill", "waitress"]()) == {"remark"}
+
+
+@pytest.mark.parametrize(
+    ("name", "server"),
+    [
+        ("reload", "single"), ("kill", "forking"), ("stop", "threading"),
+        pytest.param("restart", "single", marks=NEEDS_LIGHTTPD), pytest.param("crash", "single", marks=NEEDS_LIGHTTPD),
+    ],
+)  # fmt: skip
+def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, server: str, tmp_path: Path) -> None:
+    scenario = faults.SCENARIOS[name]
+    numbers = scenario.measure(SERVERS[server], launch.Setting(work=tmp_path), TINY)
+    assert numbers["sent"] > 0
+    for column in scenario.columns.values():
+        assert isinstance(numbers[column], (int, float)), column
+
+
+@NEEDS_WRK
+@pytest.mark.parametrize("name", ["heavy", "memory"])
+def test_scale_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: Path) -> None:
+    scenario = scale.SCENARIOS[name]
+    numbers = scenario.measure(SERVERS["forking"], launch.Setting(work=tmp_path), scale.QUICK)
+    for column in scenario.columns.values():
+        assert column.startswith("~") or numbers[column] > 0, column
