@@ -106,6 +106,43 @@ class Choice:
         return value
 
 
+class Networks:
+    """Peers: addresses, networks such as `10.0.0.0/8`, `unix` for unix sockets; a tuple of them, `none` is empty."""
+
+    metavar = "NETWORKS"
+
+    def parse(self, text: str, directory: str = "") -> tuple[str, ...]:
+        words = text.replace(",", " ").split()
+        networks = () if words == ["none"] else tuple(map(_network, words))
+        if not words or "" in networks:
+            raise ValueError("addresses, networks such as 10.0.0.0/8 or fd00::/8, and unix; or none")
+        return networks
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value) or "none"
+
+
+class Names:
+    """`alone`, or any of `names`, separated by commas; a tuple of them, `no` is empty. `also`: a word for several."""
+
+    metavar = "NAMES"
+
+    def __init__(self, alone: str, *names: str, also: dict[str, tuple[str, ...]]) -> None:
+        self.alone, self.names, self.also = alone, names, also
+
+    def parse(self, text: str, directory: str = "") -> tuple[str, ...]:
+        words = text.lower().replace(",", " ").split()
+        found = {name for word in words for name in self.also.get(word, (word,))}
+        if words in (["no"], [self.alone]):
+            return tuple(words) if words == [self.alone] else ()
+        if not found or not found <= set(self.names):
+            raise ValueError(f"no, {self.alone}, or some of {', '.join([*self.also, *self.names])}")
+        return tuple(name for name in self.names if name in found)
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value) or "no"
+
+
 class Text:
     """Any text."""
 
@@ -251,6 +288,24 @@ def _unix_path(path: str) -> str:
     if length > UNIX_PATH_LIMIT:
         raise ValueError(f"the path of a unix socket of at most {UNIX_PATH_LIMIT} bytes (this one has {length})")
     return path
+
+
+def _network(text: str) -> str:
+    """Return an address, or a network with its length; "" for what is neither, or has bits beyond its length."""
+    from _socket import AF_INET, AF_INET6, inet_pton
+
+    if text == "unix":
+        return text
+    address, slash, length = text.partition("/")
+    try:
+        packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+    except OSError:
+        return ""
+    size = len(packed) * 8
+    if slash and not (_is_digits(length) and int(length) <= size):
+        return ""
+    beyond = size - int(length) if slash else 0
+    return "" if int.from_bytes(packed, "big") & ((1 << beyond) - 1) else text
 
 
 def _is_host(text: str) -> bool:

@@ -37,7 +37,7 @@ pub enum Format {
 /// An answer, to be logged.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// The client; none on a unix socket.
+    /// The client; none where it has no address.
     pub peer: Option<SocketAddr>,
     /// The request, as far as it was read.
     pub head: &'a RequestHead,

@@ -230,12 +230,16 @@ impl<H: Handler> EventLoop<H> {
         shared: &Shared<H>,
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
-        let entered = self.crowd.enter(peer, shared.limits.max_connections_per_address);
-        if entered != Entered::Yes {
-            shared.turn_away(&transport, peer, entered == Entered::Full);
+        let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
+        if connection.is_stranger(&shared.fronts) {
+            shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
-        let connection = Box::new(Connection::new(transport, peer, listener));
+        let entered = self.crowd.enter(connection.counted_peer(), shared.limits.max_connections_per_address);
+        if entered != Entered::Yes {
+            shared.turn_away(connection.transport(), peer, entered == Entered::Full);
+            return None;
+        }
         let key = self.table.reserve(connection.descriptor());
         Some((key, connection))
     }
@@ -338,7 +342,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.crowd.leave(connection.peer(), shared.limits.max_connections_per_address);
+        self.crowd.leave(connection.counted_peer(), shared.limits.max_connections_per_address);
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.

@@ -21,6 +21,7 @@ use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
+use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
 use super::shared::{Counts, Named, Shared, read_control};
@@ -74,6 +75,7 @@ impl<H: Handler> Server<H> {
     pub fn new(
         handler: H,
         mut limits: Limits,
+        fronts: Fronts,
         access_log: AccessLog,
         listeners: Vec<Listener>,
         controls: Vec<OwnedFd>,
@@ -83,7 +85,7 @@ impl<H: Handler> Server<H> {
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared::new(handler, limits, access_log, waker, controls, kept);
+        let shared = Shared::new(handler, limits, fronts, access_log, waker, controls, kept);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),

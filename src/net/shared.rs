@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Verdict};
+use super::front::Fronts;
 use super::handler::{Done, Handler};
 use super::outbox::Outbox;
 use super::table::Key;
@@ -43,6 +44,8 @@ pub struct Shared<H: Handler> {
     pub handler: H,
     /// The settings.
     pub limits: Limits,
+    /// Who is believed.
+    pub fronts: Fronts,
     /// The access log.
     pub access_log: AccessLog,
     waker: OwnedFd,
@@ -88,6 +91,7 @@ impl<H: Handler> Shared<H> {
     pub fn new(
         handler: H,
         limits: Limits,
+        fronts: Fronts,
         access_log: AccessLog,
         waker: OwnedFd,
         controls: Vec<OwnedFd>,
@@ -96,6 +100,7 @@ impl<H: Handler> Shared<H> {
         Self {
             handler,
             limits,
+            fronts,
             access_log,
             waker,
             controls,
@@ -364,6 +369,12 @@ impl<H: Handler> Shared<H> {
         // Whether it comes through is up to the client.
         let _ = outbox.flush(transport);
         transport.finish();
+    }
+
+    /// A connection that is not introduced by the PROXY protocol is cut off.
+    pub fn refuse_introduction(&self, fault: &str, peer: Option<SocketAddr>) {
+        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        self.handler.report('I', peer, &format!("connection closed before the header of the PROXY protocol: {fault}"));
     }
 
     /// 500, where a handler gave no answer at all.
