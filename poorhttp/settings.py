@@ -125,16 +125,20 @@ class Settings:
         Networks(),
         ("127.0.0.0/8", "::1", "unix"),
         PROXY,
-        "peers that are believed: addresses, networks, unix; or none",
+        "who is believed: addresses, networks, unix; or none",
     )
     forwarded = setting(
         Names("forwarded", *X_FORWARDED, "x-forwarded-prefix", also={"x-forwarded": X_FORWARDED}),
         (),
         PROXY,
-        "fields that they set, and that are obeyed: x-forwarded, forwarded, or names; or no",
+        "by which fields: x-forwarded, forwarded, or their names; or no",
     )
-    proxy_protocol = setting(
-        Switch(), False, PROXY, "each connection begins with a header of the PROXY protocol, 1 or 2"
+    proxy_protocol = setting(Switch(), False, PROXY, "connections begin with a header of the PROXY protocol, 1 or 2")
+    request_id = setting(
+        Choice("no", "yes", "answer"),
+        "no",
+        PROXY,
+        "each request has one, its proxy's or new: no, yes, answer (to clients)",
     )
 
     errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")

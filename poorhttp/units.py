@@ -299,7 +299,7 @@ def _network(text: str) -> str:
     address, slash, length = text.partition("/")
     try:
         packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address)
-    except OSError:
+    except (OSError, ValueError):
         return ""
     size = len(packed) * 8
     if slash and not (_is_digits(length) and int(length) <= size):

@@ -13,7 +13,7 @@ use crate::http::forwarded::Fields;
 use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
-use crate::net::front::{Fronts, Networks};
+use crate::net::front::{Fronts, Networks, RequestIds};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
 use crate::wsgi::application::Application;
@@ -50,6 +50,7 @@ impl Engine {
             Environs::new(py, &addresses, &common)?,
             OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
+            setting::<String>(config, "request_id")? == "answer",
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
@@ -138,6 +139,7 @@ fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
+        request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })
 }
 

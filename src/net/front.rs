@@ -3,8 +3,11 @@
 //! [`Fronts`] is what the settings say, the same for the whole server; [`Told`] is what one connection was told, by the
 //! PROXY protocol for all its requests and by fields for each. A server without such settings keeps no [`Told`].
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::clock;
 use super::proxy_protocol::Source;
 use crate::http::forwarded::{Client, Fields, Origin, Passing};
 use crate::http::head::RequestHead;
@@ -67,6 +70,36 @@ pub struct Fronts {
     pub forwarded: Fields,
     /// `proxy_protocol`.
     pub proxy_protocol: bool,
+    /// `request_id`: each request has one.
+    pub request_ids: Option<RequestIds>,
+}
+
+/// The longest request id that is taken from a front server.
+const LONGEST_ID: usize = 128;
+
+/// Makes request ids: 128 bits in hexadecimal digits, never twice the same.
+#[derive(Debug, Default)]
+pub struct RequestIds {
+    state: RandomState,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    fn make(&self) -> String {
+        // A forked process may have the random state of its sibling, but neither its number nor its time.
+        let seed = (self.count.fetch_add(1, Ordering::Relaxed), std::process::id(), clock::unix_second(), clock::now());
+        format!("{:016x}{:016x}", self.state.hash_one(seed), self.state.hash_one((seed, 1)))
+    }
+}
+
+/// The one X-Request-ID of a head, if it is short and plain enough to stand in any log.
+fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
+    let is_it = |field: &&crate::http::head::Field| field.name.of(bytes).eq_ignore_ascii_case(b"x-request-id");
+    let mut fields = head.fields.iter().filter(is_it);
+    let value = fields.next().filter(|_| fields.next().is_none())?.value.of(bytes);
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@".contains(byte);
+    let fits = (1..=LONGEST_ID).contains(&value.len()) && value.iter().all(is_plain);
+    std::str::from_utf8(value).ok().filter(|_| fits)
 }
 
 impl Fronts {
@@ -87,13 +120,14 @@ impl Fronts {
     /// What will be told of a connection of `peer`; none: nothing.
     pub fn told(&self, peer: Option<SocketAddr>, is_trusted: bool) -> Option<Box<Told>> {
         let is_read = is_trusted && (!self.forwarded.is_empty() || self.proxy_protocol);
-        is_read.then(|| {
+        (is_read || self.request_ids.is_some()).then(|| {
             Box::new(Told {
                 is_awaited: self.proxy_protocol,
                 source: peer,
-                is_heard: true,
+                is_heard: is_trusted,
                 client: peer,
                 origin: Origin::default(),
+                id: String::new(),
             })
         })
     }
@@ -112,6 +146,8 @@ pub struct Told {
     pub client: Option<SocketAddr>,
     /// What else the request's fields say.
     pub origin: Origin,
+    /// The id of the request; empty where requests have none.
+    pub id: String,
 }
 
 impl Told {
@@ -138,6 +174,13 @@ impl Told {
     pub fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
         self.client = self.source;
         self.origin = Origin::default();
+        if let Some(ids) = &fronts.request_ids {
+            self.id.clear();
+            match taken_id(head, bytes).filter(|_| self.is_heard) {
+                Some(id) => self.id.push_str(id),
+                None => self.id = ids.make(),
+            }
+        }
         if self.is_heard && !fronts.forwarded.is_empty() {
             self.origin = Origin::read(head, bytes, fronts.forwarded, |address| fronts.trusted.hold(address))?;
             self.client = match self.origin.client {
@@ -153,6 +196,14 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_requests_have_the_same_id() {
+        let ids = RequestIds::default();
+        let made: std::collections::HashSet<String> = (0..10_000).map(|_| ids.make()).collect();
+        assert_eq!(made.len(), 10_000);
+        assert!(made.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+    }
 
     #[test]
     fn networks() {

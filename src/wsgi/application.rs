@@ -40,6 +40,7 @@ pub struct Application {
     environs: Environs,
     own: OwnFields,
     write_timeout: Duration,
+    answers_id: bool,
     threads: Vec<Known>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
@@ -97,6 +98,7 @@ impl Application {
         environs: Environs,
         own: OwnFields,
         write_timeout: Duration,
+        answers_id: bool,
         threads: usize,
     ) -> Self {
         let threads = (0..threads).map(|_| Known::default()).collect();
@@ -111,6 +113,7 @@ impl Application {
             environs,
             own,
             write_timeout,
+            answers_id,
             threads,
             is_forked: AtomicBool::new(false),
         }
@@ -316,7 +319,12 @@ impl Handler for Application {
             };
             let exchange = kit.exchange.bind(py);
             match exchange.try_borrow_mut() {
-                Ok(mut exchange) => exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked),
+                Ok(mut exchange) => {
+                    exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked);
+                    if let Some(told) = request.told.filter(|_| self.answers_id) {
+                        exchange.id.push_str(&told.id);
+                    }
+                }
                 // Nobody else knows it.
                 Err(_) => return Outcome::Done(LOST),
             }

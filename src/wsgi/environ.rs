@@ -174,10 +174,15 @@ impl Environs {
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let environ = self.drafted(py, request)?;
         self.fields(&environ, request)?;
-        if let Some(told) = request.told
-            && told.origin.has_url()
-        {
-            rewrite_url(&environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+        if let Some(told) = request.told {
+            if told.origin.has_url() {
+                rewrite_url(&environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+            }
+            if !told.id.is_empty() {
+                let id = PyString::new(py, &told.id);
+                environ.set_item(intern!(py, "HTTP_X_REQUEST_ID"), &id)?;
+                environ.set_item(intern!(py, "poorhttp.request_id"), id)?;
+            }
         }
         if request.body.is_empty() {
             return Ok((environ, None));

@@ -48,6 +48,9 @@ pub struct Exchange {
     pub dropped: Vec<String>,
     /// `wsgi.input` where it is a temporary file.
     pub input_file: Option<Py<PyAny>>,
+    /// The id that is answered as X-Request-ID; empty for none.
+    pub id: String,
+    has_id: bool,
     own: OwnFields,
     write_timeout: Duration,
     /// That of the thread whose it is.
@@ -216,6 +219,8 @@ impl Exchange {
         self.overrun = false;
         self.dropped.clear();
         self.input_file = None;
+        self.id.clear();
+        self.has_id = false;
     }
 
     /// PEP 3333: a second call needs exc_info, which is raised again after the first byte.
@@ -255,6 +260,7 @@ impl Exchange {
             let taken = head
                 .field(out, name, value)
                 .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(name), shown(value))))?;
+            self.has_id |= !self.id.is_empty() && name.eq_ignore_ascii_case(b"x-request-id");
             if !taken {
                 self.dropped.push(shown(name));
             }
@@ -284,6 +290,7 @@ impl Exchange {
 
     /// Take back a head that is not on its way yet.
     pub fn roll_back(&mut self) {
+        self.has_id = false;
         if let Some(head) = self.head.take() {
             self.outbox.bytes.truncate(head.mark);
         }
@@ -296,6 +303,11 @@ impl Exchange {
         };
         if self.committed {
             return Ok(());
+        }
+        if !self.id.is_empty() && !self.has_id {
+            for piece in ["X-Request-ID: ", &self.id, "\r\n"] {
+                self.outbox.bytes.extend_from_slice(piece.as_bytes());
+            }
         }
         let own = self.own.at(clock::unix_second());
         let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, own);
