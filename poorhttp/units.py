@@ -196,6 +196,18 @@ class Path(Text):
         return os.path.join(directory, text) if text else text
 
 
+class UrlPath(Text):
+    """The path of a URL as it is sent, escaped (RFC 3986 section 3.3), or nothing."""
+
+    metavar = "PATH"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        allowed = all(char.isalnum() or char in "-._~!$&'()*+,;=:@%/" for char in text)
+        if text and not (text[0] == "/" and text.isascii() and allowed):
+            raise ValueError("a path such as /health")
+        return text
+
+
 class Application(Text):
     """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute."""
 

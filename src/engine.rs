@@ -139,6 +139,8 @@ fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
+        has_caretaker: setting::<usize>(config, "processes")? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        health: setting::<String>(config, "health")?.into_bytes(),
         request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })
 }

@@ -312,6 +312,9 @@ impl<H: Handler> Connection<H> {
             let Some(step) = self.step(shared) else { return self.park(desk) };
             match step {
                 Ok(Step::Whole) => {
+                    if self.asks_health(shared) && self.is_last() {
+                        return self.tell_health(shared, desk);
+                    }
                     self.enter(Phase::App);
                     return Verdict::Serve;
                 }
@@ -326,6 +329,42 @@ impl<H: Handler> Connection<H> {
                 Err(reject) => return self.refuse(reject, shared, desk),
             }
         }
+    }
+
+    /// Whether the request that is whole asks for the health of this server.
+    fn asks_health(&self, shared: &Shared<H>) -> bool {
+        let health = &shared.fronts.health;
+        let asks = |inbound: &Inbound<Body>| {
+            let (head, bytes) = (inbound.head(), inbound.head_bytes());
+            head.path.of(bytes) == health && matches!(head.method.of(bytes), b"GET" | b"HEAD")
+        };
+        !health.is_empty() && self.inbound.as_ref().is_some_and(|inbound| asks(inbound))
+    }
+
+    /// Whether nothing came behind the request that is whole.
+    fn is_last(&self) -> bool {
+        self.inbound.as_ref().is_some_and(|inbound| inbound.is_last())
+    }
+
+    /// Answer without the application and, where all its threads are busy, without waiting for one of them.
+    fn tell_health(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        self.borrow_outbound(desk);
+        let asked = self.asked(shared);
+        let done = shared.answer_health(asked, &mut self.outbox);
+        if self.conclude(done, shared).is_none() {
+            self.after_flush = AfterFlush::Next;
+            self.enter(Phase::Flush);
+        }
+        self.flush(shared, desk)
+    }
+
+    /// What decides the framing of the answer to the request that is whole.
+    fn asked(&self, shared: &Shared<H>) -> Asked {
+        self.inbound.as_ref().map_or_else(Asked::default, |inbound| Asked {
+            is_head: inbound.head().method.of(inbound.head_bytes()) == b"HEAD",
+            version: inbound.head().version,
+            persistent: inbound.head().persistent && shared.keeps_alive(),
+        })
     }
 
     fn wait_for_more(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
@@ -406,14 +445,12 @@ impl<H: Handler> Connection<H> {
     }
 
     fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Outcome<H::Stream>> {
-        let peer = self.client();
+        let (peer, asked) = (self.client(), self.asked(shared));
+        if self.asks_health(shared) {
+            return Some(Outcome::Done(shared.answer_health(asked, &mut self.outbox)));
+        }
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
-        let asked = Asked {
-            is_head: head.method.of(bytes) == b"HEAD",
-            version: head.version,
-            persistent: head.persistent && shared.keeps_alive(),
-        };
         if head.asterisk {
             return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
         }
@@ -456,6 +493,9 @@ impl<H: Handler> Connection<H> {
     }
 
     fn log(&self, done: Done, shared: &Shared<H>) {
+        if self.asks_health(shared) {
+            return; // every other second, for ever
+        }
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
             let id = self.told.as_ref().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
             let entry = Entry { peer: self.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };

@@ -135,14 +135,19 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Get a new batch of events, asleep if there is none yet; `hear_signals` is called before that, and tells whether
-    /// to sleep.
-    pub fn wait(&mut self, shared: &Shared<H>, hear_signals: impl Fn() -> bool) -> io::Result<()> {
+    /// to sleep. `keeps` tells whether the caller is to sleep once others know that it does; without it, he serves.
+    pub fn wait(
+        &mut self,
+        shared: &Shared<H>,
+        keeps: Option<impl Fn() -> bool>,
+        hear_signals: impl Fn() -> bool,
+    ) -> io::Result<()> {
         self.sweep(shared);
         if !self.queued.is_empty() {
             return Ok(());
         }
         // After a batch of one the next event has hardly come yet: asking would cost a system call for nothing.
-        self.due = self.patient.len();
+        self.due = if keeps.is_none() { self.patient.len() } else { 0 };
         if self.batch > 1 || self.due > 0 {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
             if self.batch == BATCH {
@@ -155,6 +160,10 @@ impl<H: Handler> EventLoop<H> {
         }
         let timeout = self.timeout(shared.drain_until());
         if hear_signals() && shared.may_sleep() {
+            if keeps.is_some_and(|keeps| !keeps()) {
+                shared.slept();
+                return Ok(());
+            }
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
                 shared.flush_log();

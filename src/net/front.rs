@@ -72,6 +72,11 @@ pub struct Fronts {
     pub proxy_protocol: bool,
     /// `request_id`: each request has one.
     pub request_ids: Option<RequestIds>,
+    /// `health`: the path on which the server itself answers; empty for none.
+    pub health: Vec<u8>,
+    /// It does so also while all threads are in the application. Not where other processes serve the same clients: who
+    /// is accepted here could not be served there, where there may be room.
+    pub has_caretaker: bool,
 }
 
 /// The longest request id that is taken from a front server.

@@ -392,6 +392,28 @@ impl<H: Handler> Shared<H> {
         Done { status: 204, length: 0, persistent }
     }
 
+    /// Whether this server wants requests: not while it stops, or makes way for a successor.
+    pub fn answer_health(&self, asked: Asked, outbox: &mut Outbox) -> Done {
+        let (status, line, body): (u16, &[u8], &[u8]) = if self.is_stopping() || self.has_successor() {
+            (503, b"503 Service Unavailable", b"leaving\n")
+        } else {
+            (200, b"200 OK", b"serving\n")
+        };
+        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line) else {
+            return Done { status: 500, length: 0, persistent: false };
+        };
+        for (name, value) in [("Content-Type", "text/plain"), ("Cache-Control", "no-store")] {
+            // A constant field cannot be refused.
+            let _ = head.field(&mut outbox.bytes, name.as_bytes(), value.as_bytes());
+        }
+        let (_, persistent) = self.finish_head(&head, asked, Some(body.len() as u64), outbox);
+        if asked.is_head {
+            return Done { status, length: 0, persistent };
+        }
+        outbox.bytes.extend_from_slice(body);
+        Done { status, length: body.len() as u64, persistent }
+    }
+
     fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {
         let page = self.handler.page(status, reason, why);
         let line = format!("{status} {reason}");

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -95,3 +98,145 @@ def test_an_application_may_answer_with_its_own(start: Ask) -> None:
     assert ID.fullmatch(server.get("/").header("X-Request-ID"))
     failed = server.get("/fails")
     assert (failed.status, bool(ID.fullmatch(failed.header("X-Request-ID")))) == (500, True)
+
+
+# ---------------------------------------------------------------------------------------------------------- health
+
+BUSY = """
+import time
+from gate import note, wait
+
+
+def application(environ, start_response):
+    note(environ["PATH_INFO"])
+    if environ["PATH_INFO"] == "/wait":
+        wait("open")
+    if environ["PATH_INFO"] == "/spin":
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            pass
+    start_response("200 OK", [("Content-Length", "5")])
+    return [b"hello"]
+"""
+
+
+def test_the_server_answers_for_itself(serve: Ask, any_shape: Any) -> None:
+    server = serve("hello", any_shape, health="/health")
+    response = server.get("/health")
+    assert (response.status, response.body, response.header("Cache-Control")) == (200, b"serving\n", "no-store")
+    assert server.get("/health?verbose").status == 200
+    head = server.get("/health", method="HEAD")
+    assert (head.status, head.body, head.header("Content-Length")) == (200, b"", "8")
+    assert server.get("/health", version="1.0").status == 200
+    assert "/health" not in server.notes()
+    for target in "/health/", "/healthy", "/Health":
+        server.get(target)
+        assert target in server.notes()
+    assert server.get("/health", method="POST", body=b"x").body == b"hello"
+    assert "GET /health HTTP" not in server.requests(), "it would fill the log"
+
+
+def test_no_path_is_the_servers_by_default(serve: Ask) -> None:
+    assert serve("hello").get("/health").body == b"hello"
+
+
+def test_in_a_pipeline_each_has_its_answer(serve: Ask, compose: Callable[..., bytes]) -> None:
+    with serve("hello", health="/health").connect() as client:
+        client.send((compose("/health") + compose("/a")) * 30 + compose("/health") * 2000)
+        bodies = [client.response().body for _ in range(2060)]
+    assert bodies == [b"serving\n", b"hello"] * 30 + [b"serving\n"] * 2000
+
+
+@pytest.mark.parametrize("path", ["/wait", "/spin"])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_it_answers_while_every_thread_is_busy(start: Ask, threads: int, path: str) -> None:
+    """And what waits meanwhile is served as soon as a thread is back."""
+    server = start(BUSY, (1, threads), health="/health")
+    busy = []
+    for count in range(1, threads + 1):
+        busy.append(server.connect().send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+        server.await_note(path, count)
+    waiting = [server.connect().send("GET /waiting HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(3)]
+    for _ in range(5):
+        assert server.get("/health").status == 200
+        with server.connect() as client:  # also on a connection that is kept
+            assert [client.request("/health").status, client.request("/health").status] == [200, 200]
+    assert "/waiting" not in server.notes(), "they were not busy after all"
+    server.open_gate("open")
+    for client in [*busy, *waiting]:
+        assert client.response().body == b"hello"
+    assert server.get("/after").body == b"hello"
+
+
+def test_a_busy_process_leaves_requests_to_the_others(start: Ask) -> None:
+    server = start(BUSY, (2, 1), health="/health")
+    busy = server.connect().send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.await_note("/wait")
+    for _ in range(50):
+        assert server.get("/other").body == b"hello"
+        assert server.get("/health").status == 200
+    server.open_gate("open")
+    assert busy.response().body == b"hello"
+
+
+def test_a_thread_that_comes_back_serves_at_once(start: Ask) -> None:
+    """The caretaker lays the baton down; many times, for there are many ways to miss that."""
+    source = """
+    import time
+
+
+    def application(environ, start_response):
+        time.sleep(0.003)
+        start_response("200 OK", [("Content-Length", "5")])
+        return [b"hello"]
+    """
+    for threads in 1, 2:
+        server = start(source, (1, threads), health="/health")
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(server.connect()) for _ in range(4)]
+            for _ in range(150):
+                for client in clients:
+                    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert server.get("/health").status == 200
+                begun = time.monotonic()
+                for client in clients:
+                    assert client.response().body == b"hello"
+                assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_it_says_so_when_the_server_leaves(start: Ask, threads: int, until: Ask) -> None:
+    server = start(BUSY, (1, threads), health="/health")
+    busy = server.connect().send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.await_note("/wait")
+    kept = [server.connect() for _ in range(8)]
+    for client in kept:
+        # A head that has begun is finished during a stop.
+        client.send("GET /health HTTP/1.1\r\nHost: a\r\n")
+    until(lambda: all(_unread(client) == 0 for client in kept), "the beginnings are read")
+    server.signal(signal.SIGTERM)
+    until(lambda: _refuses(server), "a stop")
+    for client in kept:
+        response = client.send("\r\n").response()
+        assert (response.status, response.body, response.closes) == (503, b"leaving\n", True)
+    server.open_gate("open")
+    assert busy.response().body == b"hello"
+    assert server.wait() == 0
+
+
+def _refuses(server: Any) -> bool:
+    try:
+        server.get("/health")
+    except (ConnectionError, EOFError):
+        return True
+    return False
+
+
+def _unread(client: Any) -> int:
+    """Bytes that were sent and that the other side has not taken."""
+    import array
+    import fcntl
+
+    size = array.array("i", [0])
+    fcntl.ioctl(client.sock, 0x5411, size)
+    return size[0]
