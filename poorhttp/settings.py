@@ -21,6 +21,7 @@ from poorhttp.units import (
     Networks,
     Path,
     Seconds,
+    SendfileHeader,
     Switch,
     Text,
     UrlPath,
@@ -141,6 +142,12 @@ class Settings:
         "no",
         PROXY,
         "each request has one, its proxy's or new: no, yes, answer (to clients)",
+    )
+    sendfile_header = setting(
+        SendfileHeader(),
+        "",
+        PROXY,
+        "let the proxy send files: X-Sendfile, or X-Accel-Redirect /prefix",
     )
 
     errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")

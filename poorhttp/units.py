@@ -208,6 +208,19 @@ class UrlPath(Text):
         return text
 
 
+class SendfileHeader(Text):
+    """The name of a field and, behind a space, the path that stands before each file's; or nothing."""
+
+    metavar = "FIELD"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        name, *prefix = text.split() or [""]
+        is_name = name.isascii() and name.replace("-", "").isalnum() and len(prefix) < 2
+        if text and not is_name:
+            raise ValueError("X-Sendfile, or X-Accel-Redirect /prefix")
+        return " ".join([name, *(UrlPath().parse(path).rstrip("/") for path in prefix)])
+
+
 class Application(Text):
     """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute."""
 

@@ -16,8 +16,9 @@ use crate::net::access_log::{AccessLog, Format};
 use crate::net::front::{Fronts, Networks, RequestIds};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
-use crate::wsgi::application::Application;
+use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
+use crate::wsgi::handover::Handover;
 
 /// One process's server; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", frozen, immutable_type)]
@@ -48,9 +49,12 @@ impl Engine {
             app,
             error_log,
             Environs::new(py, &addresses, &common)?,
-            OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
-            Duration::from_millis(limits.write_timeout),
-            setting::<String>(config, "request_id")? == "answer",
+            Manner {
+                own: OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
+                write_timeout: Duration::from_millis(limits.write_timeout),
+                has_id: setting::<String>(config, "request_id")? == "answer",
+                handover: Handover::new(&setting::<String>(config, "sendfile_header")?).map(Arc::new),
+            },
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);

@@ -460,6 +460,7 @@ impl<H: Handler> Connection<H> {
             body,
             peer,
             told: self.told.as_deref(),
+            is_trusted: self.is_trusted,
             passing: self.passing,
             listener: self.listener,
             transport: &self.transport,

@@ -36,6 +36,8 @@ pub struct Request<'a, S> {
     pub peer: Option<SocketAddr>,
     /// What a front server told of it.
     pub told: Option<&'a Told>,
+    /// Its peer is a front server that is trusted.
+    pub is_trusted: bool,
     /// Which fields about that reach the application.
     pub passing: Passing,
     /// Which of the listeners it came through.

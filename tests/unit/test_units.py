@@ -16,7 +16,9 @@ from poorhttp.units import (
     Networks,
     Path,
     Seconds,
+    SendfileHeader,
     Switch,
+    UrlPath,
     split_application,
     split_port,
 )
@@ -86,6 +88,34 @@ def test_names(text, value):
 def test_names_refused(text):
     with pytest.raises(ValueError, match="no, one, or some of both, two, three"):
         NAMES.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "/", "/health", "/a/b%20c", "/~x;y=1"])
+def test_url_path(text):
+    assert UrlPath().parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["health", "/a b", "/a?b", "/a#b", "/\xe9", "http://a/"])
+def test_url_path_refused(text):
+    with pytest.raises(ValueError, match="a path such as /health"):
+        UrlPath().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", ""), ("X-Sendfile", "X-Sendfile"), ("X-Accel-Redirect  /files/", "X-Accel-Redirect /files")],
+)
+def test_sendfile_header(text, value):
+    assert SendfileHeader().parse(text) == value
+    assert SendfileHeader().parse(value) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["X Sendfile", "X-Send:file", "/files", "X-Sendfile /a /b", "X-Sendfile a", "\xe9", "-"]
+)
+def test_sendfile_header_refused(text):
+    with pytest.raises(ValueError, match=r"X-Accel-Redirect|a path such as"):
+        SendfileHeader().parse(text)
 
 
 def test_seconds_that_must_not_be_zero():

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,3 +243,84 @@ def _unread(client: Any) -> int:
     size = array.array("i", [0])
     fcntl.ioctl(client.sock, 0x5411, size)
     return size[0]
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+
+FILES = """
+import os
+HERE = os.environ["TEST_DIRECTORY"]
+
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    file = open(os.path.join(HERE, "a b\\xe9%.txt"), "rb", buffering=0 if path == "/raw" else -1)
+    headers = [("Content-Type", "text/x-test")]
+    status = "200 OK"
+    if path == "/length":
+        headers.append(("Content-Length", "10"))
+    if path == "/part":
+        file.seek(2)
+    if path == "/short":
+        headers.append(("Content-Length", "4"))
+    if path == "/status":
+        status = "206 Partial Content"
+    if path == "/gone":
+        os.rename(file.name, file.name + ".old")
+        os.unlink(file.name + ".old")
+    start_response(status, headers)
+    return environ["wsgi.file_wrapper"](file)
+"""
+
+
+@pytest.fixture
+def files(start: Ask) -> Ask:
+    def get(header: str, **settings: Any) -> Any:
+        server = start(FILES, sendfile_header=header, **settings)
+        (Path(server.directory) / "a b\xe9%.txt").write_bytes(b"0123456789")
+        return server
+
+    return get
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "prefix"),
+    [("X-Sendfile", "X-Sendfile", ""), ("X-Accel-Redirect /files/", "X-Accel-Redirect", "/files")],
+)
+def test_a_whole_file_is_left_to_the_front_server(files: Ask, setting: str, name: str, prefix: str) -> None:
+    server = files(setting)
+    with server.connect() as client:
+        for path in "/", "/length", "/raw":
+            response = client.request(path)
+            place = os.path.realpath(server.directory)
+            assert response.header(name) == f"{prefix}{place}/a%20b%C3%A9%25.txt"
+            assert (response.body, response.header("Content-Length")) == (b"", "0")
+            assert response.header("Content-Type") == "text/x-test"
+        response = client.request("/", method="HEAD")
+        assert response.header(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/part", b"23456789"), ("/short", b"0123"), ("/status", b"0123456789"), ("/gone", b"0123456789")],
+)
+def test_what_is_not_a_whole_file_is_sent(files: Ask, path: str, body: bytes) -> None:
+    response = files("X-Sendfile").get(path)
+    assert (response.header("X-Sendfile"), response.body) == (None, body)
+
+
+def test_a_client_gets_the_file_itself(files: Ask) -> None:
+    server = files("X-Sendfile", trusted_proxies="127.0.0.2")
+    response = server.get("/")
+    assert (response.header("X-Sendfile"), response.body) == (None, b"0123456789")
+    sock = socket.create_connection(server.address, timeout=20, source_address=("127.0.0.2", 0))
+    with sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        received = b""
+        while data := sock.recv(65536):
+            received += data
+    assert b"\r\nX-Sendfile: /" in received
+
+
+def test_files_are_sent_by_default(files: Ask) -> None:
+    assert files("").get("/").body == b"0123456789"
