@@ -151,6 +151,15 @@ def test_a_client_that_is_introduced_is_no_front_server(proxied: Callable[..., A
         assert ("HTTP_X_FORWARDED_FOR" in environ) is is_believed
 
 
+def test_a_second_header_is_a_bad_request(proxied: Callable[..., Any]) -> None:
+    server = proxied("hello")
+    for second in LINE, V4:
+        with server.connect(preface=b"") as client:
+            assert client.send(LINE).request().status == 200
+            assert client.send(second).response().status == 400
+            client.expect_close()
+
+
 def test_without_the_setting_it_is_a_bad_request(serve: Callable[..., Any]) -> None:
     for header in LINE, V4:
         with serve("hello").connect() as client:
