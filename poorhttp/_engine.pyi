@@ -45,7 +45,10 @@ class Engine:
         """
 
     def run(self, slot: int) -> None:
-        """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ..."""
+        """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ...
+
+        With `config.health` and one process there is one thread more, which never calls the application.
+        """
 
     def stop(self) -> None:
         """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""

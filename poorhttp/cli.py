@@ -109,6 +109,10 @@ def _main(argv: Sequence[str], directory: str) -> int:
         _end_trial(settings, *tried)
     if flags.command == "print_config":
         return _write(config.config_text(settings))
+    if flags.command.startswith("print_"):
+        from poorhttp import front
+
+        return _write(front.render(flags.command.removeprefix("print_"), settings))
     if flags.command == "check_config":
         return _check(settings)
     if flags.command in config.ACTIONS and handover is None:

@@ -63,6 +63,9 @@ COMMANDS = {
     "version": "show the version",
     "check_config": "check the settings and load APP, then say ok or what is wrong",
     "print_config": "show each setting with its value and where that came from",
+    "print_lighttpd": "write a configuration of lighttpd as the proxy in front",
+    "print_nginx": "the same of nginx",
+    "print_haproxy": "the same of HAProxy",
     "dump_config": "write an ini file with every setting, given or default, to standard output",
 }
 ACTIONS = {

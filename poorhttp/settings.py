@@ -17,10 +17,14 @@ from poorhttp.units import (
     FieldValue,
     Host,
     Mode,
+    Names,
+    Networks,
     Path,
     Seconds,
+    SendfileHeader,
     Switch,
     Text,
+    UrlPath,
 )
 
 TYPE_CHECKING = False
@@ -82,7 +86,10 @@ LEVEL_NAMES = {
 PRESETS = {"single": (1, 1), "forking": (4, 1), "threading": (1, 16)}
 """type -> (processes, threads), where they are 0."""
 
-SERVING, RUNNING, LOGS, DEADLINES, LIMITS = "serving", "running", "logs", "deadlines", "limits"
+SERVING, RUNNING, PROXY, LOGS, DEADLINES, LIMITS = "serving", "running", "behind a proxy", "logs", "deadlines", "limits"
+
+X_FORWARDED = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
+"""What front servers set as a rule; x-forwarded-prefix is passed on by most as the client wrote it."""
 
 
 class Settings:
@@ -115,6 +122,33 @@ class Settings:
     group = setting(Text(), "", RUNNING, "and this group; empty: that of the user")
     webmaster = setting(Text(), "root@localhost", RUNNING, "who is named on error pages and as SERVER_ADMIN")
     server_header = setting(FieldValue(), "poorhttp", RUNNING, "value of the Server field; empty: no such field")
+
+    trusted_proxies = setting(
+        Networks(),
+        ("127.0.0.0/8", "::1", "unix"),
+        PROXY,
+        "who is believed: addresses, networks, unix; or none",
+    )
+    forwarded = setting(
+        Names("forwarded", *X_FORWARDED, "x-forwarded-prefix", also={"x-forwarded": X_FORWARDED}),
+        (),
+        PROXY,
+        "by which fields: x-forwarded, forwarded, or their names; or no",
+    )
+    proxy_protocol = setting(Switch(), False, PROXY, "connections begin with a header of the PROXY protocol, 1 or 2")
+    health = setting(UrlPath(), "", PROXY, "path that the server answers: 200, or 503 when it leaves; empty: none")
+    request_id = setting(
+        Choice("no", "yes", "answer"),
+        "no",
+        PROXY,
+        "each request has one, its proxy's or new: no, yes, answer (to clients)",
+    )
+    sendfile_header = setting(
+        SendfileHeader(),
+        "",
+        PROXY,
+        "let the proxy send files: X-Sendfile, or X-Accel-Redirect /prefix",
+    )
 
     errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")
     accesslog = setting(Path(dash=True, empty=True), "", LOGS, "access log; -: standard output, empty: none")

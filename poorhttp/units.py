@@ -106,6 +106,43 @@ class Choice:
         return value
 
 
+class Networks:
+    """Peers: addresses, networks such as `10.0.0.0/8`, `unix` for unix sockets; a tuple of them, `none` is empty."""
+
+    metavar = "NETWORKS"
+
+    def parse(self, text: str, directory: str = "") -> tuple[str, ...]:
+        words = text.replace(",", " ").split()
+        networks = () if words == ["none"] else tuple(map(_network, words))
+        if not words or "" in networks:
+            raise ValueError("addresses, networks such as 10.0.0.0/8 or fd00::/8, and unix; or none")
+        return networks
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value) or "none"
+
+
+class Names:
+    """`alone`, or any of `names`, separated by commas; a tuple of them, `no` is empty. `also`: a word for several."""
+
+    metavar = "NAMES"
+
+    def __init__(self, alone: str, *names: str, also: dict[str, tuple[str, ...]]) -> None:
+        self.alone, self.names, self.also = alone, names, also
+
+    def parse(self, text: str, directory: str = "") -> tuple[str, ...]:
+        words = text.lower().replace(",", " ").split()
+        found = {name for word in words for name in self.also.get(word, (word,))}
+        if words in (["no"], [self.alone]):
+            return tuple(words) if words == [self.alone] else ()
+        if not found or not found <= set(self.names):
+            raise ValueError(f"no, {self.alone}, or some of {', '.join([*self.also, *self.names])}")
+        return tuple(name for name in self.names if name in found)
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value) or "no"
+
+
 class Text:
     """Any text."""
 
@@ -157,6 +194,31 @@ class Path(Text):
         if not text and not self.empty:
             raise ValueError("the name of a file" + (" or -" if self.dash else ""))
         return os.path.join(directory, text) if text else text
+
+
+class UrlPath(Text):
+    """The path of a URL as it is sent, escaped (RFC 3986 section 3.3), or nothing."""
+
+    metavar = "PATH"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        allowed = all(char.isalnum() or char in "-._~!$&'()*+,;=:@%/" for char in text)
+        if text and not (text[0] == "/" and text.isascii() and allowed):
+            raise ValueError("a path such as /health")
+        return text
+
+
+class SendfileHeader(Text):
+    """The name of a field and, behind a space, the path that stands before each file's; or nothing."""
+
+    metavar = "FIELD"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        name, *prefix = text.split() or [""]
+        is_name = name.isascii() and name.replace("-", "").isalnum() and len(prefix) < 2
+        if text and not is_name:
+            raise ValueError("X-Sendfile, or X-Accel-Redirect /prefix")
+        return " ".join([name, *(UrlPath().parse(path).rstrip("/") for path in prefix)])
 
 
 class Application(Text):
@@ -251,6 +313,24 @@ def _unix_path(path: str) -> str:
     if length > UNIX_PATH_LIMIT:
         raise ValueError(f"the path of a unix socket of at most {UNIX_PATH_LIMIT} bytes (this one has {length})")
     return path
+
+
+def _network(text: str) -> str:
+    """Return an address, or a network with its length; "" for what is neither, or has bits beyond its length."""
+    from _socket import AF_INET, AF_INET6, inet_pton
+
+    if text == "unix":
+        return text
+    address, slash, length = text.partition("/")
+    try:
+        packed = inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+    except (OSError, ValueError):
+        return ""
+    size = len(packed) * 8
+    if slash and not (_is_digits(length) and int(length) <= size):
+        return ""
+    beyond = size - int(length) if slash else 0
+    return "" if int.from_bytes(packed, "big") & ((1 << beyond) - 1) else text
 
 
 def _is_host(text: str) -> bool:

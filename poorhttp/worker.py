@@ -88,7 +88,9 @@ def serve(
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
-        _run(engine, config.threads, ready, signals)
+        # One more where the server answers for itself while all others are in the application.
+        has_caretaker = bool(config.health) and config.processes == 1
+        _run(engine, config.threads + has_caretaker, ready, signals)
         signals.make_way()
         return signals.exit_code()
     finally:

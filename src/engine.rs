@@ -9,13 +9,16 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::http::forwarded::Fields;
 use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
+use crate::net::front::{Fronts, Networks, RequestIds};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::server::Server;
-use crate::wsgi::application::Application;
+use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
+use crate::wsgi::handover::Handover;
 
 /// One process's server; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", frozen, immutable_type)]
@@ -46,12 +49,17 @@ impl Engine {
             app,
             error_log,
             Environs::new(py, &addresses, &common)?,
-            OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
-            Duration::from_millis(limits.write_timeout),
+            Manner {
+                own: OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
+                write_timeout: Duration::from_millis(limits.write_timeout),
+                has_id: setting::<String>(config, "request_id")? == "answer",
+                handover: Handover::new(&setting::<String>(config, "sendfile_header")?).map(Arc::new),
+            },
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let server = Server::new(application, limits, access_log, listeners, controls, threads).map_err(os_error)?;
+        let server = Server::new(application, limits, fronts(config)?, access_log, listeners, controls, threads)
+            .map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -123,6 +131,21 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         body_memory: setting(config, "body_memory")?,
         max_connections: setting(config, "max_connections")?,
         max_connections_per_address: setting(config, "max_connections_per_address")?,
+    })
+}
+
+fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
+    let trusted: Vec<String> = setting(config, "trusted_proxies")?;
+    let forwarded: Vec<String> = setting(config, "forwarded")?;
+    Ok(Fronts {
+        trusted: Networks::parse(trusted.iter().map(String::as_str))
+            .ok_or_else(|| PyValueError::new_err(format!("setting trusted_proxies: {trusted:?}")))?,
+        forwarded: Fields::named(forwarded.iter().map(String::as_str))
+            .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
+        proxy_protocol: setting(config, "proxy_protocol")?,
+        has_caretaker: setting::<usize>(config, "processes")? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        health: setting::<String>(config, "health")?.into_bytes(),
+        request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })
 }
 

@@ -349,8 +349,10 @@ class Server:
         environment: dict[str, str] | None = None,
         descriptors: int | None = None,
         ini: str = "",
+        preface: bytes = b"",
     ) -> None:
         self.shape = shape
+        self.preface = preface
         self.declared = tuple(errors)
         self.directory = Path(tempfile.mkdtemp(prefix="poorhttp-test-"))
         self.clients: list[Client] = []
@@ -440,7 +442,13 @@ class Server:
         except (ConnectionError, EOFError, FileNotFoundError):
             return False
 
-    def connect(self, *, receive_buffer: int = 0, address: tuple[str, int] | str | None = None) -> Client:
+    def connect(
+        self,
+        *,
+        receive_buffer: int = 0,
+        address: tuple[str, int] | str | None = None,
+        preface: bytes | None = None,
+    ) -> Client:
         address = address or self.address
         if isinstance(address, str):
             sock = socket.socket(socket.AF_UNIX)
@@ -457,7 +465,7 @@ class Server:
             raise
         client = Client(sock)
         self.clients.append(client)
-        return client
+        return client.send(self.preface if preface is None else preface)
 
     def get(self, target: str = "/", *lines: str, **keywords: Any) -> Response:
         """One request on a connection of its own."""
@@ -576,7 +584,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
     app: a name of APPLICATIONS, the source text of a module with `application`, or what poorhttp takes as APP.
     errors: texts, one of which must be in every traceback that the error log holds.
-    descriptors: the limit of open files. ini: the text of a configuration file.
+    descriptors: the limit of open files. ini: the text of a configuration file. preface: what each connection begins with.
     settings: by name; in a value DIRECTORY stands for the directory of the server.
     """
     running: dict[str, Server] = {}
@@ -612,9 +620,19 @@ def launch(
     environment: dict[str, str] | None = None,
     descriptors: int | None = None,
     ini: str = "",
+    preface: bytes = b"",
     **settings: Any,
 ) -> Server:
-    return Server(app, shape, settings, errors=errors, environment=environment, descriptors=descriptors, ini=ini)
+    return Server(
+        app,
+        shape,
+        settings,
+        errors=errors,
+        environment=environment,
+        descriptors=descriptors,
+        ini=ini,
+        preface=preface,
+    )
 
 
 def stop_all(servers: list[Server]) -> None:

@@ -15,6 +15,7 @@ use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
 use _engine::net::access_log::{AccessLog, Format};
+use _engine::net::front::Fronts;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::listener::Listener;
 use _engine::net::outbox::{Flushed, Outbox};
@@ -163,7 +164,7 @@ fn start(threads: usize) -> Running {
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
-    let server = Arc::new(Server::new(site, limits(), log, adopted, vec![], threads).unwrap());
+    let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, adopted, vec![], threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
         std::thread::spawn(move || server.run(slot).unwrap())

@@ -71,6 +71,7 @@ ALLOWED = {
     "units": {"errors"},
     "settings": {"units", "errors"},
     "config": {"errors", "settings", "units"},
+    "front": {"errors"},
     "lean": set(),
     "listener": {"errors", "lean", "units"},
     "loader": {"errors", "units"},

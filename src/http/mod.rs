@@ -3,6 +3,7 @@
 //! Knows no socket, no clock and no Python, so it is tested and fuzzed by itself. What is ambiguous is refused.
 
 pub mod body;
+pub mod forwarded;
 pub mod framing;
 pub mod grammar;
 pub mod head;

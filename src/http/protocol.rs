@@ -91,6 +91,11 @@ impl<B: BodySink> Inbound<B> {
         self.state == State::Body
     }
 
+    /// Whether nothing came behind the request, which is whole.
+    pub fn is_last(&self) -> bool {
+        self.bytes.len() == self.start + self.parser.length()
+    }
+
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.start

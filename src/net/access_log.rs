@@ -37,12 +37,14 @@ pub enum Format {
 /// An answer, to be logged.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// The client; none on a unix socket.
+    /// The client; none where it has no address.
     pub peer: Option<SocketAddr>,
     /// The request, as far as it was read.
     pub head: &'a RequestHead,
     /// What the spans of the head point into.
     pub bytes: &'a [u8],
+    /// The id of the request, if it has one.
+    pub id: Option<&'a str>,
     /// The answer.
     pub done: Done,
 }
@@ -228,6 +230,11 @@ fn json(out: &mut String, time: &str, entry: &Entry<'_>) -> std::fmt::Result {
             escape_json(out, value)?;
             out.push('"');
         }
+    }
+    if let Some(id) = entry.id {
+        write!(out, ",\"request_id\":\"")?;
+        escape_json(out, id.as_bytes())?;
+        out.push('"');
     }
     out.push_str("}\n");
     Ok(())

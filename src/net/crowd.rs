@@ -1,6 +1,7 @@
 //! How many connections each client address has, so that no one client takes all places.
 //!
-//! A loopback address has no limit, nor a unix socket: there it is a proxy, through which everybody comes. Of IPv6 the
+//! A loopback address has no limit, nor a unix socket: there it is a proxy, through which everybody comes. So has one
+//! that is trusted: the caller tells no address of it. Of IPv6 the
 //! first 64 bits count, because a client has all the rest (RFC 4291 2.5.4). Holds an entry only while a connection does.
 
 use std::collections::HashMap;

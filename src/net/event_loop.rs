@@ -135,14 +135,19 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Get a new batch of events, asleep if there is none yet; `hear_signals` is called before that, and tells whether
-    /// to sleep.
-    pub fn wait(&mut self, shared: &Shared<H>, hear_signals: impl Fn() -> bool) -> io::Result<()> {
+    /// to sleep. `keeps` tells whether the caller is to sleep once others know that it does; without it, he serves.
+    pub fn wait(
+        &mut self,
+        shared: &Shared<H>,
+        keeps: Option<impl Fn() -> bool>,
+        hear_signals: impl Fn() -> bool,
+    ) -> io::Result<()> {
         self.sweep(shared);
         if !self.queued.is_empty() {
             return Ok(());
         }
         // After a batch of one the next event has hardly come yet: asking would cost a system call for nothing.
-        self.due = self.patient.len();
+        self.due = if keeps.is_none() { self.patient.len() } else { 0 };
         if self.batch > 1 || self.due > 0 {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
             if self.batch == BATCH {
@@ -155,6 +160,10 @@ impl<H: Handler> EventLoop<H> {
         }
         let timeout = self.timeout(shared.drain_until());
         if hear_signals() && shared.may_sleep() {
+            if keeps.is_some_and(|keeps| !keeps()) {
+                shared.slept();
+                return Ok(());
+            }
             let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
                 shared.flush_log();
@@ -230,12 +239,16 @@ impl<H: Handler> EventLoop<H> {
         shared: &Shared<H>,
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
-        let entered = self.crowd.enter(peer, shared.limits.max_connections_per_address);
-        if entered != Entered::Yes {
-            shared.turn_away(&transport, peer, entered == Entered::Full);
+        let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
+        if connection.is_stranger(&shared.fronts) {
+            shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
-        let connection = Box::new(Connection::new(transport, peer, listener));
+        let entered = self.crowd.enter(connection.counted_peer(), shared.limits.max_connections_per_address);
+        if entered != Entered::Yes {
+            shared.turn_away(connection.transport(), peer, entered == Entered::Full);
+            return None;
+        }
         let key = self.table.reserve(connection.descriptor());
         Some((key, connection))
     }
@@ -338,7 +351,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.crowd.leave(connection.peer(), shared.limits.max_connections_per_address);
+        self.crowd.leave(connection.counted_peer(), shared.limits.max_connections_per_address);
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.

@@ -7,6 +7,9 @@
 //! So a fast application costs with many threads what it costs with one, and a blocked call holds up nobody.
 //! Where calls have been slow lately the sleeper is woken at once.
 //!
+//! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application: it holds the loop
+//! while all others are in there, answers for the server, and lays the baton down as soon as one of them is back.
+//!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,6 +24,7 @@ use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
+use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
 use super::shared::{Counts, Named, Shared, read_control};
@@ -74,6 +78,7 @@ impl<H: Handler> Server<H> {
     pub fn new(
         handler: H,
         mut limits: Limits,
+        fronts: Fronts,
         access_log: AccessLog,
         listeners: Vec<Listener>,
         controls: Vec<OwnedFd>,
@@ -83,11 +88,12 @@ impl<H: Handler> Server<H> {
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared::new(handler, limits, access_log, waker, controls, kept);
+        let has_caretaker = fronts.has_caretaker;
+        let shared = Shared::new(handler, limits, fronts, access_log, waker, controls, kept);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
-            team: Team::new(threads),
+            team: Team::new(threads, has_caretaker),
             threads,
             held: AtomicBool::new(false),
             calls: AtomicU64::new(0),
@@ -103,19 +109,19 @@ impl<H: Handler> Server<H> {
             self.shared.note_first(true);
         }
         watchdog::start(self)?;
-        let mut held = self.take_baton();
+        let mut held = self.take_baton_as(slot);
         while !self.shared.is_finished() {
             held = match held {
                 Some(event_loop) => self.turn(event_loop, &mut desk),
                 None => {
                     self.hear_signals(slot);
-                    self.shared.handler.detached(|| self.team.sleep(slot));
+                    self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_caretaker(slot)));
                     if slot == SIGNAL_SLOT {
                         // Perhaps it was a signal, and the holder of the baton is stuck.
                         self.shared.watchdog.rouse();
                     }
                     self.hear_signals(slot);
-                    self.serve_mail(&mut desk).or_else(|| self.take_baton())
+                    self.serve_mail(&mut desk).or_else(|| self.take_baton_as(slot))
                 }
             };
         }
@@ -218,6 +224,22 @@ impl<H: Handler> Server<H> {
         Some(guard)
     }
 
+    /// The same for the thread of `slot`: the caretaker leaves the baton to those who may serve.
+    fn take_baton_as(&self, slot: usize) -> Option<Held<'_, H>> {
+        if self.team.is_caretaker(slot) && self.team.has_sleeper() {
+            self.team.wake_one();
+            return None;
+        }
+        self.take_baton()
+    }
+
+    /// The thread of `slot` goes to sleep, and could have the baton if the caretaker holds it.
+    fn tell_caretaker(&self, slot: usize) {
+        if self.team.has_caretaker() && !self.team.is_caretaker(slot) {
+            self.shared.wake_if_sleeping();
+        }
+    }
+
     fn lay_down(&self, event_loop: Held<'_, H>) {
         self.shared.watchdog.rouse();
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -249,6 +271,15 @@ impl<H: Handler> Server<H> {
                     self.tell_interpreter(desk.thread.slot);
                 }
             }
+            None if self.team.is_caretaker(desk.thread.slot) => {
+                if self.adopt_returned(&mut event_loop) || self.team.has_sleeper() {
+                    // A thread is back.
+                    self.lay_down(event_loop);
+                    self.team.wake_one();
+                    return None;
+                }
+                self.wait(&mut event_loop, desk.thread.slot);
+            }
             None => match self.team.mail(desk.thread.slot).or_else(|| event_loop.next_patient()) {
                 Some(named) => {
                     self.lay_down(event_loop);
@@ -262,7 +293,10 @@ impl<H: Handler> Server<H> {
 
     fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
         let shared = &self.shared;
-        self.adopt_returned(event_loop);
+        // The caretaker has just looked: what came since keeps it from sleeping.
+        if !self.team.is_caretaker(slot) {
+            self.adopt_returned(event_loop);
+        }
         shared.end_drain(event_loop.connections());
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
@@ -271,7 +305,9 @@ impl<H: Handler> Server<H> {
             }
         }
         shared.counts.connections.store(event_loop.connections() as u64, Ordering::Relaxed);
-        if let Err(error) = event_loop.wait(shared, || !self.hear_signals(slot)) {
+        // The caretaker leaves as soon as there is somebody else.
+        let keeps = self.team.is_caretaker(slot).then_some(|| !self.team.has_sleeper());
+        if let Err(error) = event_loop.wait(shared, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
             shared.finish();
         }
@@ -309,6 +345,9 @@ impl<H: Handler> Server<H> {
             Verdict::Close => event_loop.close(key, connection, &self.shared),
             Verdict::Serve => match connection.owner() {
                 Some(owner) if owner != desk.thread.slot => self.team.send(owner, (key, connection)),
+                _ if self.team.is_caretaker(desk.thread.slot) => {
+                    event_loop.settle(key, connection, verdict, &self.shared);
+                }
                 _ => {
                     self.lay_down(event_loop);
                     return self.serve((key, connection), desk);
@@ -370,10 +409,14 @@ impl<H: Handler> Server<H> {
         None
     }
 
-    fn adopt_returned(&self, event_loop: &mut EventLoop<H>) {
-        for ((key, connection), verdict) in self.shared.take_returned() {
+    /// Returns whether there was anything.
+    fn adopt_returned(&self, event_loop: &mut EventLoop<H>) -> bool {
+        let returned = self.shared.take_returned();
+        let is_any = !returned.is_empty();
+        for ((key, connection), verdict) in returned {
             event_loop.settle(key, connection, verdict, &self.shared);
         }
+        is_any
     }
 
     fn is_slow(&self) -> bool {

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::access_log::AccessLog;
 use super::clock;
 use super::connection::{Connection, Verdict};
+use super::front::Fronts;
 use super::handler::{Done, Handler};
 use super::outbox::Outbox;
 use super::table::Key;
@@ -43,6 +44,8 @@ pub struct Shared<H: Handler> {
     pub handler: H,
     /// The settings.
     pub limits: Limits,
+    /// Who is believed.
+    pub fronts: Fronts,
     /// The access log.
     pub access_log: AccessLog,
     waker: OwnedFd,
@@ -88,6 +91,7 @@ impl<H: Handler> Shared<H> {
     pub fn new(
         handler: H,
         limits: Limits,
+        fronts: Fronts,
         access_log: AccessLog,
         waker: OwnedFd,
         controls: Vec<OwnedFd>,
@@ -96,6 +100,7 @@ impl<H: Handler> Shared<H> {
         Self {
             handler,
             limits,
+            fronts,
             access_log,
             waker,
             controls,
@@ -366,6 +371,12 @@ impl<H: Handler> Shared<H> {
         transport.finish();
     }
 
+    /// A connection that is not introduced by the PROXY protocol is cut off.
+    pub fn refuse_introduction(&self, fault: &str, peer: Option<SocketAddr>) {
+        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        self.handler.report('I', peer, &format!("connection closed before the header of the PROXY protocol: {fault}"));
+    }
+
     /// 500, where a handler gave no answer at all.
     pub fn answer_failure(&self, outbox: &mut Outbox) {
         self.answer(500, "Internal Server Error", "the server failed to answer", false, outbox);
@@ -379,6 +390,28 @@ impl<H: Handler> Shared<H> {
             Err(_) => false,
         };
         Done { status: 204, length: 0, persistent }
+    }
+
+    /// Whether this server wants requests: not while it stops, or makes way for a successor.
+    pub fn answer_health(&self, asked: Asked, outbox: &mut Outbox) -> Done {
+        let (status, line, body): (u16, &[u8], &[u8]) = if self.is_stopping() || self.has_successor() {
+            (503, b"503 Service Unavailable", b"leaving\n")
+        } else {
+            (200, b"200 OK", b"serving\n")
+        };
+        let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line) else {
+            return Done { status: 500, length: 0, persistent: false };
+        };
+        for (name, value) in [("Content-Type", "text/plain"), ("Cache-Control", "no-store")] {
+            // A constant field cannot be refused.
+            let _ = head.field(&mut outbox.bytes, name.as_bytes(), value.as_bytes());
+        }
+        let (_, persistent) = self.finish_head(&head, asked, Some(body.len() as u64), outbox);
+        if asked.is_head {
+            return Done { status, length: 0, persistent };
+        }
+        outbox.bytes.extend_from_slice(body);
+        Done { status, length: body.len() as u64, persistent }
     }
 
     fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {

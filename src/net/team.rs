@@ -2,6 +2,7 @@
 //!
 //! One thread holds the event loop (the baton); the others are in the application or sleep here as followers. The one
 //! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
+//! The caretaker, where there is one, has the last slot and is woken last: it never calls the application.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ pub struct Team<M> {
     seats: Vec<Seat<M>>,
     asleep: Mutex<Vec<usize>>,
     dismissed: AtomicBool,
+    has_caretaker: bool,
 }
 
 #[derive(Debug)]
@@ -29,8 +31,8 @@ struct Seat<M> {
 }
 
 impl<M> Team<M> {
-    /// A team of `size` threads.
-    pub fn new(size: usize) -> Self {
+    /// A team of `size` threads, and perhaps a caretaker.
+    pub fn new(size: usize, has_caretaker: bool) -> Self {
         let seat = || Seat {
             taken: AtomicBool::new(false),
             woken: AtomicU32::new(0),
@@ -38,9 +40,10 @@ impl<M> Team<M> {
             pulse: Arc::default(),
         };
         Self {
-            seats: (0..size).map(|_| seat()).collect(),
-            asleep: Mutex::new(Vec::with_capacity(size)),
+            seats: (0..size + usize::from(has_caretaker)).map(|_| seat()).collect(),
+            asleep: Mutex::new(Vec::with_capacity(size + 1)),
             dismissed: AtomicBool::new(false),
+            has_caretaker,
         }
     }
 
@@ -54,6 +57,26 @@ impl<M> Team<M> {
         }
     }
 
+    /// Whether there is a caretaker.
+    pub fn has_caretaker(&self) -> bool {
+        self.has_caretaker
+    }
+
+    /// Whether `slot` is that of the caretaker.
+    pub fn is_caretaker(&self, slot: usize) -> bool {
+        self.has_caretaker && slot + 1 == self.seats.len()
+    }
+
+    /// Whether a thread may have to be woken because another one is in the application.
+    pub fn has_followers(&self) -> bool {
+        self.seats.len() > 1
+    }
+
+    /// Whether a thread sleeps that may call the application.
+    pub fn has_sleeper(&self) -> bool {
+        lock(&self.asleep).iter().any(|&slot| !self.is_caretaker(slot))
+    }
+
     /// The pulse of the thread of `slot`.
     pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
         self.seats.get(slot).map(|seat| &*seat.pulse)
@@ -64,10 +87,14 @@ impl<M> Team<M> {
         self.seats.iter().map(|seat| &*seat.pulse)
     }
 
-    /// Sleep until woken, or until there is mail or a signal; not at all once dismissed.
-    pub fn sleep(&self, slot: usize) {
+    /// Sleep until woken, or until there is mail or a signal; not at all once dismissed. `tell` that it can be woken.
+    pub fn sleep(&self, slot: usize, tell: impl FnOnce()) {
         let Some(seat) = self.seats.get(slot) else { return };
-        lock(&self.asleep).push(slot);
+        let mut asleep = lock(&self.asleep);
+        let place = if self.is_caretaker(slot) { 0 } else { asleep.len() };
+        asleep.insert(place, slot);
+        drop(asleep);
+        tell();
         // Whatever came before the slot was on the list woke nobody.
         if !lock(&seat.mail).is_empty() || self.dismissed.load(Ordering::SeqCst) {
             self.wake(slot);

@@ -119,7 +119,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
             seen.idle = 0;
             continue;
         }
-        std::thread::park_timeout(if server.threads() > 1 && !shared.is_asleep() {
+        std::thread::park_timeout(if server.team().has_followers() && !shared.is_asleep() {
             SAMPLE
         } else {
             patience(shared, is_busy)

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use pyo3::types::PyIterator;
 use super::environ::{Draft, Environs};
 use super::exchange::{Exchange, Kit};
 use super::file_wrapper::FileWrapper;
+use super::handover::Handover;
 use super::iteration::{Progress, close, iterate, take_body};
 use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
@@ -38,11 +40,22 @@ pub struct Application {
     /// Seconds that local time was ahead of UTC at the start.
     utc_offset: i64,
     environs: Environs,
-    own: OwnFields,
-    write_timeout: Duration,
+    manner: Manner,
     threads: Vec<Known>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
+}
+
+/// How answers are given.
+pub struct Manner {
+    /// The fields of the server's own.
+    pub own: OwnFields,
+    /// `write_timeout`.
+    pub write_timeout: Duration,
+    /// The id of the request is told to the client.
+    pub has_id: bool,
+    /// How files are handed over to front servers, if they are.
+    pub handover: Option<Arc<Handover>>,
 }
 
 /// What a serving thread uses again for its next request.
@@ -91,14 +104,7 @@ impl Application {
     }
 
     /// For `threads` serving threads.
-    pub fn new(
-        app: Py<PyAny>,
-        error_log: Py<PyAny>,
-        environs: Environs,
-        own: OwnFields,
-        write_timeout: Duration,
-        threads: usize,
-    ) -> Self {
+    pub fn new(app: Py<PyAny>, error_log: Py<PyAny>, environs: Environs, manner: Manner, threads: usize) -> Self {
         let threads = (0..threads).map(|_| Known::default()).collect();
         let error_descriptor = Python::attach(|py| {
             error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
@@ -109,8 +115,7 @@ impl Application {
             error_descriptor,
             utc_offset: utc_offset(clock::unix_second()),
             environs,
-            own,
-            write_timeout,
+            manner,
             threads,
             is_forked: AtomicBool::new(false),
         }
@@ -231,7 +236,7 @@ impl Application {
     fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
         match request.thread.seat.kit.take() {
             Some(kit) => Ok(kit),
-            None => Kit::new(py, request.thread.pulse.clone(), self.own.clone(), self.write_timeout),
+            None => Kit::new(py, request.thread.pulse.clone(), self.manner.own.clone(), self.manner.write_timeout),
         }
     }
 
@@ -316,7 +321,15 @@ impl Handler for Application {
             };
             let exchange = kit.exchange.bind(py);
             match exchange.try_borrow_mut() {
-                Ok(mut exchange) => exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked),
+                Ok(mut exchange) => {
+                    exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked);
+                    if request.is_trusted {
+                        exchange.handover.clone_from(&self.manner.handover);
+                    }
+                    if let Some(told) = request.told.filter(|_| self.manner.has_id) {
+                        exchange.id.push_str(&told.id);
+                    }
+                }
                 // Nobody else knows it.
                 Err(_) => return Outcome::Done(LOST),
             }
@@ -407,7 +420,7 @@ impl Handler for Application {
     }
 
     fn server_header(&self) -> &[u8] {
-        self.own.server()
+        self.manner.own.server()
     }
 
     fn utc_offset(&self, unix_second: u64) -> i64 {

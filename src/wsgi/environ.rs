@@ -11,7 +11,8 @@ use super::application::Seat;
 use super::file_wrapper::FileWrapper;
 use super::input::{EmptyInput, Inputs};
 use super::text::native;
-use crate::http::head::{RequestHead, Version};
+use crate::http::forwarded::{Origin, Passing, Scheme};
+use crate::http::head::Version;
 use crate::net::handler::Request;
 use crate::net::spool::Body;
 
@@ -126,7 +127,9 @@ impl Draft {
             self.address = Some(peer.ip());
         }
         if self.port != Some(peer.port()) {
-            let port = native(py, itoa::Buffer::new().format(peer.port()).as_bytes());
+            // That of a client behind a front server is seldom told.
+            let mut digits = itoa::Buffer::new();
+            let port = if peer.port() == 0 { "" } else { digits.format(peer.port()) };
             environ.set_item(intern!(py, "REMOTE_PORT"), port)?;
             self.port = Some(peer.port());
         }
@@ -170,7 +173,17 @@ impl Environs {
         request: &mut Request<'_, Seat>,
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let environ = self.drafted(py, request)?;
-        self.fields(&environ, request.head, request.bytes)?;
+        self.fields(&environ, request)?;
+        if let Some(told) = request.told {
+            if told.origin.has_url() {
+                rewrite_url(&environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+            }
+            if !told.id.is_empty() {
+                let id = PyString::new(py, &told.id);
+                environ.set_item(intern!(py, "HTTP_X_REQUEST_ID"), &id)?;
+                environ.set_item(intern!(py, "poorhttp.request_id"), id)?;
+            }
+        }
         if request.body.is_empty() {
             return Ok((environ, None));
         }
@@ -195,10 +208,11 @@ impl Environs {
         Ok(environ)
     }
 
-    fn fields(&self, environ: &Bound<'_, PyDict>, head: &RequestHead, bytes: &[u8]) -> PyResult<()> {
+    fn fields(&self, environ: &Bound<'_, PyDict>, request: &Request<'_, Seat>) -> PyResult<()> {
         let py = environ.py();
-        for field in &head.fields {
-            let (name, value) = (field.name.of(bytes), field.value.of(bytes));
+        let all_pass = request.passing == Passing::All;
+        for field in &request.head.fields {
+            let (name, value) = (field.name.of(request.bytes), field.value.of(request.bytes));
             match name.len() {
                 // The body is decoded: CONTENT_LENGTH tells its length.
                 17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {}
@@ -211,7 +225,9 @@ impl Environs {
                 // Set from the head: an absolute target replaces it (RFC 9112 3.2.2).
                 4 if name.eq_ignore_ascii_case(b"host") => {}
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
-                _ => add(environ, &self.name(py, name), value, ",")?,
+                _ if all_pass || request.passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
+                // Who asks, and how, is told by front servers only.
+                _ => {}
             }
         }
         Ok(())
@@ -250,6 +266,31 @@ fn template(
     environ.set_item("wsgi.input", input)?;
     environ.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     Ok(environ.unbind())
+}
+
+/// Let the URL be that which the client asked for (PEP 3333, "URL Reconstruction"). `host` is that of the request.
+fn rewrite_url(environ: &Bound<'_, PyDict>, origin: &Origin, host: Option<&[u8]>) -> PyResult<()> {
+    let py = environ.py();
+    if let Some(prefix) = &origin.prefix {
+        environ.set_item(intern!(py, "SCRIPT_NAME"), native(py, &percent_decoded(prefix)))?;
+    }
+    if let Some(scheme) = origin.scheme {
+        environ.set_item(intern!(py, "wsgi.url_scheme"), scheme.name())?;
+    }
+    if let Some(host) = &origin.host {
+        environ.set_item(intern!(py, "HTTP_HOST"), native(py, host))?;
+    }
+    if origin.scheme.is_none() && origin.host.is_none() {
+        return Ok(());
+    }
+    let Some(host) = origin.host.as_deref().or(host) else { return Ok(()) };
+    // The colons of an IPv6 address stand before its bracket (RFC 3875 4.1.14).
+    let end = host.iter().rposition(|&byte| byte == b':' || byte == b']').filter(|&at| host.get(at) == Some(&b':'));
+    let (name, port) = host.split_at(end.unwrap_or(host.len()));
+    environ.set_item(intern!(py, "SERVER_NAME"), native(py, name))?;
+    let port = port.get(1..).unwrap_or_default();
+    let port = if port.is_empty() { origin.scheme.unwrap_or(Scheme::Http).port().as_bytes() } else { port };
+    environ.set_item(intern!(py, "SERVER_PORT"), native(py, port))
 }
 
 /// The HTTP_ variable of a field.

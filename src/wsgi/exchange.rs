@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyTupleMethods};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::handover::Handover;
 use super::text;
 use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
@@ -48,6 +49,11 @@ pub struct Exchange {
     pub dropped: Vec<String>,
     /// `wsgi.input` where it is a temporary file.
     pub input_file: Option<Py<PyAny>>,
+    /// The id that is answered as X-Request-ID; empty for none.
+    pub id: String,
+    has_id: bool,
+    /// How the peer takes files, if it is a front server that does.
+    pub handover: Option<Arc<Handover>>,
     own: OwnFields,
     write_timeout: Duration,
     /// That of the thread whose it is.
@@ -216,6 +222,9 @@ impl Exchange {
         self.overrun = false;
         self.dropped.clear();
         self.input_file = None;
+        self.id.clear();
+        self.has_id = false;
+        self.handover = None;
     }
 
     /// PEP 3333: a second call needs exc_info, which is raised again after the first byte.
@@ -255,6 +264,7 @@ impl Exchange {
             let taken = head
                 .field(out, name, value)
                 .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(name), shown(value))))?;
+            self.has_id |= !self.id.is_empty() && name.eq_ignore_ascii_case(b"x-request-id");
             if !taken {
                 self.dropped.push(shown(name));
             }
@@ -284,6 +294,7 @@ impl Exchange {
 
     /// Take back a head that is not on its way yet.
     pub fn roll_back(&mut self) {
+        self.has_id = false;
         if let Some(head) = self.head.take() {
             self.outbox.bytes.truncate(head.mark);
         }
@@ -296,6 +307,11 @@ impl Exchange {
         };
         if self.committed {
             return Ok(());
+        }
+        if !self.id.is_empty() && !self.has_id {
+            for piece in ["X-Request-ID: ", &self.id, "\r\n"] {
+                self.outbox.bytes.extend_from_slice(piece.as_bytes());
+            }
         }
         let own = self.own.at(clock::unix_second());
         let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, own);
@@ -338,6 +354,24 @@ impl Exchange {
             Framing::Close => self.outbox.push(data, transport),
         }
         self.length += data.len() as u64;
+    }
+
+    /// Leave `range` to the front server, if it takes files and this is the whole answer. Returns whether it does.
+    pub fn hand_over(&mut self, range: &crate::net::outbox::FileRange) -> PyResult<bool> {
+        let is_whole = self
+            .head
+            .as_ref()
+            .is_some_and(|head| head.status == 200 && head.length.is_none_or(|length| length == range.left));
+        let Some(line) = self.handover.as_ref().filter(|_| is_whole).and_then(|handover| handover.line(range)) else {
+            return Ok(false);
+        };
+        self.outbox.bytes.extend_from_slice(&line);
+        if let Some(head) = &mut self.head {
+            // The front server tells the length of what it sends.
+            head.length = None;
+        }
+        self.commit(Some(0))?;
+        Ok(true)
     }
 
     /// Send `range` as the body.

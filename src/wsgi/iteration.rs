@@ -70,6 +70,9 @@ fn file(
     }
     let Some(range) = wrapper.try_borrow()?.range(wrapper.py())? else { return Ok(None) };
     let mut exchange = exchange.try_borrow_mut()?;
+    if exchange.hand_over(&range)? {
+        return Ok(Some(Progress::Finished));
+    }
     exchange.commit(Some(range.left))?;
     exchange.file(range);
     Ok(Some(match exchange.outbox.flush(transport) {

@@ -6,6 +6,7 @@ pub mod application;
 pub mod environ;
 pub mod exchange;
 pub mod file_wrapper;
+pub mod handover;
 pub mod input;
 pub mod iteration;
 pub mod text;

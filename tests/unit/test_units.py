@@ -12,9 +12,13 @@ from poorhttp.units import (
     Count,
     FieldValue,
     Host,
+    Names,
+    Networks,
     Path,
     Seconds,
+    SendfileHeader,
     Switch,
+    UrlPath,
     split_application,
     split_port,
 )
@@ -34,6 +38,84 @@ def test_seconds(text, value):
 def test_seconds_refused(text):
     with pytest.raises(ValueError, match="a time such as 5, "):
         Seconds().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("none", ()),
+        ("unix", ("unix",)),
+        ("127.0.0.1, ::1", ("127.0.0.1", "::1")),
+        ("10.0.0.0/8 fd00::/8,unix", ("10.0.0.0/8", "fd00::/8", "unix")),
+        ("0.0.0.0/0", ("0.0.0.0/0",)),
+        ("192.0.2.7/32", ("192.0.2.7/32",)),
+    ],
+)
+def test_networks(text, value):
+    assert Networks().parse(text) == value
+    assert Networks().parse(Networks().show(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "*", "localhost", "10.0.0.0/33", "10.0.0.1/8", "::1/127", "10.0.0.0/", "10.0.0/8", "none, unix", "1/8",
+     "10.0.0.0/-1", "::1%lo", "[::1]", "10.0.0.0/8/8", "\x00"],
+)  # fmt: skip
+def test_networks_refused(text):
+    with pytest.raises(ValueError, match="or none"):
+        Networks().parse(text)
+
+
+NAMES = Names("one", "two", "three", also={"both": ("two", "three")})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", ()),
+        ("ONE", ("one",)),
+        ("three, two", ("two", "three")),
+        ("both", ("two", "three")),
+        ("two two", ("two",)),
+    ],
+)
+def test_names(text, value):
+    assert NAMES.parse(text) == value
+    assert NAMES.parse(NAMES.show(value)) == value
+
+
+@pytest.mark.parametrize("text", ["", ",", "four", "one, two", "one, no", "no, two", "one one", "yes"])
+def test_names_refused(text):
+    with pytest.raises(ValueError, match="no, one, or some of both, two, three"):
+        NAMES.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "/", "/health", "/a/b%20c", "/~x;y=1"])
+def test_url_path(text):
+    assert UrlPath().parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["health", "/a b", "/a?b", "/a#b", "/\xe9", "http://a/"])
+def test_url_path_refused(text):
+    with pytest.raises(ValueError, match="a path such as /health"):
+        UrlPath().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", ""), ("X-Sendfile", "X-Sendfile"), ("X-Accel-Redirect  /files/", "X-Accel-Redirect /files")],
+)
+def test_sendfile_header(text, value):
+    assert SendfileHeader().parse(text) == value
+    assert SendfileHeader().parse(value) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["X Sendfile", "X-Send:file", "/files", "X-Sendfile /a /b", "X-Sendfile a", "\xe9", "-"]
+)
+def test_sendfile_header_refused(text):
+    with pytest.raises(ValueError, match=r"X-Accel-Redirect|a path such as"):
+        SendfileHeader().parse(text)
 
 
 def test_seconds_that_must_not_be_zero():

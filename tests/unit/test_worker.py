@@ -69,6 +69,8 @@ class Settings:
 
     threads = 1
     graceful_timeout = 30.0
+    health = ""
+    processes = 1
     accesslog = ""
 
 
@@ -280,7 +282,7 @@ from poorhttp import worker
 from poorhttp.log import ErrorLog
 
 class config:
-    threads, graceful_timeout, accesslog = 1, 30.0, ""
+    threads, graceful_timeout, accesslog, health = 1, 30.0, "", ""
 
 log = ErrorLog("-", "info", False, "")
 

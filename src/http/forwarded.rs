@@ -1,0 +1,355 @@
+//! Who asks, as a front server tells it: `Forwarded` (RFC 7239), or the `X-Forwarded-` fields that came before it.
+//!
+//! Knows the fields of one head and asks the caller which addresses are trusted. Only the fields that the front server
+//! sets are read ([`Fields`]), for it lets through what a client writes into the others. What cannot be true is refused:
+//! the front server sent it, and a guess would be believed.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use memchr::memchr;
+
+use super::grammar::{decimal, is_host, is_target_byte, is_tchar, is_token, trim};
+use super::head::RequestHead;
+use super::reject::Reject;
+
+/// A set of the fields that tell who asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields(u8);
+
+const FORWARDED: Fields = Fields(1);
+const FOR: Fields = Fields(2);
+const PROTO: Fields = Fields(4);
+const HOST: Fields = Fields(8);
+const PREFIX: Fields = Fields(16);
+
+const NAMES: [(&str, Fields); 5] = [
+    ("forwarded", FORWARDED),
+    ("x-forwarded-for", FOR),
+    ("x-forwarded-proto", PROTO),
+    ("x-forwarded-host", HOST),
+    ("x-forwarded-prefix", PREFIX),
+];
+
+impl Fields {
+    /// Those of these names, in lower case; none if there is another name among them.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        names.into_iter().try_fold(Self(0), |fields, name| {
+            let (_, field) = NAMES.iter().find(|(known, _)| *known == name)?;
+            Some(Self(fields.0 | field.0))
+        })
+    }
+
+    /// Whether it holds none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn holds(self, field: Self) -> bool {
+        self.0 & field.0 != 0
+    }
+}
+
+/// Which of a peer's fields about who asks reach the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// All: a trusted peer, and nothing is read here.
+    All,
+    /// Of those in [`Fields`] these only: the others may be a client's.
+    Only(Fields),
+    /// None: the peer is a client.
+    None,
+}
+
+impl Passing {
+    /// Whether a field of this name does.
+    pub fn lets(self, name: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(fields) => {
+                let known = NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+                known.is_none_or(|(_, field)| fields.holds(*field))
+            }
+            Self::None => !is_for_fronts(name),
+        }
+    }
+}
+
+/// Whether clients have no business with a field: front servers write it, also who was logged in and the like.
+fn is_for_fronts(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+        || name.eq_ignore_ascii_case(b"forwarded")
+        || name.eq_ignore_ascii_case(b"x-real-ip")
+}
+
+/// The client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Client {
+    /// Nothing was told: it is the peer itself.
+    #[default]
+    Peer,
+    /// It has no address, or a secret one (RFC 7239 6.2, 6.3).
+    Unknown,
+    /// Its address, and its port; 0 where that was not told.
+    Address(IpAddr, u16),
+}
+
+/// The scheme of the client's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    /// As `wsgi.url_scheme` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// Its port (RFC 9110 4.2.1, 4.2.2).
+    pub const fn port(self) -> &'static str {
+        match self {
+            Self::Http => "80",
+            Self::Https => "443",
+        }
+    }
+}
+
+/// What was told of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Who asks.
+    pub client: Client,
+    /// How.
+    pub scheme: Option<Scheme>,
+    /// What its Host was.
+    pub host: Option<Vec<u8>>,
+    /// The beginning of the path that the front server cut off: empty, or a path without a slash at its end.
+    pub prefix: Option<Vec<u8>>,
+}
+
+impl Origin {
+    /// What the `fields` of a head say. Of several hops the client is the last one that is not trusted.
+    pub fn read(
+        head: &RequestHead,
+        bytes: &[u8],
+        fields: Fields,
+        is_trusted: impl Fn(IpAddr) -> bool,
+    ) -> Result<Self, Reject> {
+        if fields.holds(FORWARDED) {
+            return forwarded(head, bytes, is_trusted);
+        }
+        let last = |field, name| if fields.holds(field) { values(head, bytes, name).next_back() } else { None };
+        let mut origin = Self::default();
+        if fields.holds(FOR) {
+            origin.client = forwarded_for(head, bytes, is_trusted)?;
+        }
+        if let Some(value) = last(PROTO, "x-forwarded-proto") {
+            origin.scheme = Some(scheme(last_member(value))?);
+        }
+        if let Some(value) = last(HOST, "x-forwarded-host") {
+            origin.host = Some(host(last_member(value))?.to_vec());
+        }
+        if let Some(value) = last(PREFIX, "x-forwarded-prefix") {
+            origin.prefix = Some(prefix(value)?.to_vec());
+        }
+        Ok(origin)
+    }
+
+    /// Whether it says anything of the URL.
+    pub const fn has_url(&self) -> bool {
+        self.scheme.is_some() || self.host.is_some() || self.prefix.is_some()
+    }
+}
+
+fn values<'a>(head: &'a RequestHead, bytes: &'a [u8], name: &'static str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+    let is_it = move |field: &&super::head::Field| field.name.of(bytes).eq_ignore_ascii_case(name.as_bytes());
+    head.fields.iter().filter(is_it).map(|field| field.value.of(bytes))
+}
+
+/// What the nearest front server wrote, where each adds its own behind that of the one before.
+fn last_member(value: &[u8]) -> &[u8] {
+    value.rsplit(|&byte| byte == b',').next().map_or(b"", trim)
+}
+
+/// X-Forwarded-For is written by no RFC: a list of addresses, the nearest last. Empty members count as in any list (RFC
+/// 9110 5.6.1.2), that is not at all.
+fn forwarded_for(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -> bool) -> Result<Client, Reject> {
+    let mut client = Client::Peer;
+    for value in values(head, bytes, "x-forwarded-for").rev() {
+        for member in value.rsplit(|&byte| byte == b',').map(trim).filter(|member| !member.is_empty()) {
+            client = match member {
+                b"unix:" => Some(Client::Unknown), // nginx, of a client on a unix socket
+                _ => ipv6(member).map(|address| Client::Address(address, 0)).or_else(|| node(member)),
+            }
+            .ok_or(Reject::bad("X-Forwarded-For holds something else than addresses"))?;
+            if !matches!(client, Client::Address(address, _) if is_trusted(address)) {
+                return Ok(client);
+            }
+        }
+    }
+    Ok(client)
+}
+
+fn scheme(text: &[u8]) -> Result<Scheme, Reject> {
+    match text {
+        _ if text.eq_ignore_ascii_case(b"http") => Ok(Scheme::Http),
+        _ if text.eq_ignore_ascii_case(b"https") => Ok(Scheme::Https),
+        _ => Err(Reject::bad("the front server names a scheme that is neither http nor https")),
+    }
+}
+
+/// RFC 9110 7.2.
+fn host(text: &[u8]) -> Result<&[u8], Reject> {
+    if is_host(text) { Ok(text) } else { Err(Reject::bad("the front server names a host that is none")) }
+}
+
+/// RFC 3986 3.3, and nothing in it that would lead elsewhere: it becomes the beginning of links.
+fn prefix(text: &[u8]) -> Result<&[u8], Reject> {
+    let is_path = |path: &[u8]| {
+        path.iter().all(|&byte| is_target_byte(byte) && !matches!(byte, b'?' | b',' | b'\\' | b'"' | b'<' | b'>'))
+            && !path.split(|&byte| byte == b'/').skip(1).any(|part| matches!(part, b"" | b"." | b".."))
+            // An escaped dot, slash or backslash.
+            && !path.windows(3).any(|part| {
+                matches!(part, [b'%', b'2', b'e' | b'E' | b'f' | b'F'] | [b'%', b'5', b'c' | b'C'])
+            })
+    };
+    let path = text.strip_suffix(b"/").unwrap_or(text);
+    if path.is_empty() || (path.starts_with(b"/") && is_path(path)) {
+        Ok(path)
+    } else {
+        Err(Reject::bad("X-Forwarded-Prefix is no path"))
+    }
+}
+
+/// RFC 7239 4: one element for each hop, the nearest last. Scheme and host are those of the hop to which the client
+/// belongs.
+fn forwarded(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -> bool) -> Result<Origin, Reject> {
+    const MALFORMED: Reject = Reject::bad("Forwarded is not made as RFC 7239 has it");
+    let mut hops = Vec::new();
+    for value in values(head, bytes, "forwarded") {
+        elements(value, &mut hops).ok_or(MALFORMED)?;
+    }
+    let mut origin = Origin::default();
+    for hop in hops.iter().rev() {
+        origin.client = match &hop.node {
+            Some(text) => node(text).ok_or(Reject::bad("Forwarded names a client that is no address"))?,
+            None => Client::Unknown,
+        };
+        origin.scheme = hop.proto.as_deref().map(scheme).transpose()?;
+        origin.host = hop.host.as_deref().map(host).transpose()?.map(<[u8]>::to_vec);
+        if !matches!(origin.client, Client::Address(address, _) if is_trusted(address)) {
+            break;
+        }
+    }
+    Ok(origin)
+}
+
+/// One hop: the parameters of RFC 7239 5 that matter here.
+#[derive(Debug, Default)]
+struct Hop<'a> {
+    node: Option<Cow<'a, [u8]>>,
+    proto: Option<Cow<'a, [u8]>>,
+    host: Option<Cow<'a, [u8]>>,
+    by: Option<Cow<'a, [u8]>>,
+}
+
+/// `forwarded-element *( OWS "," OWS forwarded-element )`, and an element may be missing (RFC 7239 4, RFC 9110 5.6.1).
+fn elements<'a>(value: &'a [u8], hops: &mut Vec<Hop<'a>>) -> Option<()> {
+    let mut rest = trim(value);
+    let mut hop: Option<Hop<'a>> = None;
+    loop {
+        let (name, after) = rest.split_at(rest.iter().position(|&byte| !is_tchar(byte)).unwrap_or(rest.len()));
+        rest = after;
+        if !name.is_empty() {
+            let [b'=', after @ ..] = after else { return None };
+            let (value, after) = parameter_value(after)?;
+            hop.get_or_insert_default().take(name, value)?;
+            rest = after;
+        }
+        if let [b';', after @ ..] = rest {
+            rest = after;
+            continue;
+        }
+        hops.extend(hop.take());
+        match trim(rest) {
+            [] => return Some(()),
+            [b',', after @ ..] => rest = trim(after),
+            _ => return None,
+        }
+    }
+}
+
+impl<'a> Hop<'a> {
+    /// RFC 7239 4: names are case-insensitive, and each comes once.
+    fn take(&mut self, name: &[u8], value: Cow<'a, [u8]>) -> Option<()> {
+        let place = match name.len() {
+            3 if name.eq_ignore_ascii_case(b"for") => &mut self.node,
+            5 if name.eq_ignore_ascii_case(b"proto") => &mut self.proto,
+            4 if name.eq_ignore_ascii_case(b"host") => &mut self.host,
+            2 if name.eq_ignore_ascii_case(b"by") => &mut self.by,
+            _ => return Some(()), // an extension (RFC 7239 5.5)
+        };
+        place.replace(value).is_none().then_some(())
+    }
+}
+
+/// `token / quoted-string` (RFC 9110 5.6.2, 5.6.4), and what follows it.
+fn parameter_value(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let [b'"', quoted @ ..] = text else {
+        let (token, rest) = text.split_at(text.iter().position(|&byte| !is_tchar(byte)).unwrap_or(text.len()));
+        return is_token(token).then_some((Cow::Borrowed(token), rest));
+    };
+    let mut value = Vec::new();
+    let mut rest = quoted;
+    loop {
+        let (byte, after) = match rest {
+            [b'"', after @ ..] => return Some((Cow::Owned(value), after)),
+            [b'\\', byte, after @ ..] => (byte, after),
+            [b'\\'] | [] => return None,
+            [byte, after @ ..] => (byte, after),
+        };
+        value.push(*byte);
+        rest = after;
+    }
+}
+
+/// RFC 7239 6: `nodename [ ":" node-port ]`.
+fn node(text: &[u8]) -> Option<Client> {
+    let (address, after) = if let [b'[', rest @ ..] = text {
+        let (literal, after) = rest.split_at(memchr(b']', rest)?);
+        (Some(ipv6(literal)?), after.get(1..)?)
+    } else {
+        let (name, after) = text.split_at(memchr(b':', text).unwrap_or(text.len()));
+        let is_unknown = name.eq_ignore_ascii_case(b"unknown") || is_obfuscated(name);
+        (if is_unknown { None } else { Some(ipv4(name)?) }, after)
+    };
+    let port = match after {
+        [] => 0,
+        [b':', port @ ..] if is_obfuscated(port) => 0,
+        [b':', port @ ..] if port.len() <= 5 => u16::try_from(decimal(port)?).ok()?,
+        _ => return None,
+    };
+    Some(address.map_or(Client::Unknown, |address| Client::Address(address, port)))
+}
+
+/// RFC 7239 6.3.
+fn is_obfuscated(text: &[u8]) -> bool {
+    let [b'_', rest @ ..] = text else { return false };
+    !rest.is_empty() && rest.iter().all(|&byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+fn ipv4(text: &[u8]) -> Option<IpAddr> {
+    Some(IpAddr::V4(std::str::from_utf8(text).ok()?.parse::<Ipv4Addr>().ok()?))
+}
+
+/// An IPv4 address in the clothes of IPv6 is an IPv4 address (RFC 4291 2.5.5.2).
+fn ipv6(text: &[u8]) -> Option<IpAddr> {
+    Some(IpAddr::V6(std::str::from_utf8(text).ok()?.parse::<Ipv6Addr>().ok()?).to_canonical())
+}

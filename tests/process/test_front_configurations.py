@@ -1,0 +1,260 @@
+"""The printed configurations, in the hands of the programs that they are for: each is accepted, and a request through
+it arrives as its client's, whatever the client writes into the fields that front servers set.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from starter import ROOT, Start, wait_for
+
+SBIN = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
+PORTS = {"lighttpd": "server.port = 80", "nginx": "listen 80;", "haproxy": "bind :80"}
+FAMILIES = {"x-forwarded": ("--forwarded=x-forwarded",), "forwarded": ("--forwarded=forwarded",)}
+
+FORGED = {
+    "X-Forwarded-For": "6.6.6.6",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Prefix": "/evil",
+    "X-Forwarded-User": "admin",
+    "X-Real-IP": "6.6.6.6",
+    "Forwarded": "for=6.6.6.6;proto=https;host=evil.example",
+    "X-Request-ID": "forged",
+}
+
+APPLICATION = """
+import json
+import os
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/file":
+        start_response("200 OK", [("Content-Type", "text/x-test")])
+        return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
+    if environ["PATH_INFO"] == "/sleep":
+        time.sleep(0.3)
+    told = {name: value for name, value in environ.items() if isinstance(value, str)}
+    told["pid"] = os.getpid()
+    told["length"] = len(environ["wsgi.input"].read())
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(told).encode()]
+"""
+
+Front = Callable[..., tuple[int, list[int]]]
+
+
+def program(name: str) -> str:
+    path = shutil.which(name, path=SBIN)
+    if path is None:
+        pytest.skip(f"{name} is not installed: apt-get install {name}")
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def printed(name: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "poorhttp", f"--print-{name}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+def placed(name: str, text: str, port: int, directory: Path) -> Path:
+    """Write a printed configuration for a test: another port, and no files but its own."""
+    assert text.count(PORTS[name]) == 1
+    moved = {
+        "lighttpd": f'server.bind = "127.0.0.1"\nserver.port = {port}',
+        "nginx": f"listen 127.0.0.1:{port};",
+        "haproxy": f"bind 127.0.0.1:{port}",
+    }
+    text = text.replace(PORTS[name], moved[name])
+    if name == "nginx":
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        own = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in kinds)
+        text = text.replace("http {\n", f"http {{\n    access_log off;\n{own}", 1)
+        user = "user root;\n" if os.getuid() == 0 else ""  # else its workers cannot reach the test's directory
+        text = f"{user}pid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\ndaemon off;\n{text}"
+    file = directory / f"{name}.conf"
+    file.write_text(text)
+    return file
+
+
+def check(name: str, file: Path) -> None:
+    flags = {"lighttpd": ["-tt", "-f"], "nginx": ["-t", "-e", "stderr", "-c"], "haproxy": ["-c", "-f"]}[name]
+    done = subprocess.run([program(name), *flags, str(file)], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[warn" not in done.stderr.lower(), done.stderr
+
+
+@pytest.fixture
+def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
+    """front(name, *arguments, backends=2): the port of that program before so many servers, and their ports."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(name: str, *arguments: str, backends: int = 2, unix: bool = False) -> tuple[int, list[int]]:
+        binary = program(name)
+        (tmp_path / "app.py").write_text(APPLICATION)
+        (tmp_path / "a file.txt").write_text("the file")
+        ports = [free_port() for _ in range(backends)]
+        places = [f"unix:{tmp_path}/{port}.sock" if unix else f"127.0.0.1:{port}" for port in ports]
+        for place in places:
+            server = launch("app.py", f"--bind={place}", *arguments)
+            wait_for(lambda server=server, place=place: place in server.said, f"a server at {place}")
+        port = free_port()
+        text = printed(name, f"--bind={', '.join(places)}", *arguments)
+        file = placed(name, text, port, tmp_path)
+        check(name, file)
+        flags = {"lighttpd": ["-D", "-f"], "nginx": ["-e", "stderr", "-c"], "haproxy": ["-db", "-f"]}[name]
+        with (tmp_path / "front.log").open("wb") as log:
+            process = subprocess.Popen([binary, *flags, str(file)], stdout=log, stderr=log, cwd=tmp_path)
+        running.append(process)
+        wait_for(lambda: listens(port) or process.poll() is not None, f"{name} to listen")
+        assert process.poll() is None, (tmp_path / "front.log").read_text()
+        return port, ports
+
+    yield begin
+    for process in running:
+        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.wait(10)
+        psutil.wait_procs(workers, 10)
+        assert not [worker for worker in workers if worker.is_running()]
+
+
+def listens(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ask(port: int, path: str = "/", body: bytes = b"", **fields: str) -> tuple[int, dict[str, str], bytes]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        headers = {"Host": f"www.example:{port}"} | fields
+        connection.request("POST" if body else "GET", path, body=body or None, headers=headers)
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+
+
+def told(port: int, **keywords: Any) -> dict[str, Any]:
+    status, _, body = ask(port, **keywords)
+    assert status == 200, body
+    environ: dict[str, Any] = json.loads(body)
+    return environ
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", PORTS)
+def test_a_request_arrives_as_that_of_its_client(front: Front, name: str, family: str) -> None:
+    port, _ = front(name, *FAMILIES[family], "--request-id=yes")
+    for fields in {}, FORGED:
+        environ = told(port, path="/a%20b?c", **fields)
+        assert environ["REMOTE_ADDR"] == "127.0.0.1"
+        assert environ["wsgi.url_scheme"] == "http"
+        assert environ["HTTP_HOST"] == f"www.example:{port}"
+        assert (environ["SERVER_NAME"], environ["SERVER_PORT"]) == ("www.example", str(port))
+        assert (environ["SCRIPT_NAME"], environ["PATH_INFO"], environ["QUERY_STRING"]) == ("", "/a b", "c")
+        assert environ["poorhttp.request_id"] not in ("", "forged")
+        text = json.dumps(environ)
+        assert "6.6.6.6" not in text
+        assert "evil" not in text
+        assert "admin" not in text
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> None:
+    port, _ = front(name, "--forwarded=x-forwarded", backends=3)
+    # Who has the fewest requests gets the next one: nine at a time.
+    with ThreadPoolExecutor(9) as pool:
+        environs = list(pool.map(lambda _: told(port, path="/sleep"), range(9)))
+    assert len({environ["pid"] for environ in environs}) == 3
+    assert told(port, body=b"x" * 3_000_000)["length"] == 3_000_000
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_over_unix_sockets(front: Front, name: str) -> None:
+    port, _ = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
+    environ = told(port, **FORGED)
+    assert (environ["REMOTE_ADDR"], environ["SERVER_NAME"]) == ("127.0.0.1", "www.example")
+
+
+@pytest.mark.parametrize(("name", "field"), [("lighttpd", "X-Sendfile"), ("nginx", "X-Accel-Redirect /poorhttp-files")])
+def test_the_front_server_sends_files(front: Front, name: str, field: str) -> None:
+    port, _ = front(name, "--forwarded=x-forwarded", f"--sendfile-header={field}")
+    status, fields, body = ask(port, "/file")
+    assert (status, body) == (200, b"the file")
+    assert fields["Content-Type"] == "text/x-test"
+    assert "X-Sendfile" not in fields
+    assert "X-Accel-Redirect" not in fields
+    status, fields, body = ask(port, "/file", Range="bytes=4-")
+    assert (status, body) == (206, b"file"), "poorhttp has no ranges: it was the front server"
+    assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
+
+
+def test_haproxy_speaks_the_proxy_protocol_and_asks_for_health(front: Front) -> None:
+    port, _ = front("haproxy", "--proxy-protocol", "--health=/health")
+    environ = told(port, **FORGED)
+    assert environ["REMOTE_ADDR"] == "127.0.0.1"
+    assert environ["REMOTE_PORT"] not in ("", "0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--print-nginx", "--port=0"], "port 0"),
+        (["--print-nginx", "--proxy-protocol"], "PROXY protocol"),
+        (["--print-lighttpd", "--proxy-protocol"], "PROXY protocol"),
+        (["--print-nginx", "--sendfile-header=X-Sendfile"], "X-Accel-Redirect"),
+        (["--print-haproxy", "--sendfile-header=X-Sendfile"], "HAProxy sends no files"),
+    ],
+)
+def test_what_cannot_be_is_told(arguments: list[str], text: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "poorhttp", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr
+
+
+def test_the_files_of_a_dispatch_table_are_handed_over(start: Start) -> None:
+    source = """
+from types import SimpleNamespace
+from poorhttp import http
+from poorhttp.dispatch import application as dispatch
+
+
+def send(req):
+    req.content_type = "text/plain"
+    req.sendfile(__file__)
+    return http.DONE
+
+
+application = dispatch(SimpleNamespace(handlers={"/": (http.METHOD_GET, send)}))
+"""
+    server = start("1x1", "--sendfile-header=X-Sendfile", source=source)
+    with closing(server.connection()) as connection:
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (200, b"")
+        assert response.headers["X-Sendfile"] == str((server.directory / "app.py").resolve())
