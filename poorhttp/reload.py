@@ -140,8 +140,10 @@ def tried() -> list[str] | None:
 
 def _end_with(server: int) -> None:
     """Let the kernel end this trial with the server, whatever the application does in it: nobody else would."""
-    import ctypes
-
+    try:
+        import ctypes
+    except ImportError:
+        return  # a Python without it
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != server:
         os._exit(1)

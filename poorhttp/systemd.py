@@ -12,6 +12,7 @@ import select
 import time
 
 from poorhttp import listener
+from poorhttp.errors import printable
 from poorhttp.lean import socket
 
 TYPE_CHECKING = False
@@ -68,7 +69,7 @@ class Manager:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             sock.setblocking(False)
-            sock.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
+            sock.sendto("\n".join(map(printable, lines)).encode("utf-8", "replace"), self._address)
         except OSError:
             return  # it is not there, or has enough to do; what we do does not depend on it
         finally:

@@ -15,6 +15,7 @@ import sys
 import time
 from _thread import get_ident
 
+from poorhttp import listener
 from poorhttp._engine import Engine
 from poorhttp.lean import signal, socket
 
@@ -428,7 +429,7 @@ def _is_inside_application(frame: FrameType | None) -> bool:
 def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
     """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
     for each in listeners:
-        if supervised or each.family != socket.AF_UNIX:
+        if supervised or not listener.is_made(each):
             each.close()
 
 

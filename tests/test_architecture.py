@@ -79,7 +79,7 @@ ALLOWED = {
     "loader": {"errors", "units"},
     "log": {"errors", "settings"},
     "plan": set(),
-    "systemd": {"lean", "listener"},
+    "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
     "server": {"errors", "listener", "pidfile"},
     "trial": {"errors", "listener", "pidfile", "privileges", "server"},

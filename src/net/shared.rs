@@ -434,9 +434,8 @@ impl<H: Handler> Shared<H> {
 fn set_sooner(time: &AtomicU64, milliseconds: u64) {
     let new = (clock::now() + milliseconds).max(1);
     // It cannot fail.
-    let _ = time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
-        Some(if old == 0 { new } else { new.min(old) })
-    });
+    let _ =
+        time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(if old == 0 { new } else { new.min(old) }));
 }
 
 /// What is to be read on a control descriptor: the signals, and whether its other end is gone.

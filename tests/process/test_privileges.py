@@ -174,7 +174,9 @@ def test_the_home_is_that_of_who_serves(start: Start, directory: Path) -> None:
 def test_the_program_of_a_log_is_not_roots(start: Start, directory: Path) -> None:
     (directory / "log").mkdir()
     os.chown(directory / "log", 65534, 65534)
-    program = f"|sh -c 'grep -e ^[UG]id: -e ^Groups: /proc/self/status >{directory}/log/ids; cat >{directory}/log/lines'"
+    program = (
+        f"|sh -c 'grep -e ^[UG]id: -e ^Groups: /proc/self/status >{directory}/log/ids; cat >{directory}/log/lines'"
+    )
     server = start("1x1", "--user=nobody", f"--accesslog={program}", source=WHO)
     server.get("/")
     lines = directory / "log" / "lines"

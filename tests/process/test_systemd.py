@@ -251,6 +251,28 @@ def test_a_manager_that_is_gone_is_no_reason_not_to_serve(start: Start, shape: s
     assert server.stop() == 0
 
 
+def test_in_the_background_the_manager_hears_who_serves(tmp_path: Path, told: Told) -> None:
+    """Not the process that it started; and who waits for the output of the command does not wait for a log program."""
+    (tmp_path / "app.py").write_text(APPLICATION)
+    settings = "bind = unix:server.sock\npidfile = run.pid\nerrorlog = error.log\naccesslog = |sh -c 'cat >requests'\n"
+    (tmp_path / "poorhttp.ini").write_text(f"[http]\napplication = app.py\n{settings}")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "MARKS": str(tmp_path), "NOTIFY_SOCKET": told.address}
+
+    def run(action: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "poorhttp", action, "-c", "poorhttp.ini"]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    try:
+        assert run("start").returncode == 0
+        assert told.await_("READY")["MAINPID"] == (tmp_path / "run.pid").read_text().strip()
+    finally:
+        stopped = run("stop")
+    assert stopped.returncode == 0
+    told.await_("STOPPING")
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not there")
 def test_the_units_are_understood(tmp_path: Path) -> None:
     for name in "poorhttp.service", "poorhttp.socket":
