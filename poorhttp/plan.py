@@ -12,6 +12,9 @@ from __future__ import annotations
 YOUNG = 1.0
 """A worker that dies in this many seconds has failed to start; one that lived longer shows that starting works."""
 
+KILLED = -9
+"""The exit code of whom SIGKILL ended."""
+
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 """Seconds between two spawns after a worker died young: doubled by each that does so again."""
 
@@ -172,8 +175,8 @@ class State:
         worker = self.workers.pop(pid)
         if self.stopping is not None:
             self.cut = self.cut or code != 0
-        elif worker.draining is not None:
-            return  # it was asked to
+        elif worker.draining is not None or (worker.is_ready and code == KILLED):
+            return  # it was asked to, or killed from outside: it had not failed to start
         elif now - worker.born >= YOUNG:
             self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
         elif self.is_probe(worker):  # the others that were born together with it tell nothing new

@@ -444,3 +444,14 @@ def test_no_workers_are_wanted_until_some_are():
     assert plan(made, 6.0) == [] and wait(made, 6.0) is None
     made.wanted = 1
     assert plan(made, 7.0) == [Spawn()]
+
+
+def test_who_served_and_was_killed_has_not_failed_to_start():
+    made = state(wanted=2, running=2)
+    for pid in range(3, 23):
+        made.ready(pid - 2)
+        made.died(pid - 2, -9, 0.2 * pid)
+        assert plan(made, 0.2 * pid) == [Spawn()]
+        made.born(pid, 0.2 * pid)
+    made.died(22, -9, 5.0)  # before it served
+    assert plan(made, 5.0) == []
