@@ -23,7 +23,7 @@ from poorhttp.settings import (
     UNUSED_SECTIONS,
     Settings,
 )
-from poorhttp.units import WORDS, Address, Choice, Switch, split_port
+from poorhttp.units import WORDS, Address, Choice, Seconds, Switch, split_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,10 +80,14 @@ SHORT = {"c": "config", "h": "help", "v": "version"} | {
     each.short: name for name, each in SETTINGS.items() if each.short
 }
 SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
-FLAGS = ["config", *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES)]
+OF_ACTIONS = {"json": "status: as JSON", "wait": "start: for so many seconds at most"}
+FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES)]
 
 NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
+
+NEEDED = ("pidfile", "graceful_timeout")
+"""What a command about a running server has to know."""
 
 INI_LIMIT = 1 << 20
 """Bytes. An ini file is written by hand; this bounds what a wrong name (a device, a log) can do."""
@@ -130,14 +134,16 @@ class Config(Settings):
 
 class Flags:
     """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, or ""), `config` (the ini file or ""),
-    values.
+    values; `json` for status, `wait` for start (seconds, 0: for ever).
     """
 
-    __slots__ = ("command", "config", "given")
+    __slots__ = ("command", "config", "given", "json", "wait")
 
     def __init__(self) -> None:
         self.command = ""
         self.config = ""
+        self.json = False
+        self.wait = 0.0
         self.given: Layer = {}
 
 
@@ -145,6 +151,25 @@ def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
     return _merge(ini, _chosen(ini, flags, environ, directory))
+
+
+def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
+    """The configuration as far as it can be understood, for a command about a server that runs already: a mistake
+    elsewhere does not keep anybody from stopping it. Raises ConfigError where even its pidfile is not to be found.
+    """
+    ini = _Ini("", directory)
+    if flags.config:
+        ini.name, ini.path = flags.config, os.path.join(directory, flags.config)
+        ini.directory = os.path.dirname(os.path.normpath(ini.path))
+        for line in ini.read().split("\n"):
+            key, _, text = line.partition("=" if "=" in line else ":")
+            if key.strip().lower() in NEEDED:
+                ini.given[key.strip().lower()] = (text.strip(), ini.name, ini.directory)
+    named = {name: environ[SETTINGS[name].variable] for name in NEEDED if SETTINGS[name].variable in environ}
+    ini.given |= {name: (text, SETTINGS[name].variable, directory) for name, text in named.items()}
+    ini.given |= {name: given for name, given in flags.given.items() if name in NEEDED}
+    chosen = {name: (_parse(SETTINGS[name], given), given) for name, given in ini.given.items()}
+    return _merge(ini, chosen)
 
 
 def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], directory: str) -> Config:
@@ -183,6 +208,8 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
             _flag(flags, word, words, directory)
         else:
             _argument(flags, word, directory)
+    if (flags.json and flags.command != "status") or (flags.wait and flags.command not in ("start", "restart")):
+        raise ConfigError("--json is for status, --wait for start and restart", "poorhttp --help")
     return flags
 
 
@@ -200,6 +227,12 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
     name, value = _split_flag(word)
     if name == "config":
         flags.config = _value(word, value, words, "FILE")
+    elif name == "wait":
+        text = _value(word, value, words, "SECONDS")
+        try:
+            flags.wait = Seconds().parse(text)
+        except ValueError as expected:
+            raise ConfigError(f"flag --wait must be {expected}, not {_quoted(text)}", OF_ACTIONS["wait"]) from None
     elif name in SETTINGS:
         setting = SETTINGS[name]
         value = _switched(word, value, words) if name in SWITCHES else _value(word, value, words, setting.unit.metavar)
@@ -208,6 +241,8 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.given[name] = (value, f"flag {setting.flag}", directory)
     elif value is not None:
         raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
+    elif name == "json":
+        flags.json = True
     elif name in COMMANDS:
         flags.command = flags.command or name
     else:
@@ -289,7 +324,7 @@ class _Ini:
     def _entries(self) -> Iterator[tuple[str, str, str, str]]:
         """Yield section, key, text and place of each entry."""
         section = ""
-        for number, raw in enumerate(self._read().split("\n"), 1):
+        for number, raw in enumerate(self.read().split("\n"), 1):
             line, where = raw.strip(), f"{self.name}:{number}"
             if not line or line[0] in "#;":
                 continue
@@ -304,7 +339,8 @@ class _Ini:
                 raise ConfigError(f"{where}: expected {missing} {_quoted(line)}", "a comment begins with #")
             yield section, line[:separator].strip(), line[separator + 1 :].strip(), where
 
-    def _read(self) -> str:
+    def read(self) -> str:
+        """The text. Raises ConfigError."""
         try:
             with open(self.path, "rb") as file:
                 data = file.read(INI_LIMIT + 1)
@@ -460,6 +496,7 @@ def help_text() -> str:
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
+    lines += [_help_line("", "--json", "", OF_ACTIONS["json"]), _help_line("", "--wait", "SECONDS", OF_ACTIONS["wait"])]
     group = ""
     for setting in SETTINGS.values():
         if setting.group != group:

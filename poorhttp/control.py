@@ -3,7 +3,7 @@
 Knows pidfiles, signals and /proc. Does not know how a server is started or what it serves.
 Contract: a signal goes to the process that wrote the pidfile or to none: numbers are used again. Each command says in
 words what it found and did, and in its exit code: 0 done, 1 it failed; `status` 0 running, 1 dead with a pidfile left,
-3 not running (LSB).
+3 not running, 4 not known (LSB).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from poorhttp.config import Config
 
 STOPPED, FAILED = 0, 1
-RUNNING, DEAD, ABSENT = 0, 1, 3
+RUNNING, DEAD, ABSENT, UNKNOWN = 0, 1, 3, 4
 """Exit codes of `status`, as the Linux Standard Base has them for init scripts."""
 
 SKEW = 2.0
@@ -68,12 +68,12 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
         say("not running")
         return STOPPED
     _send(pid, signal.SIGTERM)
-    if _wait_for_end(pid, settings.graceful_timeout + GRACE):
+    if wait_for_end(pid, settings.graceful_timeout + GRACE):
         say(f"stopped (was pid {pid})")
         return STOPPED
     say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
     _send(pid, signal.SIGKILL)
-    return STOPPED if _wait_for_end(pid, GRACE) else FAILED
+    return STOPPED if wait_for_end(pid, GRACE) else FAILED
 
 
 def reload(settings: Config, say: Callable[[str], object]) -> int:
@@ -90,7 +90,11 @@ def logrotate(settings: Config, say: Callable[[str], object]) -> int:
 
 def status(settings: Config, say: Callable[[str], object]) -> int:
     """Say whether the server runs, since when, with which workers, and what they weigh together."""
-    pid = find(settings)
+    try:
+        pid = find(settings)
+    except ConfigError as error:
+        say(f"not known: {error}")
+        return UNKNOWN
     if pid == 0:
         say("not running")
         return ABSENT
@@ -104,6 +108,28 @@ def status(settings: Config, say: Callable[[str], object]) -> int:
     memory = [_pss(each) for each in (pid, *workers)]
     say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
     return RUNNING
+
+
+def facts(settings: Config) -> tuple[int, str]:
+    """The same as JSON, and the exit code: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
+    of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know.
+    """
+    import json
+
+    told: dict[str, object] = {"state": "running", "pidfile": settings.pidfile}
+    try:
+        pid = find(settings)
+    except ConfigError as error:
+        return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
+    if pid <= 0:
+        code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
+        return code, json.dumps(told | {"state": state})
+    workers = [_weight(each) for each in _children(pid)]
+    return RUNNING, json.dumps(told | _weight(pid) | {"workers": workers})
+
+
+def _weight(pid: int) -> dict[str, object]:
+    return {"pid": pid, "seconds": round(_age(pid), 1), "pss": _pss(pid) * 1024 or None}
 
 
 def _tell(settings: Config, signum: int, what: str, say: Callable[[str], object]) -> int:
@@ -125,7 +151,8 @@ def _send(pid: int, signum: int) -> None:
         raise ConfigError(f"no permission to signal pid {pid}", "be its user, or root") from None
 
 
-def _wait_for_end(pid: int, seconds: float) -> bool:
+def wait_for_end(pid: int, seconds: float) -> bool:
+    """Whether the process ends in this time."""
     end = time.monotonic() + seconds
     while _lives(pid):
         if time.monotonic() > end:

@@ -1,10 +1,14 @@
 """The faults that end a start, each with its exit code: one line that says what is wrong and one that says what to do.
 
-Knows how such a fault is told to a person. Does not know what a setting, an application or a socket is.
+Knows how such a fault, and anything else, is told to a person. Does not know what a setting, an application or a
+socket is.
 Contract: whatever a message quotes from outside is printed as one line of printable characters.
 """
 
 from __future__ import annotations
+
+import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,3 +71,31 @@ def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:
     """Return the hint `did you mean NAME?`, or `otherwise` where no name is near."""
     name = nearest(word, names)
     return f"did you mean {name}?" if name else otherwise
+
+
+def tell(error: PoorhttpError) -> None:
+    """Print a fault on standard error."""
+    if error.detail and sys.stderr:
+        sys.stderr.write(error.detail)
+    say(f"error: {error.message}")
+    if error.hint:
+        say(f"hint: {error.hint}")
+
+
+def say(line: str) -> None:
+    """Print one line on standard error, if there is one; nobody to read it is no reason not to serve."""
+    try:
+        if sys.stderr:
+            print(printable(line), file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def write(text: str) -> int:
+    """Print on standard output; a reader that has seen enough (`| head`) is no fault. Returns 0."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
+    return 0

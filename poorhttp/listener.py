@@ -14,12 +14,12 @@ import sys
 
 from poorhttp.errors import ListenError
 from poorhttp.lean import socket
+from poorhttp.units import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from poorhttp.units import Address
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Every address of this host -> the one to which a browser here can go."""
@@ -38,15 +38,21 @@ _made: dict[str, tuple[int, int, int]] = {}
 """Path of a unix socket -> process that made it, device and inode."""
 
 
-def listen(address: Address, backlog: int, mode: int = -1) -> socket.socket:
-    """Return a listening, non-blocking socket; backlog: connections that may wait; mode: of a unix socket, -1: by the
-    umask. Raises ListenError.
+def listen(
+    address: Address, backlog: int, mode: int = -1, owner: tuple[int, int] = (-1, -1), reuse_port: bool = False
+) -> socket.socket:
+    """Return a listening, non-blocking socket; backlog: connections that may wait. Raises ListenError.
+
+    mode: of a unix socket, -1: by the umask. owner: user and group of it, -1: as they are. reuse_port: whether another
+    server of this user that wants it too may listen on this port.
     """
+    if address.path.startswith("@"):
+        return _listen_abstract(address, backlog)
     if address.path:
-        return _listen_unix(address.path, backlog, mode)
+        return _listen_unix(address.path, backlog, mode, owner)
     family, place = _resolve(address)
     try:
-        return _open(family, place, backlog)
+        return _open(family, place, backlog, reuse_port)
     except OSError as error:
         raise _refused(address, family, place, error) from None
 
@@ -56,9 +62,60 @@ def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
     that it made. Raises OSError if it is no socket.
     """
     sock = socket.socket(fileno=descriptor)
-    if sock.family == socket.AF_UNIX:
+    if sock.family == socket.AF_UNIX and inode:
         _made[sock.getsockname()] = os.getpid(), device, inode
     return sock
+
+
+def choose(addresses: Sequence[Address], passed: list[tuple[int, str]]) -> list[tuple[Address, int]]:
+    """What to listen on: each address, with -1 where a socket is to be bound, else with the descriptor that was passed.
+
+    passed: descriptors and names. They take the place of all addresses, unless some are `fd:NAME` or `fd:NUMBER`: then
+    each stands for the sockets of that name, or for that one, which may have been passed without a word; `passed` has
+    it afterwards. Raises ListenError.
+    """
+    told = [(Address(fd=name), descriptor) for descriptor, name in passed if name != str(descriptor)]
+    if told and not any(address.fd for address in addresses):
+        return told
+    chosen: list[tuple[Address, int]] = []
+    for address in addresses:
+        found = [descriptor for descriptor, name in passed if address.fd and address.fd in (name, str(descriptor))]
+        if address.fd.isdecimal() and not found and _is_listening(int(address.fd)):
+            passed.append((int(address.fd), address.fd))
+            found = [int(address.fd)]
+        if address.fd and not found:
+            names = ", ".join(sorted({name for _, name in passed})) or "none"
+            raise ListenError(f"no socket was passed as {address}", f"what was passed: {names}; see LISTEN_FDNAMES")
+        chosen += [(address, descriptor) for descriptor in found or [-1]]
+    return chosen
+
+
+def take(descriptor: int) -> socket.socket:
+    """Return a listening socket that was passed under this number, which stays open beside it. Raises ListenError."""
+    if not _is_listening(descriptor):
+        hint = "a socket unit needs ListenStream= (and not Accept=yes)"
+        raise ListenError(f"descriptor {descriptor} is no listening stream socket", hint)
+    sock = socket.socket(fileno=os.dup(descriptor))
+    os.set_inheritable(sock.fileno(), False)
+    _prepare(sock)
+    sock.setblocking(False)
+    return sock
+
+
+def is_made(sock: socket.socket) -> bool:
+    """Whether this process, or the image before it, made this unix socket's file."""
+    return sock.family == socket.AF_UNIX and sock.getsockname() in _made
+
+
+def places(socks: Iterable[socket.socket]) -> list[tuple[int, Any]]:
+    """Where a client on this host finds them: family and address of each."""
+    found: list[tuple[int, Any]] = []
+    for sock in socks:
+        place = sock.getsockname()
+        if sock.family != socket.AF_UNIX:
+            place = (LOOPBACK.get(place[0], place[0]), *place[1:])
+        found.append((sock.family, place))
+    return found
 
 
 def made(path: str) -> tuple[int, int]:
@@ -69,7 +126,8 @@ def made(path: str) -> tuple[int, int]:
 def url(sock: socket.socket) -> str:
     """Return where a client on this host finds the socket: `http://127.0.0.1:8080/`, or `unix:/path`."""
     if sock.family == socket.AF_UNIX:
-        return f"unix:{sock.getsockname()}"
+        path = sock.getsockname()
+        return f"unix:{path}" if isinstance(path, str) else f"unix:@{os.fsdecode(path[1:])}"
     host, port = sock.getsockname()[:2]
     host = LOOPBACK.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
@@ -95,23 +153,51 @@ def close(socks: Iterable[socket.socket]) -> None:
             _remove(path)
 
 
-def _open(family: int, place: tuple[object, ...] | str, backlog: int) -> socket.socket:
+def _open(
+    family: int,
+    place: tuple[object, ...] | str | bytes,
+    backlog: int,
+    reuse_port: bool = False,
+    owner: tuple[int, int] = (-1, -1),
+) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family != socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it on Linux
-            # A client that does not read must not make the kernel keep megabytes for it: a thousand would fill it.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        _prepare(sock)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(place)
+        if owner != (-1, -1) and isinstance(place, str):  # before anybody can connect
+            _give(place, *owner)
         sock.listen(backlog)
         sock.setblocking(False)
     except OSError:
         sock.close()
         raise
     return sock
+
+
+def _prepare(sock: socket.socket) -> None:
+    """Set what accepted sockets inherit on Linux."""
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A client that does not read must not make the kernel keep megabytes for it: a thousand would fill it.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
+def _is_listening(descriptor: int) -> bool:
+    try:
+        sock = socket.socket(fileno=os.dup(descriptor))
+    except OSError:
+        return False
+    try:
+        is_stream = sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+        return is_stream and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    finally:
+        sock.close()
 
 
 def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
@@ -144,14 +230,31 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
 # Unix sockets
 
 
-def _listen_unix(path: str, backlog: int, mode: int) -> socket.socket:
+def _listen_abstract(address: Address, backlog: int) -> socket.socket:
+    """It has no file, so neither a mode nor an owner, and nobody need remove it."""
+    try:
+        return _open(socket.AF_UNIX, b"\0" + os.fsencode(address.path[1:]), backlog)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {address}: {error.strerror}", "choose another name") from None
+
+
+def _give(path: str, uid: int, gid: int) -> None:
+    # By now the path may be something else, that somebody put there.
+    if stat.S_ISSOCK(os.lstat(path).st_mode):
+        os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def _listen_unix(path: str, backlog: int, mode: int, owner: tuple[int, int]) -> socket.socket:
     _make_room(path)
     # Not chmod afterwards: whoever connects in between would be in.
     umask = os.umask(0o777 & ~mode) if mode >= 0 else -1
     try:
-        sock = _open(socket.AF_UNIX, path, backlog)
+        sock = _open(socket.AF_UNIX, path, backlog, owner=owner)
     except OSError as error:
         hint = f"is {os.path.dirname(path)} a directory in which this user may write?"
+        if error.errno == errno.EPERM:
+            hint = "socket_owner: only root gives a socket away, or its owner to a group of his"
+            os.unlink(path)
         raise ListenError(f"cannot listen on unix:{path}: {error.strerror}", hint) from None
     finally:
         if umask >= 0:
@@ -165,7 +268,8 @@ def _listen_unix(path: str, backlog: int, mode: int) -> socket.socket:
 def _make_room(path: str) -> None:
     """Remove a socket that a dead process left behind; refuse anything else that is there."""
     try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        found = os.lstat(path)
+        if not stat.S_ISSOCK(found.st_mode):
             raise ListenError(f"{path} exists and is not a socket", "choose another path")
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -174,8 +278,11 @@ def _make_room(path: str) -> None:
         finally:
             probe.close()
     except ConnectionRefusedError:
-        os.unlink(path)
-        return
+        now = os.lstat(path)
+        # Else somebody has begun to listen there meanwhile. An inode may be used again, so its time counts too.
+        if (now.st_dev, now.st_ino, now.st_ctime_ns) == (found.st_dev, found.st_ino, found.st_ctime_ns):
+            os.unlink(path)
+            return
     except FileNotFoundError:
         return
     except OSError:

@@ -9,6 +9,7 @@ cannot be written (disk full, reader gone) never makes a request fail; a descrip
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -44,7 +45,7 @@ _PAGE = """<!DOCTYPE html>
 class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
-    path: file to append to (made if it is not there), "-" is standard error.
+    path: file to append to (made if it is not there), "-" is standard error, "|program" a pipe to a program.
     level: least urgent level that is written, one of `LEVELS`; the last one means everything.
     debug: whether `exception` shows the traceback to the client.
     webmaster: who is named at the foot of the pages, as text; "" for nobody.
@@ -58,11 +59,17 @@ class ErrorLog:
     """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
 
     def __init__(self, path: str, level: str, debug: bool, webmaster: str) -> None:
-        self._descriptor = STDERR if path == "-" else _open(path)
+        if path.startswith("|"):
+            from poorhttp import log_program
+
+            self._descriptor = log_program.start(path[1:], _report, -1)
+        else:
+            self._descriptor = STDERR if path == "-" else _open(path)
         self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
         self._debug = debug
         self._webmaster = webmaster
-        self._files = {} if path == "-" else {self._descriptor: path}
+        self._files: dict[int, str] = {}
+        self.follow(self._descriptor, path)
         self.stream = io.TextIOWrapper(
             io.BufferedWriter(_Appender(self._descriptor)),
             encoding="utf-8",
@@ -93,8 +100,8 @@ class ErrorLog:
         return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
 
     def follow(self, descriptor: int, path: str) -> None:
-        """Let `reopen` renew this log too (the access log), unless it is none or a standard stream."""
-        if descriptor != NO_LOG and path != "-":
+        """Let `reopen` renew this log too (the access log), unless it is none, a standard stream or a program."""
+        if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
             self._files[descriptor] = path
 
     def reopen(self) -> None:
@@ -123,10 +130,17 @@ class ErrorLog:
         return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
 
 
-def open_access_log(path: str) -> int:
-    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError."""
+def open_access_log(path: str, report: int = STDERR) -> int:
+    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
+
+    report: the error log's, for what there is to say about a "|program".
+    """
     if not path:
         return NO_LOG
+    if path.startswith("|"):
+        from poorhttp import log_program
+
+        return log_program.start(path[1:], _report, report)
     return STDOUT if path == "-" else _open(path)
 
 
@@ -137,6 +151,20 @@ def reopen_access_log(descriptor: int, path: str) -> None:
     new = _open(path)
     os.dup2(new, descriptor, inheritable=False)
     os.close(new)
+
+
+def check(path: str) -> None:
+    """Whether this log could be opened; nothing is made or started. Raises OSError."""
+    if path.startswith("|"):
+        from poorhttp import log_program
+
+        log_program.words(path[1:])
+    elif path not in ("", "-"):
+        place = path if os.path.lexists(path) else os.path.dirname(path)
+        if not os.path.exists(place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if os.path.isdir(path) or not os.access(place, os.W_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 class _Appender(io.RawIOBase):
@@ -169,6 +197,10 @@ def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
 
 def _line(level: str, text: str, remote: str) -> str:
     return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{printable(remote)}] [{level}] {printable(text)}\n"
+
+
+def _report(text: str) -> bytes:
+    return _line("W", text, "-").encode()
 
 
 def _indented(trace: str) -> Iterator[str]:

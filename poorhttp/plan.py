@@ -12,6 +12,9 @@ from __future__ import annotations
 YOUNG = 1.0
 """A worker that dies in this many seconds has failed to start; one that lived longer shows that starting works."""
 
+KILLED = -9
+"""The exit code of whom SIGKILL ended."""
+
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 """Seconds between two spawns after a worker died young: doubled by each that does so again."""
 
@@ -20,6 +23,9 @@ DRAIN = 1.0
 
 GRACE = 1.0
 """Seconds that a worker gets beyond its own deadline before it is killed."""
+
+FAST = 1.0
+"""Seconds that what is in flight gets at a fast stop."""
 
 
 class Action:
@@ -104,6 +110,13 @@ class Worker:
         self.quitting: float | None = None
         self.killed = False
 
+    def slept(self, seconds: float) -> None:
+        """All that was done was done so many seconds later."""
+        self.born += seconds
+        self.draining = None if self.draining is None else self.draining + seconds
+        self.stopping = None if self.stopping is None else self.stopping + seconds
+        self.quitting = None if self.quitting is None else self.quitting + seconds
+
 
 class State:
     """All that the policy looks at.
@@ -118,6 +131,7 @@ class State:
         "_tried",
         "cut",
         "graceful_timeout",
+        "quit_at",
         "quitting",
         "repeat",
         "stopping",
@@ -131,6 +145,7 @@ class State:
         self.repeat = repeat
         self.workers: dict[int, Worker] = {}
         self.stopping: float | None = None
+        self.quit_at: float | None = None
         self.quitting = False
         self.cut = False  # whether a stop cost anything: a worker did not end as it should
         self._back_off = 0.0
@@ -160,8 +175,8 @@ class State:
         worker = self.workers.pop(pid)
         if self.stopping is not None:
             self.cut = self.cut or code != 0
-        elif worker.draining is not None:
-            return  # it was asked to
+        elif worker.draining is not None or (worker.is_ready and code == KILLED):
+            return  # it was asked to, or killed from outside: it had not failed to start
         elif now - worker.born >= YOUNG:
             self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
         elif self.is_probe(worker):  # the others that were born together with it tell nothing new
@@ -174,10 +189,24 @@ class State:
         elif now - self.stopping >= self.repeat:
             self.quitting = True
 
+    def stop_fast(self, now: float) -> None:
+        """A stop that waits for a moment only was asked for."""
+        self.stop(now)
+        self.quit_at = now + FAST if self.quit_at is None else self.quit_at
+
     def stop_at_once(self, now: float) -> None:
         """A stop without waiting for what is in flight was asked for."""
         self.stopping = now if self.stopping is None else self.stopping
         self.quitting = True
+
+    def slept(self, seconds: float) -> None:
+        """This process stood still for so long, and its workers perhaps too: nobody is late for that."""
+        self._failed += seconds
+        self._tried += seconds
+        self.stopping = None if self.stopping is None else self.stopping + seconds
+        self.quit_at = None if self.quit_at is None else self.quit_at + seconds
+        for worker in self.workers.values():
+            worker.slept(seconds)
 
     def performed(self, action: Action, now: float) -> None:
         """An action about a worker was performed."""
@@ -239,6 +268,8 @@ def plan(state: State, now: float) -> list[Action]:
 def wait(state: State, now: float) -> float | None:
     """Return in how many seconds `plan` is to be asked again if nothing happens before; None if never."""
     times = [_deadline(state, worker) for worker in state.workers.values() if not worker.killed]
+    if not all(worker.killed or worker.quitting is not None for worker in state.workers.values()):
+        times.append(state.quit_at)
     if state.missing():
         times.append(state.next_spawn(now))
     if state.missing() and state.back_off(now):  # a worker that lives on ends the back-off
@@ -257,7 +288,8 @@ def _end(state: State, now: float) -> list[Action]:
 def _end_of(state: State, worker: Worker, now: float) -> Action | None:
     if worker.killed:
         return None
-    if state.quitting and worker.quitting is None:
+    is_quitting = state.quitting or (state.quit_at is not None and now >= state.quit_at)
+    if is_quitting and worker.quitting is None:
         return Quit(worker.pid)
     if worker.stopping is None and worker.quitting is None:
         return Stop(worker.pid)

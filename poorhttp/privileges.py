@@ -7,13 +7,12 @@ caller's. Contract: after `drop` no way back to root is left, which is tried; be
 from __future__ import annotations
 
 import os
-import stat
 
 from poorhttp.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 class lent_to:
@@ -34,23 +33,32 @@ class lent_to:
         os.setgroups(self._groups)
 
 
-def drop(user: str, group: str, sockets: Iterable[str] = ()) -> None:
+def settle() -> None:
+    """Be for good, in a child, whom its parent was for a while (`lent_to`)."""
+    uid, gid, groups = os.geteuid(), os.getegid(), os.getgroups()
+    if (os.getuid(), os.getgid()) == (uid, gid):
+        return
+    os.seteuid(0)
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def drop(user: str, group: str) -> None:
     """Become `user` (a name or a number) in `group` ("": the user's), without any other group but the user's own.
 
-    sockets: paths of unix sockets that are to be his.
-    Nothing to do where both are "", or where this process is that user already. Raises ConfigError.
+    HOME, USER and LOGNAME become his too. Nothing to do where both are "", or where this process is that user already.
+    Raises ConfigError.
     """
     if not user and not group:
         return
     name, uid, gid = _find(user, group)
+    if user and name:
+        _move_in(name)
     if (os.getuid(), os.geteuid(), os.getgid()) == (uid, uid, gid):
         return
     if os.geteuid() != 0:
         raise ConfigError(f"only root can become {user or group}", "start as root, or leave user and group empty")
-    for path in sockets:
-        # By now the path may be something else, that somebody put there.
-        if stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.chown(path, uid, gid, follow_symlinks=False)
     if name:
         os.initgroups(name, gid)
     else:
@@ -62,6 +70,29 @@ def drop(user: str, group: str, sockets: Iterable[str] = ()) -> None:
         raise ConfigError(f"{user} may not read the interpreter's own {os.__file__}", hint)
     if uid and _can_return():
         raise ConfigError(f"could not give up root for {user}", "this is a fault of the system: start as that user")
+
+
+def owner(text: str, user: str, group: str) -> tuple[int, int]:
+    """Numbers of the user and the group, -1 for as it is, to whom a unix socket is to belong: `user`, `user:group` or
+    `:group`, for "" to those who serve where root starts the server. Raises ConfigError.
+    """
+    if not text:
+        return _find(user, group)[1:] if (user or group) and os.geteuid() == 0 else (-1, -1)
+    name, _, its_group = text.partition(":")
+    return _find_user(name)[1] if name else -1, _find_group(its_group) if its_group else -1
+
+
+def check(user: str, group: str) -> None:
+    """Whether there are such a user and group, and this process could become them. Raises ConfigError."""
+    _, uid, gid = _find(user, group)
+    if (os.geteuid(), os.getegid()) != (uid, gid) and os.geteuid() != 0:
+        raise ConfigError(f"only root can become {user or group}", "start as root, or leave user and group empty")
+
+
+def _move_in(name: str) -> None:
+    import pwd
+
+    os.environ.update(HOME=pwd.getpwnam(name).pw_dir, USER=name, LOGNAME=name)
 
 
 def _find(user: str, group: str) -> tuple[str, int, int]:

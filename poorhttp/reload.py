@@ -16,6 +16,7 @@ import time
 from poorhttp import listener
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal
+from poorhttp.systemd import NOTIFIED, PASSED
 from poorhttp.worker import HANDLED, STOPS, restore
 
 TYPE_CHECKING = False
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
+    from poorhttp.systemd import Manager
 
 TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 """Variables that tell a child what is bound already, and a new image what it gets."""
@@ -42,6 +44,9 @@ END = 1 << 16
 TOLD = b"ok\n"
 """What `--check-config` and a trial write on standard output in the end."""
 
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that this process gets when its parent is gone."""
+
 LINES = 40
 """Lines of what a failed trial said that are logged: the last ones."""
 
@@ -50,19 +55,24 @@ class Handover:
     """What a new image gets from the one before.
 
     sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
-    write end of its lifeline, and whether it was told to leave. pidfile: "" for none.
+    write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
+    configured. passed: sockets of the service manager, descriptor and name. pidfile: "" for none.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[str, tuple[int, int, int]] = {}
         self.workers: dict[int, tuple[int, bool]] = {}
+        self.wanted = self.configured = 0
+        self.passed: list[tuple[int, str]] = []
         self.pidfile = ""
         self._text = ""  # as it was received
 
     def __str__(self) -> str:
         sockets = (f"socket {' '.join(map(str, facts))} {address}" for address, facts in self.sockets.items())
         workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
-        return "\n".join([*sockets, *workers, f"pidfile {self.pidfile}"])
+        passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
+        count = f"count {self.wanted} {self.configured}"
+        return "\n".join([*sockets, *workers, *passed, count, f"pidfile {self.pidfile}"])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
@@ -77,6 +87,12 @@ class Handover:
             elif kind == "worker":
                 pid, lifeline, leaves = rest.split(" ")
                 self.workers[int(pid)] = int(lifeline), leaves == "1"
+            elif kind == "passed":
+                descriptor, name = rest.split(" ", 1)
+                self.passed.append((int(descriptor), name))
+            elif kind == "count":
+                wanted, configured = rest.split(" ")
+                self.wanted, self.configured = int(wanted), int(configured)
             elif kind == "pidfile":
                 self.pidfile = rest
             else:
@@ -90,7 +106,8 @@ class Handover:
 
     def descriptors(self) -> list[int]:
         """All that must stay open."""
-        return [facts[0] for facts in self.sockets.values()] + [lifeline for lifeline, _ in self.workers.values()]
+        lifelines = [lifeline for lifeline, _ in self.workers.values()]
+        return [facts[0] for facts in self.sockets.values()] + lifelines + [each for each, _ in self.passed]
 
 
 def received() -> Handover | None:
@@ -115,8 +132,21 @@ def tried() -> list[str] | None:
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
+    server, *facts = text.split("\n")
+    _end_with(int(server))
     _distrust_bytecode()
-    return text.split("\n")
+    return facts
+
+
+def _end_with(server: int) -> None:
+    """Let the kernel end this trial with the server, whatever the application does in it: nobody else would."""
+    try:
+        import ctypes
+    except ImportError:
+        return  # a Python without it
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
 
 
 def _distrust_bytecode() -> None:
@@ -145,12 +175,13 @@ class Reload:
     """How this server is replaced by a fresh one.
 
     home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change.
+    does not change. keys: each listening socket's address as configured, "" for one that was passed.
     """
 
-    def __init__(self, config: Config, home: str, shape: str, error_log: ErrorLog) -> None:
+    def __init__(self, config: Config, home: str, shape: str, error_log: ErrorLog, manager: Manager) -> None:
         self.handover = Handover()
-        self._addresses = [str(address) for address in config.addresses]
+        self.keys: list[str] = []
+        self._manager = manager
         self._home = home
         self._shape = shape
         self._error_log = error_log
@@ -168,8 +199,13 @@ class Reload:
         from subprocess import DEVNULL, Popen
 
         environ = _first_environ()
-        environ[os.fsencode(TRIAL)] = os.fsencode("\n".join([self._shape, self.handover.pidfile, *self._addresses]))
+        passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
+        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(None, self.keys), *passed]
+        for name in NOTIFIED:
+            environ.pop(os.fsencode(name), None)  # a trial is not the service
+        environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
+        self._manager.reloading()
         self._said, self._told = os.memfd_create("said"), os.memfd_create("told")
         try:
             self._trial = Popen(
@@ -238,7 +274,9 @@ class Reload:
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the addresses."""
-        for address, descriptor in zip(self._addresses, descriptors, strict=True):
+        for address, descriptor in zip(self.keys, descriptors, strict=True):
+            if not address:
+                continue
             self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
 
     def execute(self) -> NoReturn:
@@ -269,6 +307,7 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, serving as before: {why}")
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:
@@ -296,4 +335,5 @@ def _first_environ() -> dict[bytes, bytes]:
     if not _remembered:
         remember_environ()
     pairs = (entry.partition(b"=") for entry in _remembered if b"=" in entry[1:])
-    return {name: value for name, _, value in pairs if name != os.fsencode(HANDOVER)}
+    told = {os.fsencode(name) for name in (HANDOVER, *PASSED)}
+    return {name: value for name, _, value in pairs if name not in told}

@@ -109,10 +109,12 @@ class Settings:
         Addresses(),
         (),
         SERVING,
-        "replaces address and port: host:port, unix:/path; several: commas, or flag again",
+        "in place of address and port: host:port, unix:/path, unix:@name, fd:name; commas",
         short="b",
     )
     socket_mode = setting(Mode(), -1, SERVING, "mode of unix sockets, such as 660; empty: by the umask")
+    socket_owner = setting(Text(), "", SERVING, "owner of unix sockets, as user:group; empty: who serves")
+    reuse_port = setting(Switch(), False, SERVING, "share TCP ports with other servers that do (SO_REUSEPORT)")
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
 
     debug = setting(Switch(), False, RUNNING, "show tracebacks in error pages", short="d")
@@ -150,8 +152,13 @@ class Settings:
         "let the proxy send files: X-Sendfile, or X-Accel-Redirect /prefix",
     )
 
-    errorlog = setting(Path(dash=True), "-", LOGS, "error log; -: standard error")
-    accesslog = setting(Path(dash=True, empty=True), "", LOGS, "access log; -: standard output, empty: none")
+    errorlog = setting(Path(dash=True, pipe=True), "-", LOGS, "error log; -: standard error; or a program")
+    accesslog = setting(
+        Path(dash=True, empty=True, pipe=True),
+        "",
+        LOGS,
+        "access log; -: standard output, empty: none; or a pipe to a program",
+    )
     accesslog_format = setting(Choice("poor", "combined", "json"), "poor", LOGS, "poor, combined or json")
     log_level = setting(Choice(*LEVELS, also=LEVEL_NAMES), "info", LOGS, "least urgent level logged, emerg to debug")
 

@@ -3,8 +3,8 @@
 Knows how a worker is forked, told to stop and reaped, and what the signals mean. Does not know when any of that is to
 be done (`poorhttp.plan`) nor how a worker serves (`poorhttp.worker`).
 Contract: `supervise` returns the exit code when every worker is gone; in a worker it does not return at all. Every
-worker holds the read end of a pipe of its own, the lifeline, whose one write end is here: closing it asks the worker to
-finish and leave, and the kernel closes it if the supervisor dies. A signal would not do for that: a service manager
+worker holds the read end of a pipe of its own, the lifeline, whose one write end is here: a byte on it asks the worker
+to drain or to stop, and the kernel closes it if the supervisor dies. A signal would not do for that: a service manager
 sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one.
 """
 
@@ -17,9 +17,10 @@ import select
 import sys
 import time
 
-from poorhttp import worker
+from poorhttp import listener, worker
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from poorhttp.reload import Handover, Reload
     from poorhttp.worker import Application
 
-HEARD = (*worker.HANDLED, signal.SIGCHLD)
+HEARD = (*worker.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
 
 
 def supervise(
@@ -44,23 +45,24 @@ def supervise(
     access_log: int,
     make_reload: Callable[[], Reload] | None = None,
     handover: Handover | None = None,
+    manager: Manager | None = None,
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
     make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
-    one, which leave as new ones serve.
+    one, which leave as new ones serve. manager: the service manager, that is told how this server does.
 
-    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs everywhere; TTIN and
-    TTOU keep one worker more or fewer.
-    Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT that cut something off;
-    else 1 if a worker had to be killed or failed while it was stopping.
+    TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
+    USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
+    Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT or INT that cut
+    something off; else 1 if a worker had to be killed or failed while it was stopping.
     """
     error_log.follow(access_log, config.accesslog)
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
-    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload)
+    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager())
     if handover is not None:
-        supervisor.adopt(handover.workers)
+        supervisor.adopt(handover)
     try:
         return supervisor.run()
     finally:
@@ -94,8 +96,12 @@ class _Supervisor:
         error_log: ErrorLog,
         access_log: int,
         make_reload: Callable[[], Reload] | None,
+        manager: Manager,
     ) -> None:
         self._app = app
+        self._manager = manager
+        self._watch = manager.watch(listeners)
+        self._is_ready = False
         self._make_reload = make_reload
         self._reload: Reload | None = None
         self._listeners = listeners
@@ -103,11 +109,12 @@ class _Supervisor:
         self._error_log = error_log
         self._access_log = access_log
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
-        self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
+        self._lifelines: dict[int, int] = {}  # pid -> write end
         self._newborn: dict[int, int] = {}  # read end on which a worker tells that it serves -> its pid
         self._replacing = False
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
+        self._late_code = 1
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -117,9 +124,13 @@ class _Supervisor:
             signal.signal(signum, _heard)
         worker.raise_delayed()
 
-    def adopt(self, workers: dict[int, tuple[int, bool]]) -> None:
-        """Go on with the workers of the image before this one."""
-        for pid, (lifeline, is_leaving) in workers.items():
+    def adopt(self, handover: Handover) -> None:
+        """Go on with the workers of the image before this one, and with their number unless the configuration's is
+        another now.
+        """
+        if handover.configured == self._config.processes:
+            self._state.wanted = handover.wanted
+        for pid, (lifeline, is_leaving) in handover.workers.items():
             self._state.adopted(pid, time.monotonic(), is_leaving)
             self._lifelines[pid] = lifeline
 
@@ -138,26 +149,49 @@ class _Supervisor:
 
     def _wait(self) -> None:
         """Sleep until a signal comes, a worker serves, or there may be something to do."""
+        watch = self._watch
         limits = [wait(self._state, time.monotonic()), self._reload.seconds_left() if self._reload else None]
+        limits.append(watch.seconds_left() if watch else None)
         seconds = min((each for each in limits if each is not None), default=None)
+        before = time.monotonic()
         poll = select.poll()
         for descriptor in (self._signals, *self._newborn):
             poll.register(descriptor, select.POLLIN)
-        for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds):
-            if descriptor != self._signals:
+        if watch and watch.fileno() >= 0:
+            poll.register(watch.fileno(), watch.events())
+        ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds)]
+        for descriptor in ready:
+            if descriptor in self._newborn:
                 self._hear_newborn(descriptor)
+        if watch:
+            watch.look(watch.fileno() in ready, bool(self._state.wanted) and self._state.stopping is None)
+        waited = time.monotonic() - before
+        if seconds is not None and waited > seconds + worker.STANDSTILL:
+            self._state.slept(waited)
 
     def _hear_newborn(self, descriptor: int) -> None:
         """A worker serves, or has died before."""
         pid = self._newborn.pop(descriptor)
         if os.read(descriptor, 1) and pid in self._state.workers:
             self._state.ready(pid)
+            self._tell_manager()
         os.close(descriptor)
+
+    def _tell_manager(self) -> None:
+        count = sum(each.is_ready and each.draining is None for each in self._state.workers.values())
+        status = f"{count} of {self._state.wanted} workers serve"
+        if self._is_ready:
+            self._manager.status(status)
+        else:
+            self._manager.ready(status)
+        self._is_ready = True
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
         is_clean_quit = self._at_once == signal.SIGQUIT and planned == 0
-        return planned if not self._at_once or is_clean_quit else 128 + self._at_once
+        if self._at_once and not is_clean_quit:
+            return 128 + self._at_once
+        return self._late_code if planned else 0
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
@@ -177,9 +211,13 @@ class _Supervisor:
             return
         now = time.monotonic()
         for signum in signals:
-            if signum in (signal.SIGTERM, signal.SIGINT):
+            if signum == signal.SIGTERM:
                 self._begin_stop(signum)
                 self._state.stop(now)
+            elif signum == signal.SIGINT:
+                self._late_code = self._late_code if self._state.stopping is not None else 128 + signum
+                self._begin_stop(signum)
+                self._state.stop_fast(now)
             elif signum == signal.SIGQUIT:
                 self._begin_stop(signum)
                 self._state.stop_at_once(now)
@@ -190,7 +228,11 @@ class _Supervisor:
             elif signum == signal.SIGTTIN:
                 self._state.wanted += 1
             elif signum == signal.SIGTTOU:
-                self._state.wanted = max(self._state.wanted - 1, 1)
+                self._state.wanted -= self._state.wanted > 1
+            elif signum == signal.SIGWINCH and not _has_terminal():
+                self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
+                self._manager.status("SIGWINCH came: no workers; HUP brings them back")
+                self._state.wanted = 0
             if self._state.quitting:
                 self._at_once = self._at_once or signum
 
@@ -205,8 +247,9 @@ class _Supervisor:
             self._reload.cancel()
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
         self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
+        self._manager.stopping(f"stopping {workers}")
         for each in self._listeners:
-            if each.family == socket.AF_UNIX:
+            if listener.is_made(each):
                 each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
@@ -227,6 +270,8 @@ class _Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return
         reload.keep(each.fileno() for each in self._listeners)
+        if self._state.wanted:
+            reload.handover.wanted, reload.handover.configured = self._state.wanted, self._config.processes
         reload.handover.workers = {
             pid: (self._lifelines[pid], each.draining is not None) for pid, each in self._state.workers.items()
         }
@@ -234,6 +279,7 @@ class _Supervisor:
             reload.execute()
         except OSError as error:
             self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
+            self._manager.ready(f"reload failed, serving as before: {error}")
 
     def _reopen(self) -> None:
         self._error_log.reopen()
@@ -262,6 +308,8 @@ class _Supervisor:
             return
         self._replacing = True
         delay = max(self._state.next_spawn(now) - now, 0.0)
+        if self._is_ready:
+            self._tell_manager()
         then = f"the next one starts in {delay:.1f} s" if delay else "another one starts now"
         self._error_log.write("E" if code else "N", f"worker {pid} died: {reason(code)}; {then}")
 
@@ -270,9 +318,9 @@ class _Supervisor:
             self._spawn()
             return
         if isinstance(action, Stop):
-            self._cut_lifeline(action.pid)
+            self._tell(action.pid, worker.STOP)
         elif isinstance(action, Drain):
-            self._drain(action.pid)
+            self._tell(action.pid, worker.DRAIN)
         elif isinstance(action, Quit):
             _send(action.pid, signal.SIGQUIT)
         elif isinstance(action, Kill):
@@ -281,9 +329,9 @@ class _Supervisor:
             _send(action.pid, signal.SIGKILL)
         self._state.performed(action, time.monotonic())
 
-    def _drain(self, pid: int) -> None:
+    def _tell(self, pid: int, what: bytes) -> None:
         try:
-            os.write(self._lifelines[pid], worker.DRAIN)
+            os.write(self._lifelines[pid], what)
         except (KeyError, OSError):
             return  # it is gone
 
@@ -351,11 +399,23 @@ class _Supervisor:
         """
         signal.set_wakeup_fd(-1)
         self._close_descriptors()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if self._watch:
+            self._watch.close()
+        for signum in signal.SIGCHLD, signal.SIGWINCH:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def _heard(signum: int, frame: FrameType | None) -> None:
     """Do nothing: the interpreter has written the byte that wakes the loop."""
+
+
+def _has_terminal() -> bool:
+    """Whether this process may be told WINCH because a window has another size now, as is its first meaning."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _fork() -> tuple[int, int, int]:

@@ -181,16 +181,18 @@ class FieldValue(Text):
 
 
 class Path(Text):
-    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`."""
+    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where `pipe`."""
 
     metavar = "FILE"
 
-    def __init__(self, *, dash: bool = False, empty: bool = False) -> None:
-        self.dash, self.empty = dash, empty
+    def __init__(self, *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
+        self.dash, self.empty, self.pipe = dash, empty, pipe
 
     def parse(self, text: str, directory: str = "") -> str:
         if text == "-" and self.dash:
             return text
+        if text.startswith("|") and self.pipe:
+            return _command(text)
         if not text and not self.empty:
             raise ValueError("the name of a file" + (" or -" if self.dash else ""))
         return os.path.join(directory, text) if text else text
@@ -249,14 +251,18 @@ class Host(Text):
 
 
 class Address:
-    """Where to listen: `host` and `port`, or `path` of a unix socket ("" for TCP)."""
+    """Where to listen: `host` and `port`, `path` of a unix socket ("@name": an abstract one), or `fd`, the name or
+    number of a socket that is passed; "" for what it is not.
+    """
 
-    __slots__ = ("host", "path", "port")
+    __slots__ = ("fd", "host", "path", "port")
 
-    def __init__(self, host: str = "", port: int = 0, path: str = "") -> None:
-        self.host, self.port, self.path = host, port, path
+    def __init__(self, host: str = "", port: int = 0, path: str = "", fd: str = "") -> None:
+        self.host, self.port, self.path, self.fd = host, port, path, fd
 
     def __str__(self) -> str:
+        if self.fd:
+            return f"fd:{self.fd}"
         if self.path:
             return f"unix:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -297,6 +303,10 @@ def split_application(spec: str) -> tuple[str, str]:
 
 
 def _address(text: str, directory: str) -> Address:
+    if text.startswith("fd:") and len(text) > len("fd:"):
+        return Address(fd=text.removeprefix("fd:"))
+    if text.startswith("unix:@") and len(text) > len("unix:@"):
+        return Address(path=_unix_path(text.removeprefix("unix:")))
     if text.startswith("unix:") and len(text) > len("unix:"):
         return Address(path=_unix_path(os.path.join(directory, text.removeprefix("unix:"))))
     host, port = split_port(text)
@@ -305,7 +315,20 @@ def _address(text: str, directory: str) -> Address:
             raise ValueError
         return Address(Host().parse(host) if host else "0.0.0.0", PORT.parse(port))
     except ValueError:
-        raise ValueError("host:port, :port, [::1]:port or unix:/path, separated by commas") from None
+        expected = "host:port, :port, [::1]:port, unix:/path, unix:@name or fd:name, separated by commas"
+        raise ValueError(expected) from None
+
+
+def _command(text: str) -> str:
+    """`|program arguments`; the quotes in it are closed."""
+    import shlex
+
+    try:
+        if shlex.split(text[1:]):
+            return text
+    except ValueError:
+        pass
+    raise ValueError("a program behind |, its quotes closed")
 
 
 def _unix_path(path: str) -> str:

@@ -15,6 +15,7 @@ import sys
 import time
 from _thread import get_ident
 
+from poorhttp import listener
 from poorhttp._engine import Engine
 from poorhttp.lean import signal, socket
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
+    from poorhttp.systemd import Manager
 
     Application = Callable[..., Iterable[bytes]]
 
@@ -52,6 +54,15 @@ DRAIN = b"\0"
 DRAIN_SECONDS = 1.0
 """How long it does so at most."""
 
+STOP = b"\xff"
+"""What the engine reads on a lifeline where the supervisor stops: a graceful stop, which is not SIGTERM told twice."""
+
+FAST = 1.0
+"""Seconds that what is in flight gets after SIGINT; the engine and the supervisor have the same."""
+
+STANDSTILL = 1.0
+"""Seconds: whoever wakes up so much later than he wanted to was stopped (SIGSTOP), and everybody with him."""
+
 
 def serve(
     app: Application,
@@ -63,6 +74,7 @@ def serve(
     ready: Callable[[], None] | None = None,
     clean_up: Callable[[], None] | None = None,
     make_reload: Callable[[], Reload] | None = None,
+    manager: Manager | None = None,
 ) -> int:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
@@ -71,22 +83,26 @@ def serve(
     supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
     ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
     the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
-    all.
+    all. manager: the service manager, that is told how this server does.
 
-    TERM and INT stop gracefully, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main
-    thread is inside the application then, or a thread does not return from it in time, the process is left without
-    further ado.
+    TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
+    USR1 reopens the logs. Where the main thread is inside the application then, or a thread does not return from it in
+    time, the process is left without further ado.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
-    QUIT that found the application at work; 1 where the application did not return in time.
+    QUIT or INT that cut the application off; 1 where the application did not return in time after TERM.
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
     error_log.follow(access_log, config.accesslog)
-    signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload)
+    signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
         _serving.append(engine)
+        if manager is not None:
+            threads = f"{config.threads} thread{'s' * (config.threads > 1)}"
+            ready = lambda: manager.ready(f"serving with {threads}")  # noqa: E731
+            manager.watch_aside(listeners)
         _close(listeners, supervised=lifeline is not None)
         # One more where the server answers for itself while all others are in the application.
         has_caretaker = bool(config.health) and config.processes == 1
@@ -244,15 +260,19 @@ class _Signals:
         supervised: bool,
         clean_up: Callable[[], None] | None,
         make_reload: Callable[[], Reload] | None,
+        manager: Manager | None,
     ) -> None:
         self._make_reload = make_reload
+        self._manager = manager
         self._reload: Reload | None = None
         self._successor: Reload | None = None
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
         self._since: float | None = None
+        self._patience = self._due = 0.0  # seconds until the process is left, and when that is
         self._at_once = 0  # the first signal that wanted the end at once
+        self._late_code = 1
         # Under a supervisor there is nothing left to do afterwards but to leave: no late signal shall spoil that.
         spare = [signum for signum in HANDLED if signum != signal.SIGQUIT] if supervised else []
         self._old: dict[int, Any] = dict.fromkeys(spare, signal.SIG_IGN)
@@ -274,6 +294,7 @@ class _Signals:
     def expect_end(self, seconds: float) -> None:
         """Leave the process unless it is over in so many seconds."""
         self._handle(signal.SIGALRM, self._late)
+        self._patience, self._due = seconds, time.monotonic() + seconds
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def exit_code(self) -> int:
@@ -306,7 +327,12 @@ class _Signals:
         first = self._since is None
         if self._since is None:
             self._since = now
-            self.expect_end(self._graceful_timeout + LATE)
+            if self._manager is not None:
+                self._manager.stopping("finishing what is in flight")
+            seconds = self._graceful_timeout
+            if signum == signal.SIGINT:
+                seconds, self._late_code = min(seconds, FAST), 128 + signum
+            self.expect_end(seconds + LATE)
         elif signum != signal.SIGQUIT and now - self._since < REPEAT:
             return
         if signum == signal.SIGQUIT or not first:
@@ -378,11 +404,14 @@ class _Signals:
             # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
+        if time.monotonic() > self._due + STANDSTILL:
+            self.expect_end(self._patience)
+            return
         if self._successor is not None and self._since is None:
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
             self._become_successor(self._successor)
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
-        self._leave(128 + self._at_once if self._at_once else 1)
+        self._leave(128 + self._at_once if self._at_once else self._late_code)
 
     def _leave(self, code: int) -> NoReturn:
         leave_at_once(code, self._error_log, self._clean_up)
@@ -402,7 +431,7 @@ def _is_inside_application(frame: FrameType | None) -> bool:
 def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
     """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
     for each in listeners:
-        if supervised or each.family != socket.AF_UNIX:
+        if supervised or not listener.is_made(each):
             each.close()
 
 

@@ -28,9 +28,12 @@ SERVING = [
     "listener",
     "loader",
     "log",
+    "pidfile",
     "plan",
+    "server",
     "settings",
     "supervisor",
+    "systemd",
     "units",
     "worker",
 ]
@@ -77,11 +80,17 @@ ALLOWED = {
     "loader": {"errors", "units"},
     "log": {"errors", "settings"},
     "plan": set(),
+    "systemd": {"errors", "lean", "listener"},
+    "pidfile": {"errors"},
+    "server": {"errors", "listener", "pidfile"},
+    "trial": {"errors", "listener", "pidfile", "privileges", "server"},
+    "log_program": {"lean", "privileges"},
+    "background": {"control", "errors", "lean", "server"},
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"errors", "lean", "listener", "worker"},
-    "supervisor": {"errors", "lean", "listener", "log", "plan", "worker"},
+    "reload": {"errors", "lean", "listener", "systemd", "worker"},
+    "supervisor": {"errors", "lean", "listener", "log", "plan", "systemd", "worker"},
 }
 
 

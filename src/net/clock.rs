@@ -14,6 +14,12 @@ pub fn unix_second() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
 
+/// Put a time off, unless it is 0: none.
+pub fn delay(time: &AtomicU64, milliseconds: u64) {
+    // It fails where it is none.
+    let _ = time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| (old != 0).then_some(old + milliseconds));
+}
+
 fn milliseconds(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
@@ -32,6 +38,11 @@ impl Pulse {
     /// The application has returned.
     pub fn rest(&self) {
         self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// The process itself stood still for so many milliseconds.
+    pub fn forgive(&self, milliseconds: u64) {
+        delay(&self.0, milliseconds);
     }
 
     /// When the last sign of life came, if the application is at work.

@@ -20,9 +20,12 @@ use super::poller::{BATCH, Interest, Poller};
 use super::shared::Shared;
 use super::table::{Key, Table};
 use super::transport::Transport;
+use super::watchdog::STANDSTILL;
 
 /// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
 const TICK: u64 = 100;
+/// How long they are not looked at after a standstill, in ms.
+const PUT_OFF: u64 = 5 * TICK;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
 /// How long a client may take to say what it wants although there is a successor, in ms.
@@ -79,6 +82,9 @@ pub struct EventLoop<H: Handler> {
     /// Since when there has been no descriptor for a new connection.
     exhausted_since: Option<u64>,
     next_sweep: u64,
+    /// When it was last looked at the time; long ago where a call, or the whole process, stood still since.
+    seen: u64,
+    is_put_off: bool,
     stop_at: Option<u64>,
 }
 
@@ -102,6 +108,8 @@ impl<H: Handler> EventLoop<H> {
             accepting: Accepting::PausedUntil(0),
             exhausted_since: None,
             next_sweep: 0,
+            seen: clock::now(),
+            is_put_off: false,
             stop_at: None,
         };
         new.resume_accepting();
@@ -159,6 +167,7 @@ impl<H: Handler> EventLoop<H> {
             }
         }
         let timeout = self.timeout(shared.drain_until());
+        let due = timeout.map(|time| clock::now() + u64::try_from(time.as_millis()).unwrap_or(0));
         if hear_signals() && shared.may_sleep() {
             if keeps.is_some_and(|keeps| !keeps()) {
                 shared.slept();
@@ -176,6 +185,10 @@ impl<H: Handler> EventLoop<H> {
             });
             shared.slept();
             self.batch = waited?;
+            let now = clock::now();
+            if due.is_none_or(|due| now <= due + STANDSTILL) {
+                self.seen = now;
+            }
         }
         Ok(())
     }
@@ -191,9 +204,16 @@ impl<H: Handler> EventLoop<H> {
     /// Queue the connections that are late. At most once a tick, however many there are.
     fn sweep(&mut self, shared: &Shared<H>) {
         let now = clock::now();
+        let seen = std::mem::replace(&mut self.seen, now);
+        if now > seen + STANDSTILL && !self.is_put_off {
+            // What came meanwhile is read before anybody is called late.
+            self.next_sweep = now + PUT_OFF;
+            self.is_put_off = true;
+        }
         if now < self.next_sweep {
             return;
         }
+        self.is_put_off = false;
         self.next_sweep = now + TICK;
         if matches!(self.accepting, Accepting::PausedUntil(time) if time <= now) {
             self.resume_accepting();
@@ -372,10 +392,9 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
     pub fn stop(&mut self, deadline: u64, shared: &Shared<H>) {
-        if self.stop_at.is_some() {
+        if self.stop_at.replace(deadline).is_some() {
             return;
         }
-        self.stop_at = Some(deadline);
         self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
         self.pause_accepting(Accepting::Never);
         let listeners = std::mem::take(&mut self.listeners);

@@ -30,8 +30,16 @@ const REPEAT: u64 = 300;
 const SIGINT: u8 = 2;
 const SIGQUIT: u8 = 3;
 const SIGTERM: u8 = 15;
-/// Over a control descriptor too, but no signal: the supervisor has a successor.
+/// Over a control descriptor too, but no signals: the supervisor has a successor, or stops. It sends no SIGTERM for that,
+/// which would be a second one where a service manager has sent one to each process.
 const DRAIN: u8 = 0;
+const STOP: u8 = 255;
+/// What is in flight may last so long after SIGINT, in ms.
+const FAST: u64 = 1000;
+/// The same for an orphan, whose supervisor was killed, and when it is ended where that was not enough: within a second
+/// there shall be nobody left.
+const ORPHANED: u64 = 200;
+const ORPHAN_ENDS: u64 = 500;
 /// How long clients that keep their connections are sent away to the successor before the rest is closed, in ms.
 const DRAIN_TIME: u64 = 1000;
 
@@ -202,13 +210,15 @@ impl<H: Handler> Shared<H> {
     /// Do what signals ask for; `ended`: the parent died.
     pub fn obey(&self, signals: &[u8], ended: bool) {
         if ended {
-            self.begin_stop();
+            self.begin_stop_within(ORPHANED);
+            self.end_in(ORPHAN_ENDS);
         }
         for signal in signals {
             match *signal {
                 SIGQUIT => self.finish(),
                 SIGINT | SIGTERM if self.is_insisted() => self.finish(),
-                SIGINT | SIGTERM => self.begin_stop(),
+                SIGINT => self.begin_stop_within(FAST),
+                SIGTERM | STOP => self.begin_stop(),
                 DRAIN => self.begin_drain(),
                 _ => {}
             }
@@ -222,7 +232,7 @@ impl<H: Handler> Shared<H> {
 
     /// Let every run return, whatever is in flight.
     pub fn finish(&self) {
-        self.end_in(0);
+        self.end_in(LAST_GRACE);
         self.finished.store(true, Ordering::Release);
         self.wake();
     }
@@ -300,27 +310,38 @@ impl<H: Handler> Shared<H> {
 
     /// Accept no more, and finish what is in flight.
     pub fn begin_stop(&self) {
+        self.begin_stop_within(self.limits.graceful_timeout);
+    }
+
+    /// The same; what is in flight may last so many milliseconds, or `graceful_timeout` where that is less.
+    fn begin_stop_within(&self, milliseconds: u64) {
         // Whoever comes now is to be refused, not left waiting.
         drop(self.keep_listeners());
         self.drain_until.store(0, Ordering::Relaxed);
-        self.stop();
+        self.stop_within(milliseconds.min(self.limits.graceful_timeout));
     }
 
     fn stop(&self) {
-        if !self.stopping.swap(true, Ordering::Relaxed) {
-            let deadline = clock::now() + self.limits.graceful_timeout;
-            self.stop_deadline.store(deadline.max(1), Ordering::Relaxed);
-            self.end_in(self.limits.graceful_timeout);
-        }
+        self.stop_within(self.limits.graceful_timeout);
+    }
+
+    fn stop_within(&self, milliseconds: u64) {
+        set_sooner(&self.stop_deadline, milliseconds);
+        self.stopping.store(true, Ordering::Relaxed);
+        self.end_in(milliseconds + LAST_GRACE);
     }
 
     /// Let the watchdog see to it that the process ends.
     fn end_in(&self, milliseconds: u64) {
-        let time = clock::now() + milliseconds + LAST_GRACE;
-        let sooner = |before| Some(if before == 0 { time } else { time.min(before) });
-        // It cannot fail.
-        let _ = self.end_by.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
+        set_sooner(&self.end_by, milliseconds);
         self.watchdog.rouse();
+    }
+
+    /// The process itself stood still for so many milliseconds: nobody is late for that.
+    pub fn forgive(&self, milliseconds: u64) {
+        for time in [&self.stop_deadline, &self.end_by, &self.drain_until] {
+            clock::delay(time, milliseconds);
+        }
     }
 
     /// Wake whoever waits for events.
@@ -440,6 +461,14 @@ impl<H: Handler> Shared<H> {
         let mut own = OwnFields::new(self.handler.server_header());
         head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
     }
+}
+
+/// Set a time so many milliseconds from now, unless it is sooner already.
+fn set_sooner(time: &AtomicU64, milliseconds: u64) {
+    let new = (clock::now() + milliseconds).max(1);
+    // It cannot fail.
+    let _ =
+        time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(if old == 0 { new } else { new.min(old) }));
 }
 
 /// What is to be read on a control descriptor: the signals, and whether its other end is gone.

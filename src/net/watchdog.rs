@@ -23,6 +23,8 @@ const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 const IDLE_SAMPLES: u32 = 20;
 /// How soon a signal is heard that the loop does not read, in ms.
 const OVERHEAR: u64 = 100;
+/// Whoever looks so much later than he wanted to was stopped (SIGSTOP), and everybody with him, in ms.
+pub const STANDSTILL: u64 = 1000;
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
@@ -102,6 +104,7 @@ struct Seen {
     interrupted: Vec<Option<u64>>,
     is_stop_late: bool,
     next_overhearing: u64,
+    looked: u64,
 }
 
 fn watch<H: Handler>(server: &Arc<Server<H>>) {
@@ -117,6 +120,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         if seen.idle > IDLE_SAMPLES {
             sleep(shared);
             seen.idle = 0;
+            seen.looked = 0;
             continue;
         }
         std::thread::park_timeout(if server.team().has_followers() && !shared.is_asleep() {
@@ -124,6 +128,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         } else {
             patience(shared, is_busy)
         });
+        forgive_standstill(server, &mut seen);
         wake_follower(server, &mut seen);
         overhear(shared, &mut seen);
         end_overdue(shared);
@@ -155,6 +160,17 @@ fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
         (true, 0) => PATIENT_SAMPLE,
         (false, _) if shared.end_by().is_some() => Duration::from_millis(OVERHEAR),
         (false, _) => Duration::from_millis(10),
+    }
+}
+
+/// A process that was stopped for longer than its deadlines is not late when it goes on.
+fn forgive_standstill<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    let now = clock::now();
+    let before = std::mem::replace(&mut seen.looked, now);
+    let missed = now.saturating_sub(before);
+    if before != 0 && missed > STANDSTILL {
+        server.shared().forgive(missed);
+        server.team().pulses().for_each(|pulse| pulse.forgive(missed));
     }
 }
 

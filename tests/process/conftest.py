@@ -1,6 +1,7 @@
 """Fixtures that start a real `python -m poorhttp` and end it, whatever the test did."""
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ def launch(tmp_path: Path) -> Iterator[Start]:
     """Start `python -m poorhttp ARGUMENTS` in an empty directory and return at once; `inside`: by this command."""
     started: list[Server] = []
 
-    def begin(*arguments: str, inside: tuple[str, ...] = (), **environ: str) -> Server:
-        started.append(Server(tmp_path, arguments, environ, inside))
+    def begin(
+        *arguments: str, inside: tuple[str, ...] = (), passed: Sequence[socket.socket] = (), **environ: str
+    ) -> Server:
+        started.append(Server(tmp_path, arguments, environ, inside, passed))
         return started[-1]
 
     yield begin
@@ -28,10 +31,10 @@ def start(launch: Start, tmp_path: Path) -> Start:
     on a port of the system's choice unless told otherwise by --bind.
     """
 
-    def begin(shape: str, *arguments: str, source: str = APPLICATION) -> Server:
+    def begin(shape: str, *arguments: str, source: str = APPLICATION, **environ: str) -> Server:
         (tmp_path / "app.py").write_text(source)
         bind = () if any(word.startswith("--bind") for word in arguments) else ("--bind=127.0.0.1:0",)
-        server = launch("app.py", *bind, *SHAPES[shape], *arguments)
+        server = launch("app.py", *bind, *SHAPES[shape], *arguments, **environ)
         server.await_address()
         if shape in SUPERVISED and source is APPLICATION:
             wait_for(lambda: len(server.workers()) == 2, "two workers")

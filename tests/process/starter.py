@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -119,6 +119,22 @@ def application(environ, start_response):
 '''
 
 
+PASS = """
+import fcntl
+import os
+import sys
+
+high = [fcntl.fcntl(int(each), fcntl.F_DUPFD, 100) for each in sys.argv[1].split(",")]
+for number, each in enumerate(high, 3):
+    os.dup2(each, number)
+os.closerange(3 + len(high), 200)
+os.environ.setdefault("LISTEN_PID", str(os.getpid()))
+os.environ.setdefault("LISTEN_FDS", str(len(high)))
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+"""Hands sockets over as a service manager does, and becomes the server."""
+
+
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Return as soon as `condition()` is true; fail, saying `what` was awaited, if it is not in time."""
     end = time.monotonic() + seconds
@@ -145,7 +161,12 @@ class Server:
     """One started poorhttp and what it says."""
 
     def __init__(
-        self, directory: Path, arguments: tuple[str, ...], environ: dict[str, str], inside: tuple[str, ...] = ()
+        self,
+        directory: Path,
+        arguments: tuple[str, ...],
+        environ: dict[str, str],
+        inside: tuple[str, ...] = (),
+        passed: Sequence[socket.socket] = (),
     ) -> None:
         self.directory = directory
         self.marks = directory / "marks"
@@ -155,8 +176,11 @@ class Server:
         self._said: list[str] = []
         self._children: set[psutil.Process] = set()
         search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        numbers = [sock.fileno() for sock in passed]
+        wrapper = ["-c", PASS, ",".join(map(str, numbers))] if numbers else []
         self.process = subprocess.Popen(
-            [*inside, sys.executable, "-m", "poorhttp", *arguments],
+            [*inside, sys.executable, *wrapper, "-m", "poorhttp", *arguments],
+            pass_fds=numbers,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -174,7 +198,7 @@ class Server:
 
     def await_address(self) -> None:
         """Wait until the address is printed."""
-        pattern = re.compile(r"unix:\S+server.sock|http://127\.0\.0\.1:(\d+)/")
+        pattern = re.compile(r"unix:\S+|http://127\.0\.0\.1:(\d+)/")
         wait_for(lambda: pattern.search(self.said) or self.process.poll() is not None, "an address or an end")
         found = pattern.search(self.said)
         assert found, f"ended with code {self.process.poll()} before serving:\n{self.said}"
@@ -231,7 +255,7 @@ class Server:
     def end(self, seconds: float = PATIENCE) -> int:
         """Wait for the end: the exit code. No process may be left then."""
         code = self.process.wait(seconds)
-        wait_for(lambda: not self._left(), "the workers to be gone")
+        wait_for(lambda: not self.left(), "the workers to be gone")
         self._reader.join(PATIENCE)
         return code
 
@@ -257,16 +281,17 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait(PATIENCE)
-        for child in self._left():
+        for child in self.left():
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
-        wait_for(lambda: not self._left(), "the killed workers to be gone")
+        wait_for(lambda: not self.left(), "the killed workers to be gone")
         self._reader.join(PATIENCE)
         assert self.process.stderr is not None
         self.process.stderr.close()
 
-    def _left(self) -> list[psutil.Process]:
-        return [child for child in self._children if _lives(child)]
+    def left(self) -> list[psutil.Process]:
+        """The children that live though their parent may not."""
+        return [child for child in self._children if lives(child)]
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -274,7 +299,8 @@ class Server:
             self._said.append(line.decode(errors="replace"))
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs; not where it only waits for its parent to look."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

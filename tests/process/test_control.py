@@ -1,5 +1,6 @@
 """`poorhttp start`, `stop`, `restart`, `reload`, `status` and `logrotate`: a server in the background and its pidfile."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from starter import PATIENCE, ROOT, wait_for
 
 APP = """
+import json
 import os
 
 def application(environ, start_response):
@@ -137,3 +139,73 @@ def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str) 
     (tmp_path / "run.pid").write_text("1\n")
     assert run("stop")[0] == 2
     (tmp_path / "run.pid").unlink()
+
+
+def test_status_for_programs(run: Run, tmp_path: Path) -> None:
+    code, said = run("status", "--json")
+    assert (code, json.loads(said)) == (3, {"state": "absent", "pidfile": str(tmp_path / "run.pid")})
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    code, said = run("status", "--json")
+    facts = json.loads(said)
+    assert code == 0 and facts["state"] == "running" and facts["pid"] == pid
+    workers = {each.pid for each in psutil.Process(pid).children()}
+    assert {each["pid"] for each in facts["workers"]} == workers
+    assert all(each["pss"] > 1 << 20 and each["seconds"] >= 0 for each in [facts, *facts["workers"]])
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: run("status", "--json")[0] == 1, "it to be dead")
+    assert json.loads(run("status", "--json")[1])["state"] == "dead"
+    (tmp_path / "run.pid").write_text("1\n")
+    code, said = run("status", "--json")
+    assert code == 4 and json.loads(said)["state"] == "unknown"
+    assert run("status")[0] == 4
+    (tmp_path / "run.pid").unlink()
+    assert run("stop", "--json")[0] == 2
+
+
+def test_a_typo_elsewhere_keeps_nobody_from_stopping_it(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    ini = tmp_path / "poorhttp.ini"
+    good = ini.read_text()
+    for bad in ("thraeds = 3", "port = 1x", "what is this", "[nonsense]", " indented = 1"):
+        ini.write_text(good + bad + "\n")
+        code, said = run("status")
+        assert code == 0 and "note: " in said, said
+        assert run("restart")[0] == 2, "what cannot start is no reason to stop"
+    assert run("logrotate")[0] == 0
+    code, said = run("stop")
+    assert code == 0 and "stopped (was pid" in said
+    ini.write_text(good)
+
+
+def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(3600)\n")
+    code, said = run("start", "--wait", "0.5")
+    assert code == 1
+    assert f"does not serve yet: it loads {tmp_path}/app.py" in said and "did not serve in 0.5 s; ended" in said
+    assert run("status")[0] == 3
+    assert run("start", "--wait", "soon")[0] == 2
+    assert run("stop", "--wait", "1")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("user = nosuchuseratall", "there is no user"),
+        ("group = nosuchgroupatall", "there is no group"),
+        ("socket_owner = nosuchuseratall", "there is no user"),
+        ("accesslog = no/such/access.log", "cannot open the log"),
+        ("accesslog = |no-such-program", "no such program"),
+        ("pidfile = no/such/run.pid", "cannot write the pidfile"),
+    ],
+)
+def test_what_a_start_needs_is_looked_at_before(run: Run, tmp_path: Path, setting: str, told: str) -> None:
+    ini = tmp_path / "poorhttp.ini"
+    good = ini.read_text()
+    assert run("--check-config") == (0, "ok\n")
+    kept = [line for line in good.splitlines() if line.split(" ")[0] != setting.split(" ")[0]]
+    ini.write_text("\n".join([*kept, setting, ""]))
+    code, said = run("--check-config")
+    assert code == 2 and told in said
+    ini.write_text(good)
+    assert {each.name for each in tmp_path.iterdir()} - {"__pycache__"} == {"app.py", "poorhttp.ini"}

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pwd
 import signal
 import stat
 import subprocess
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 WHO = """
 import os
+import pwd
 
 
 def attempt(function):
@@ -152,4 +154,33 @@ def test_who_is_not_root_cannot_become_another(launch: Start, directory: Path) -
     server.send(signal.SIGHUP)
     server.await_text("reload failed")
     assert server.get()[0] == 200
+    assert server.stop() == 0
+
+
+def test_the_home_is_that_of_who_serves(start: Start, directory: Path) -> None:
+    """Also after a reload, whose environment is that of the start."""
+    at_home = WHO.replace("facts = [", "facts = [[os.environ.get(each) for each in ('HOME', 'USER', 'LOGNAME')], ")
+    server = start("1x1", "--user=nobody", source=at_home)
+    home = ["/nonexistent", "nobody", "nobody"]
+    assert eval(server.get()[1])[0][1:] == home[1:]
+    first = eval(server.get()[1])[0]
+    assert first[0] == pwd.getpwnam("nobody").pw_dir
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert eval(server.get()[1])[0] == first
+    assert server.stop() == 0
+
+
+def test_the_program_of_a_log_is_not_roots(start: Start, directory: Path) -> None:
+    (directory / "log").mkdir()
+    os.chown(directory / "log", 65534, 65534)
+    program = (
+        f"|sh -c 'grep -e ^[UG]id: -e ^Groups: /proc/self/status >{directory}/log/ids; cat >{directory}/log/lines'"
+    )
+    server = start("1x1", "--user=nobody", f"--accesslog={program}", source=WHO)
+    server.get("/")
+    lines = directory / "log" / "lines"
+    wait_for(lambda: lines.exists() and "GET /" in lines.read_text(), "the line")
+    assert set((directory / "log" / "ids").read_text().split()) == {"Uid:", "Gid:", "Groups:", "65534"}
+    assert lines.stat().st_uid == 65534
     assert server.stop() == 0

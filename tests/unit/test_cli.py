@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli
+from poorhttp import cli, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -28,13 +28,13 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload):
+    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload, manager):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.clean_up = clean_up
         self.serving()
         return 143 if config.backlog == 1 else 0
 
-    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover):
+    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover, manager):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.serving()
         return 1 if config.backlog == 1 else 0
@@ -49,6 +49,9 @@ def world(monkeypatch, tmp_path):
             self.given = (path, level, debug, webmaster)
             if "/no/" in path:
                 raise FileNotFoundError(2, "No such file or directory", path)
+
+        def fileno(self):
+            return 2
 
     class Boot:
         def check(self):
@@ -66,7 +69,13 @@ def world(monkeypatch, tmp_path):
         vars(fake).update(names)
         monkeypatch.setitem(sys.modules, name, fake)
 
-    module("poorhttp.log", ErrorLog=ErrorLog, open_access_log=lambda path: {"": -1, "-": 1}.get(path, 9))
+    def check(path):
+        ErrorLog(path, "", False, "")
+
+    def open_access_log(path, report):
+        return {"": -1, "-": 1}.get(path, 9)
+
+    module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
     module("poorhttp.worker", serve=world.serve, Boot=Boot)
     module("poorhttp.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)
@@ -176,11 +185,13 @@ def test_help(capsys, monkeypatch):
 
 def test_check_config(capsys, tmp_path, world):
     (tmp_path / "my.ini").write_text("[http]\nsecret = x\n")
-    assert cli.main(["-c", "my.ini", "one", "--check-config", "--port=1", "-p", "pid", "--errorlog=/no/e"]) == 0
+    assert cli.main(["-c", "my.ini", "one", "--check-config", "--port=1", "-p", "pid", "--errorlog=e"]) == 0
     said = capsys.readouterr()
     assert (said.out, said.err) == ("ok\n", "note: my.ini:2: secret is not used\n")
     assert cli.main(["--check-config", "--port=x"]) == 2
     assert capsys.readouterr().err.startswith("error: flag --port: port must be")
+    assert cli.main(["one", "--check-config", "--errorlog=/no/e"]) == 2
+    assert capsys.readouterr().err.startswith("error: cannot open the log /no/e")
     assert world.calls == []
     assert not (tmp_path / "pid").exists()
 
@@ -279,7 +290,7 @@ def test_missing_engine(capsys, monkeypatch):
 
 def test_missing_engine_of_an_installed_package(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "poorhttp" / "cli.py"))
+    monkeypatch.setattr(server, "__file__", str(tmp_path / "poorhttp" / "server.py"))
     assert cli.main(["one", "--port=0"]) == 1
     assert capsys.readouterr().err.splitlines()[1] == "hint: build and install it with: pip install ."
 

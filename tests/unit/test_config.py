@@ -107,7 +107,7 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["a:b", "c:d"], "there is an application already, and now 'c:d'"),
         (["--port=x"], "flag --port: port must be a whole number from 0 to 65535, not 'x' | port: port to listen on"),
         (["--type=fork"], "type must be one of single, forking, threading, not 'fork' | did you mean forking?"),
-        (["-b", "8080"], "bind must be host:port, :port, [::1]:port or unix:/path"),
+        (["-b", "8080"], "bind must be host:port, :port, [::1]:port, unix:/path, unix:@name or fd:name"),
         (["--address=unix:/x"], "address must be a host name or an IP address (for a unix socket use bind)"),
         (["--address=h:1", "--port=2"], "address 'h:1' has a port, and port is set too"),
         (["--server-header=a\r\nX: y"], r"control characters in 'a\r\nX: y' | remove them"),

@@ -18,6 +18,8 @@ def handover() -> reload.Handover:
     made = reload.Handover()
     made.sockets = {"127.0.0.1:8080": (5, 0, 0), "unix:/run/a b.sock": (6, 7, 8)}
     made.workers = {100: (9, False), 101: (10, True)}
+    made.wanted, made.configured = 3, 2
+    made.passed = [(3, "web"), (4, "")]
     made.pidfile = "/run/poor http.pid"
     return made
 
@@ -26,7 +28,8 @@ def test_what_is_handed_over_arrives() -> None:
     made = handover()
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
-    assert sorted(found.descriptors()) == [5, 6, 9, 10]
+    assert (found.wanted, found.configured, found.passed) == (3, 2, made.passed)
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10]
 
 
 @pytest.mark.parametrize(

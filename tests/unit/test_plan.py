@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import plan as module
-from poorhttp.plan import DRAIN, GRACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.plan import DRAIN, FAST, GRACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 GRACEFUL = 30.0
 REPEAT = 0.1
@@ -390,3 +390,68 @@ def test_a_reload_never_has_too_many_nor_too_few(wanted: int, old: int, choices:
             made.died(leaving[0], 0, now)
         elif choice == 2 and made.workers:
             made.died(min(made.workers), -9, now)
+
+
+def test_a_fast_stop_waits_for_a_moment_only():
+    made = state(wanted=2, running=2)
+    made.stop_fast(100.0)
+    assert perform(made, 100.0) == [Stop(1), Stop(2)]
+    assert wait(made, 100.0) == FAST
+    made.died(1, 0, 100.5)
+    assert perform(made, 100.5) == []
+    assert perform(made, 100.0 + FAST) == [Quit(2)]
+    assert wait(made, 100.0 + FAST) == GRACE
+    assert perform(made, 100.0 + FAST + GRACE) == [Kill(2)]
+
+
+def test_a_fast_stop_told_again_is_one_at_once():
+    made = state(wanted=1, running=1)
+    made.stop_fast(100.0)
+    made.stop_fast(100.0 + REPEAT / 2)
+    assert perform(made, 100.1) == [Stop(1)]
+    made.stop_fast(100.0 + 2 * REPEAT)
+    assert perform(made, 100.2) == [Quit(1)]
+
+
+def test_who_stood_still_is_not_late():
+    made = state(wanted=2, running=2)
+    made.stop(100.0)
+    assert perform(made, 100.0) == [Stop(1), Stop(2)]
+    left = wait(made, 110.0)
+    made.slept(1000.0)
+    assert wait(made, 1110.0) == left
+    assert perform(made, 1110.0) == []
+
+
+def test_a_back_off_stands_still_too():
+    made = state(wanted=1)
+    made.born(1, 0.0)
+    made.died(1, 1, 0.5)
+    left = made.next_spawn(0.5) - 0.5
+    assert left > 0
+    made.slept(100.0)
+    assert made.next_spawn(100.5) - 100.5 == pytest.approx(left)
+
+
+def test_no_workers_are_wanted_until_some_are():
+    made = state(wanted=2, running=2)
+    made.ready(1)
+    made.ready(2)
+    made.wanted = 0
+    assert set(perform(made, 5.0)) == {Drain(1), Drain(2)}
+    made.died(1, 0, 6.0)
+    made.died(2, 0, 6.0)
+    assert plan(made, 6.0) == [] and wait(made, 6.0) is None
+    made.wanted = 1
+    assert plan(made, 7.0) == [Spawn()]
+
+
+def test_who_served_and_was_killed_has_not_failed_to_start():
+    made = state(wanted=2, running=2)
+    for pid in range(3, 23):
+        made.ready(pid - 2)
+        made.died(pid - 2, -9, 0.2 * pid)
+        assert plan(made, 0.2 * pid) == [Spawn()]
+        made.born(pid, 0.2 * pid)
+    made.died(22, -9, 5.0)  # before it served
+    assert plan(made, 5.0) == []

@@ -22,8 +22,9 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp import worker
+from poorhttp import listener, worker
 from poorhttp.log import ErrorLog
+from poorhttp.units import Address
 
 FAKE_ENGINE = '''
 import select, signal, threading
@@ -160,11 +161,14 @@ def test_the_engine_gets_descriptors_and_logs(engine: Any, log: ErrorLog) -> Non
     assert (made.listeners, made.access_log, made.error_log, made.config) == ([number], 7, log, config)
 
 
-def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog) -> None:
-    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
-        worker.serve(nothing, [tcp, unix], settings(), log, -1, ready=send(signal.SIGTERM))
-        assert tcp.fileno() == -1
-        assert unix.getsockname() == ""
+def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+    """But a unix socket that was made here is looked at once more, when it is removed."""
+    made = listener.listen(Address(path=str(tmp_path / "made")), 1)
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as passed:
+        worker.serve(nothing, [tcp, passed, made], settings(), log, -1, ready=send(signal.SIGTERM))
+        assert tcp.fileno() == passed.fileno() == -1
+    assert made.getsockname() == str(tmp_path / "made")
+    listener.close([made])
 
 
 def test_every_slot_has_its_thread_and_the_main_one_has_the_first(engine: Any, log: ErrorLog) -> None:
@@ -278,8 +282,9 @@ import atexit, os, signal, sys, threading, time, types
 module = types.ModuleType("poorhttp._engine")
 sys.modules["poorhttp._engine"] = module
 exec({engine!r}, module.__dict__)
-from poorhttp import worker
+from poorhttp import listener, worker
 from poorhttp.log import ErrorLog
+from poorhttp.units import Address
 
 class config:
     threads, graceful_timeout, accesslog, health = 1, 30.0, "", ""

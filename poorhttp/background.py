@@ -1,0 +1,89 @@
+"""A server in the background: started there, and waited for until it serves.
+
+Knows sessions and standard streams. Does not know what a start consists of.
+Contract: `start` returns when the server serves, or with the exit code of one that does not.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from poorhttp import control, server
+from poorhttp.errors import ConfigError, PoorhttpError, say, tell
+from poorhttp.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+
+SILENCE = 3.0
+"""Seconds of waiting after which it is told what is waited for."""
+
+
+def start(settings: Config, directory: str, patience: float = 0.0) -> int:
+    """Serve in a process of its own session; return when it serves, or with its exit code.
+
+    patience: seconds after which one that does not serve is ended, 0: never.
+    """
+    pid = control.find(settings)
+    if pid > 0:
+        say(f"running already: pid {pid}")
+        return 0
+    for name in "errorlog", "accesslog":
+        if getattr(settings, name) == "-":
+            raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
+    told, ready = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(told)
+        os.setsid()
+        sys.exit(_serve(settings, directory, ready))
+    os.close(ready)
+    try:
+        if not _is_ready(told, SILENCE if not patience else min(SILENCE, patience)):
+            say(f"pid {pid} does not serve yet: it loads {settings.application}")
+        if not _is_ready(told, patience - SILENCE if patience else None):
+            return _give_up(pid, patience)
+        serves = os.read(told, 1)
+    except KeyboardInterrupt:
+        os.kill(pid, signal.SIGTERM)
+        raise
+    if serves:
+        say(f"started: pid {pid}")
+        return 0
+    return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or 1
+
+
+def _is_ready(told: int, seconds: float | None) -> bool:
+    return bool(select.select([told], [], [], None if seconds is None else max(seconds, 0.0))[0])
+
+
+def _give_up(pid: int, seconds: float) -> int:
+    """A start that is late shall not come to pass when nobody expects it any more."""
+    os.kill(pid, signal.SIGTERM)
+    if not control.wait_for_end(pid, control.GRACE):
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    say(f"pid {pid} did not serve in {seconds:g} s; ended")
+    return 1
+
+
+def _serve(settings: Config, directory: str, ready: int) -> int:
+    def serving(error_log: ErrorLog) -> None:
+        """Let go of the terminal, and of whoever waits for the start. What is printed goes to the error log."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        for descriptor in 1, 2:
+            os.dup2(error_log.fileno(), descriptor)
+        os.write(ready, b"1")
+        os.close(ready)
+
+    try:
+        return server.serve(settings, None, directory, serving=serving)
+    except PoorhttpError as error:
+        tell(error)
+        return error.exit_code

@@ -1,0 +1,302 @@
+"""One server, from its configuration to its exit code: logs, sockets, pidfile, application, then whoever serves.
+
+Knows the order of a start, and what is to be removed at its end. Does not know how any of it is done, nor where the
+configuration comes from.
+Contract: what was made here (unix sockets, pidfile) is removed by the process that made it, however it ends short of a
+kill.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from poorhttp import __version__, listener, pidfile
+from poorhttp.errors import ConfigError, PoorhttpError, say, tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from socket import socket
+    from typing import NoReturn, TypeVar
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+    from poorhttp.reload import Handover, Reload
+    from poorhttp.systemd import Manager
+    from poorhttp.units import Address
+    from poorhttp.worker import Boot
+
+    WSGI = Callable[..., Iterable[bytes]]
+    T = TypeVar("T")
+
+loading: list[str] = []
+"""The title of the application, while it is being loaded."""
+
+
+def serve(
+    settings: Config,
+    app: WSGI | None,
+    home: str = "",
+    handover: Handover | None = None,
+    serving: Callable[[ErrorLog], None] | None = None,
+) -> int:
+    """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
+
+    home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
+    it: then there is no reload, and signals are given back. handover: what the image before this one left.
+    serving: called when clients are about to be served.
+    """
+    from poorhttp import systemd
+
+    passed = handover.passed if handover is not None else systemd.passed(os.environ, _note)
+    manager = systemd.Manager.of(os.environ)
+    try:
+        error_log, access_log = open_logs(settings)
+    except ConfigError as error:
+        if handover is not None:
+            try_again(handover, home, error, None)
+        raise
+    boot = _boot()
+    listeners: list[socket] = []
+    keys: list[str] = []
+    written = ""
+
+    def clean_up() -> None:
+        pidfile.remove(written)
+        listener.close(listeners)
+
+    try:
+        for address, descriptor in listener.choose(settings.addresses, passed):
+            keys.append("" if descriptor >= 0 else str(address))
+            inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
+            if descriptor >= 0:
+                listeners.append(listener.take(descriptor))
+            elif inherited:
+                listeners.append(listener.adopt(*inherited))
+            else:
+                listeners.append(listen(settings, address))
+        say_notes(settings)
+        written = pidfile.write(settings.pidfile) if settings.pidfile else ""
+        if handover is not None:
+            boot.go_on()
+            _drop_rest(handover, written)
+        if settings.user or settings.group:
+            _drop_privileges(settings, bool(home))
+        os.environ.update(settings.environ)
+        try:
+            app, title = application(settings, app)
+        finally:
+            boot.check()  # a stop goes before whatever the application made of it
+        _say_start(settings, title, listeners)
+        if handover is not None:
+            error_log.write("S", f"reloaded: {title}, {shape(settings)}")
+        if serving is not None:
+            serving(error_log)
+        _follow_streams(error_log, settings)
+        make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed)) if home else None
+        if is_supervised(settings):
+            from poorhttp.supervisor import supervise
+
+            return supervise(app, listeners, settings, error_log, access_log, make_reload, handover, manager)
+        from poorhttp.worker import serve
+
+        return serve(
+            app,
+            listeners,
+            settings,
+            error_log,
+            access_log,
+            clean_up=clean_up,
+            make_reload=make_reload,
+            manager=manager,
+        )
+    except Exception as error:
+        if handover is not None and app is None:
+            try_again(handover, home, error, error_log)
+        raise
+    finally:
+        if home:
+            boot.silence()
+        clean_up()
+        if not home:
+            boot.restore()
+
+
+def listen(settings: Config, address: Address) -> socket:
+    """Bind one address. Raises ConfigError, ListenError."""
+    owner = -1, -1
+    if address.path and (settings.socket_owner or settings.user or settings.group):
+        from poorhttp import privileges
+
+        owner = privileges.owner(settings.socket_owner, settings.user, settings.group)
+    return listener.listen(address, settings.backlog, settings.socket_mode, owner, settings.reuse_port)
+
+
+def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
+    """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again.
+
+    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, and with it them.
+    """
+    import time
+
+    from poorhttp.lean import signal
+    from poorhttp.worker import STOPS
+
+    tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
+    if error_log is not None:
+        error_log.exception(error, "-", "reload: what the trial could load cannot be loaded; trying again")
+    for signum in STOPS:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    time.sleep(1.0)
+    handover.try_again(home)
+
+
+def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
+    """Return the application and its title; load it unless there is one. Raises LoadError."""
+    from poorhttp import loader
+
+    if app is not None:
+        title = "app"
+        if callable(app):
+            title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
+        return loader.check(app, title), title
+    title = loader.title(settings.application)
+    loading.append(title)
+    try:
+        return loader.load(settings.application, settings.import_directory), title
+    finally:
+        loading.clear()
+
+
+def open_logs(settings: Config) -> tuple[ErrorLog, int]:
+    """Open both logs, as the user who serves. Raises ConfigError."""
+    if (settings.user or settings.group) and os.geteuid() == 0:
+        from poorhttp import privileges
+
+        # Not as root: the directory of a log may be that user's, who could lead the path anywhere.
+        with privileges.lent_to(settings.user, settings.group):
+            return _opened_logs(settings)
+    return _opened_logs(settings)
+
+
+def check_logs(settings: Config) -> None:
+    """Whether they could be opened. Raises ConfigError."""
+    from poorhttp import log, privileges
+
+    def check() -> None:
+        for path in settings.errorlog, settings.accesslog:
+            log.check(path)
+
+    if (settings.user or settings.group) and os.geteuid() == 0:
+        with privileges.lent_to(settings.user, settings.group):
+            _with_hint(settings, check)
+    else:
+        _with_hint(settings, check)
+
+
+def _opened_logs(settings: Config) -> tuple[ErrorLog, int]:
+    from poorhttp.log import ErrorLog, open_access_log
+
+    def opened() -> tuple[ErrorLog, int]:
+        error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
+        return error_log, open_access_log(settings.accesslog, error_log.fileno())
+
+    return _with_hint(settings, opened)
+
+
+def _with_hint(settings: Config, do: Callable[[], T]) -> T:
+    try:
+        return do()
+    except OSError as error:
+        user = settings.user or "this user"
+        hint = f"is its directory there, and may {user} write in it?"
+        raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
+
+
+def shape(settings: Config) -> str:
+    """What a reload does not change, in words."""
+    return "a supervisor with workers" if is_supervised(settings) else "one process without a supervisor"
+
+
+def is_supervised(settings: Config) -> bool:
+    """Whether there is a process above those that serve."""
+    return settings.processes > 1 or settings.type == "forking"
+
+
+def say_notes(settings: Config) -> None:
+    """Print what the configuration has to say."""
+    for note in settings.notes:
+        _note(note)
+
+
+def version() -> str:
+    """The first line of a start."""
+    return f"poorhttp {__version__}, Python {sys.version.split()[0]}"
+
+
+def _note(text: str) -> None:
+    say(f"note: {text}")
+
+
+def _drop_privileges(settings: Config, may_reload: bool) -> None:
+    from poorhttp import privileges, reload
+
+    if may_reload:
+        reload.remember_environ()  # a process that was root may not look at its own afterwards
+    privileges.drop(settings.user, settings.group)
+
+
+def _reload(
+    settings: Config,
+    home: str,
+    error_log: ErrorLog,
+    manager: Manager,
+    keys: list[str],
+    passed: list[tuple[int, str]],
+) -> Reload:
+    from poorhttp.reload import Reload
+
+    reload = Reload(settings, home, shape(settings), error_log, manager)
+    reload.keys, reload.handover.passed = keys, passed
+    return reload
+
+
+def _drop_rest(handover: Handover, written: str) -> None:
+    """Close and remove what the image before this one had and the configuration wants no more."""
+    listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
+    if handover.pidfile != written:
+        pidfile.remove(handover.pidfile)
+
+
+def _follow_streams(error_log: ErrorLog, settings: Config) -> None:
+    """Open standard output and error anew with the log where they are the same file, as they are in the background."""
+    if settings.errorlog == "-":
+        return
+    log = os.fstat(error_log.fileno())
+    for descriptor in 1, 2:
+        if os.path.samestat(os.fstat(descriptor), log):
+            error_log.follow(descriptor, settings.errorlog)
+
+
+def _boot() -> Boot:
+    """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
+    try:
+        from poorhttp.worker import Boot
+    except ImportError as error:
+        source = os.path.dirname(os.path.dirname(__file__))
+        hint = "build and install it with: pip install ."
+        if os.path.exists(os.path.join(source, "Cargo.toml")):
+            hint = f"{source} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
+        raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
+    return Boot()
+
+
+def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
+    say(version())
+    say(title)
+    say(", ".join(listener.url(each) + listener.others(each) for each in listeners))
+    kind = "forking" if is_supervised(settings) else "threading" if settings.threads > 1 else "single"
+    processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
+    say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")

@@ -1,0 +1,187 @@
+"""What a service manager gives and is told: passed sockets (sd_listen_fds(3)), states and its watchdog (sd_notify(3)).
+
+Knows the variables and datagrams of systemd, which others speak too. Does not know who serves.
+Contract: without the variables nothing is done. They are taken out of the environment: no child of the application
+shall answer in the place of this process. Telling never fails and never waits.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from poorhttp import listener
+from poorhttp.errors import printable
+from poorhttp.lean import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, MutableMapping
+
+FIRST = 3
+"""The first descriptor that is passed (SD_LISTEN_FDS_START)."""
+
+PASSED = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
+NOTIFIED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+TRIES = 4
+"""How often the server is looked at in the time of the watchdog."""
+
+
+def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> list[tuple[int, str]]:
+    """The sockets that were passed to this process: descriptor and name, `unknown` where it has none."""
+    pid, count, names, _ = (environ.pop(name, "") for name in PASSED)
+    if not count.isdecimal() or not pid.isdecimal():
+        return []
+    if int(pid) != os.getpid():
+        note(f"LISTEN_FDS is for process {pid}, not for this one: its sockets are not used")
+        return []
+    told = names.split(":") if names else []
+    told += ["unknown"] * (int(count) - len(told))
+    for descriptor in range(FIRST, FIRST + int(count)):
+        os.set_inheritable(descriptor, False)
+    return list(enumerate(told[: int(count)], FIRST))
+
+
+class Manager:
+    """The service manager, if there is one.
+
+    address: of its socket, "" for none; `@` stands for the abstract namespace. watchdog: seconds within which it wants
+    to hear that this server answers, 0 for never.
+    """
+
+    def __init__(self, address: str = "", watchdog: float = 0.0) -> None:
+        self.watchdog = watchdog if address else 0.0
+        self._address = b"\0" + os.fsencode(address[1:]) if address[:1] == "@" else os.fsencode(address)
+
+    @classmethod
+    def of(cls, environ: MutableMapping[str, str]) -> Manager:
+        """The one that the environment names."""
+        address, microseconds, pid = (environ.pop(name, "") for name in NOTIFIED)
+        is_for_us = microseconds.isdecimal() and pid in ("", str(os.getpid()))
+        return cls(address if address[:1] in ("/", "@") else "", int(microseconds) / 1e6 if is_for_us else 0.0)
+
+    def tell(self, *lines: str) -> None:
+        """Send one datagram."""
+        if not self._address:
+            return
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            sock.setblocking(False)
+            sock.sendto("\n".join(map(printable, lines)).encode("utf-8", "replace"), self._address)
+        except OSError:
+            return  # it is not there, or has enough to do; what we do does not depend on it
+        finally:
+            sock.close()
+
+    def ready(self, status: str) -> None:
+        """Clients are served, after a start or a reload."""
+        self.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """A reload has begun; `ready` ends it, whatever came of it."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.tell("RELOADING=1", f"MONOTONIC_USEC={microseconds}", "STATUS=trying the new code and configuration")
+
+    def stopping(self, status: str) -> None:
+        """The server stops."""
+        self.tell("STOPPING=1", f"STATUS={status}")
+
+    def status(self, status: str) -> None:
+        """Something else that is good to know."""
+        self.tell(f"STATUS={status}")
+
+    def watch(self, listeners: Iterable[socket.socket]) -> Watch | None:
+        """What looks whether the server behind these sockets answers; None where nobody wants to hear of it."""
+        return Watch(self, listener.places(listeners)) if self.watchdog else None
+
+    def watch_aside(self, listeners: Iterable[socket.socket]) -> None:
+        """The same, done by a thread of its own, for as long as the process lives."""
+        watch = self.watch(listeners)
+        if watch is not None:
+            from threading import Thread
+
+            Thread(target=watch.run, name="poorhttp-manager", daemon=True).start()
+
+
+class Watch:
+    """Tells the manager that the server answers, as often as it does.
+
+    It connects as any client does and ends its side at once: the server closes then, without a word in any log, when
+    somebody accepts and reads. Workers that all hang in the application do not.
+    """
+
+    def __init__(self, manager: Manager, places: list[tuple[int, str | bytes | tuple[str, int]]]) -> None:
+        self._manager = manager
+        self._places = places
+        self._probe: socket.socket | None = None
+        self._is_connecting = False
+        self._next = time.monotonic()
+
+    def run(self) -> None:
+        """Look for ever."""
+        while True:
+            poll = select.poll()
+            if self._probe is not None:
+                poll.register(self._probe.fileno(), self.events())
+            self.look(bool(poll.poll(1000 * self.seconds_left() + 1)))
+
+    def fileno(self) -> int:
+        """The descriptor that is waited for, -1 for none."""
+        return -1 if self._probe is None else self._probe.fileno()
+
+    def events(self) -> int:
+        """And for what."""
+        return select.POLLOUT if self._is_connecting else select.POLLIN
+
+    def seconds_left(self) -> float:
+        """Until the next look is due."""
+        return max(self._next - time.monotonic(), 0.0)
+
+    def look(self, is_ready: bool, is_served: bool = True) -> None:
+        """Go on; is_ready: what was waited for has come. is_served: somebody is to answer at all."""
+        if is_ready and self._probe is not None:
+            self._hear(self._probe)
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._manager.watchdog / TRIES
+        self.close()
+        if is_served and self._places:
+            self._begin()
+        else:
+            self._manager.tell("WATCHDOG=1")
+
+    def _begin(self) -> None:
+        self._places.append(self._places.pop(0))  # in turns
+        family, place = self._places[0]
+        self._probe = socket.socket(family, socket.SOCK_STREAM)
+        self._probe.setblocking(False)
+        try:
+            self._is_connecting = True
+            self._probe.connect(place)
+        except BlockingIOError:
+            if family == socket.AF_UNIX:
+                self.close()  # its queue is full
+        except PermissionError:
+            self.close()  # it is not for this user, so it tells nothing
+            self._manager.tell("WATCHDOG=1")
+        except OSError:
+            self.close()
+
+    def _hear(self, probe: socket.socket) -> None:
+        if self._is_connecting:
+            self._is_connecting = False
+            try:
+                probe.shutdown(socket.SHUT_WR)
+            except OSError:
+                self.close()  # refused
+            return
+        self.close()
+        self._manager.tell("WATCHDOG=1")
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None

@@ -1,0 +1,85 @@
+"""A start that nobody notices: `--check-config`, and the child that tries what a reload is to become.
+
+Knows what of a start can be tried and undone. Does not know who asks.
+Contract: nothing is left behind: no socket, no pidfile, no log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from poorhttp import listener, pidfile, privileges, server
+from poorhttp.errors import ConfigError, PoorhttpError, tell, write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from poorhttp.config import Config
+
+
+def check(settings: Config) -> int:
+    """Look at users, logs and pidfile, load the application, and say `ok`; return the exit code.
+
+    Raises PoorhttpError.
+    """
+    server.say_notes(settings)
+    if settings.user or settings.group:
+        privileges.check(settings.user, settings.group)
+    privileges.owner(settings.socket_owner, settings.user, settings.group)
+    server.check_logs(settings)
+    if settings.pidfile:
+        pidfile.check(settings.pidfile)
+    return _load(settings)
+
+
+def _load(settings: Config) -> int:
+    os.environ.update(settings.environ)
+    server.application(settings, None)
+    return write("ok\n")
+
+
+def end(settings: Config, *tried: str) -> NoReturn:
+    """Try, and end at once: what the application has started, threads for instance, is thrown away with it."""
+    try:
+        code = _try(settings, *tried)
+    except PoorhttpError as error:
+        tell(error)
+        code = error.exit_code
+    finally:
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def in_child(settings: Config) -> int:
+    """Load the application in a child: a server is not stopped for one that could not start."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.environ.update(settings.environ)
+        server.application(settings, None)
+    except PoorhttpError as error:
+        tell(error)
+        os._exit(error.exit_code)
+    os._exit(0)
+
+
+def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
+    """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
+    if shape != server.shape(settings):
+        raise ConfigError(
+            f"type and processes now ask for {server.shape(settings)}", f"restart the server: it is {shape}"
+        )
+    passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
+    chosen = listener.choose(settings.addresses, [(int(number), name) for number, name in passed])
+    for address, descriptor in chosen:
+        if descriptor < 0 and str(address) not in sockets:
+            listener.close([server.listen(settings, address)])
+    privileges.drop(settings.user, settings.group)
+    server.check_logs(settings)
+    if settings.pidfile and settings.pidfile != written:
+        pidfile.remove(pidfile.write(settings.pidfile))
+    server.say_notes(settings)
+    return _load(settings)

@@ -1,0 +1,246 @@
+"""Processes that die, are killed or stand still: what it costs, and whom."""
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from starter import APPLICATION, PATIENCE, Server, Start, lives, wait_for
+
+MORE = """
+def abort(environ):
+    os.abort()
+
+
+def greedy(environ):
+    return "x" * (1 << 62)
+
+
+def hog(environ):
+    mark("hog")
+    sum(range(10**13))  # one call that never lets another thread run
+"""
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as made:
+        yield made
+
+
+def lost(future: "Future[object]") -> bool:
+    """Whether the request of `future` came to nothing."""
+    return isinstance(future.exception(PATIENCE), OSError | http.client.HTTPException)
+
+
+DYING = 0.05
+"""Seconds that a killed process may take to die; a call of the kernel that it was in still takes a connection."""
+
+
+class Client:
+    """Asks again and again on new connections; notes when a request failed, from its begin to its end."""
+
+    def __init__(self, server: Server) -> None:
+        self.answered = 0
+        self.longest = 0.0
+        self.failed: list[tuple[float, float]] = []
+        self.refused: list[OSError] = []
+        self._server = server
+
+    def run(self, over: threading.Event) -> None:
+        while not over.is_set():
+            began = time.monotonic()
+            try:
+                assert self._server.get("/pid")[0] == 200
+                self.answered += 1
+                self.longest = max(self.longest, time.monotonic() - began)
+            except (ConnectionRefusedError, TimeoutError) as error:
+                self.refused.append(error)
+            except (OSError, http.client.HTTPException):
+                self.failed.append((began, time.monotonic()))
+
+
+def test_workers_killed_again_and_again_cost_what_is_in_flight(start: Start, supervised: str) -> None:
+    """What waits in the queue of the socket is served by another one. bench/ has this for a minute, with more clients."""
+    server = start(supervised)
+    clients = [Client(server) for _ in range(6)]
+    over = threading.Event()
+    threads = [threading.Thread(target=client.run, args=(over,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    kills: list[tuple[float, float]] = []
+    try:
+        for _ in range(20):
+            wait_for(server.workers, "a worker")
+            victim, before = min(server.workers()), time.monotonic()
+            os.kill(victim, signal.SIGKILL)
+            kills.append((before, time.monotonic() + DYING))
+            time.sleep(0.2)  # the rate of the trial
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert [client.refused for client in clients] == [[]] * len(clients)
+    failed = [each for client in clients for each in client.failed]
+    assert all(any(began <= gone and kill <= ended for kill, gone in kills) for began, ended in failed), (kills, failed)
+    assert all(client.answered > 20 for client in clients)
+    assert max(client.longest for client in clients) < 1.5, "nobody waits for a back-off"
+    told = "killed by SIGKILL (perhaps out of memory)"
+    wait_for(lambda: server.said.count(told) == len(kills), "a reason for each")
+    assert server.stop() == 0
+
+
+def test_a_new_worker_serves_within_half_a_second(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    times = []
+    for _ in range(5):
+        wait_for(lambda: len(server.workers()) == 2, "two workers")
+        before = server.workers()
+        began = time.monotonic()
+        for pid in before:  # both: so that the answer is a new one's
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda known=before: answering(server) not in {0, *known}, "an answer of a new worker")
+        times.append(time.monotonic() - began)
+        time.sleep(1.0)  # who dies young is replaced later
+    assert sorted(times)[2] < 0.5, times
+    assert server.stop() == 0
+
+
+def answering(server: Server) -> int:
+    """The worker that answers now, 0 for none."""
+    try:
+        return int(server.get("/pid")[1])
+    except (OSError, http.client.HTTPException):
+        return 0
+
+
+@pytest.mark.parametrize(("path", "why"), [("/abort", "killed by SIGABRT"), ("/leave", "exit code 9")])
+def test_a_crash_is_told_with_its_reason_and_costs_no_neighbour(
+    start: Start, path: str, why: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start("2x2", source=APPLICATION + MORE)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    with contextlib.closing(server.connection()) as kept:
+        kept.request("GET", "/pid")
+        mine = int(kept.getresponse().read())
+        while mine in server.workers():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if int(server.get("/pid")[1]) != mine:
+                    assert lost(pool.submit(server.get, path))
+                    break
+        server.await_text(why)
+        if mine in server.workers():
+            kept.request("GET", "/pid")
+            assert int(kept.getresponse().read()) == mine
+    assert server.stop() == 0
+
+
+def test_out_of_memory_in_the_application_is_one_failed_request(start: Start, shape: str) -> None:
+    server = start(shape, source=APPLICATION + MORE)
+    assert server.get("/greedy")[0] == 500
+    assert server.get("/pid")[0] == 200
+    assert "MemoryError" in server.said and "died" not in server.said
+    assert server.stop() == 0
+
+
+def test_a_call_that_keeps_the_interpreter_keeps_one_worker_only(start: Start, pool: ThreadPoolExecutor) -> None:
+    server = start("2x1", "--request-timeout=0", "--graceful-timeout=0.2", source=APPLICATION + MORE)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    stuck = pool.submit(server.get, "/hog")
+    server.await_mark("hog")
+    assert len({server.get("/pid")[1] for _ in range(20)}) == 1
+    assert server.stop() == 1
+    assert lost(stuck)
+
+
+def test_workers_that_cannot_start_again_are_no_storm(start: Start) -> None:
+    doomed = APPLICATION + "\nos.register_at_fork(after_in_child=lambda: marked('doomed') and os._exit(7))\n"
+    server = start("2x1", source=doomed)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    (server.marks / "doomed").touch()
+    os.kill(min(server.workers()), signal.SIGKILL)
+    server.await_text("starts in 0.8 s")
+    assert server.said.count("exit code 7") <= 4
+    assert server.get("/pid")[0] == 200
+    (server.marks / "doomed").unlink()
+    wait_for(lambda: len(server.workers()) == 2, "two workers again")
+    assert server.stop() == 0
+
+
+BUSY = {"idle": "/pid", "hangs": "/hang", "keeps the interpreter": "/hog"}
+
+
+@pytest.mark.parametrize("path", BUSY.values(), ids=BUSY)
+def test_when_the_supervisor_is_killed_nobody_is_left_a_second_later(
+    start: Start, supervised: str, path: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start(supervised, source=APPLICATION + MORE)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    answer = pool.submit(server.get, path)
+    wait_for(lambda: answer.done() or list(server.marks.glob("h*")), "the application to be at work")
+    server.send(signal.SIGKILL)
+    server.process.wait(PATIENCE)
+    wait_for(lambda: not server.left(), "the workers to be gone", seconds=1.0)
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.1", server.port))
+        again.listen()
+
+
+def test_when_the_server_is_killed_no_trial_is_left(start: Start, shape: str, tmp_path: Path) -> None:
+    server = start(
+        shape, source=APPLICATION + "\nif marked('reload'):\n    mark(f'trial-{os.getpid()}')\n    hang({})\n"
+    )
+    (server.marks / "reload").touch()
+    server.send(signal.SIGHUP)
+    wait_for(lambda: list(server.marks.glob("trial-*")), "the trial")
+    trial = psutil.Process(int(next(server.marks.glob("trial-*")).name.removeprefix("trial-")))
+    server.send(signal.SIGKILL)
+    server.end()
+    wait_for(lambda: not lives(trial), "the trial to be gone", seconds=1.0)
+
+
+def stand_still(server: Server, seconds: float) -> None:
+    """Stop the whole tree for a while, as a debugger or a frozen machine does."""
+    tree = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
+    for each in tree:
+        each.suspend()
+    time.sleep(seconds)
+    for each in tree:
+        each.resume()
+
+
+def test_who_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, "--request-timeout=1.5", "--head-timeout=1.5")
+    with contextlib.closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)) as slow:
+        slow.sendall(b"GET /pid HTTP/1.1\r\nHost: a\r\nConnection: close\r\n")
+        answer = pool.submit(server.get, "/held")
+        server.await_mark("held")
+        before = server.workers()
+        stand_still(server, 3.5)
+        slow.sendall(b"\r\n")
+        (server.marks / "release").touch()
+        assert answer.result(PATIENCE) == (200, "released")
+        assert b" 200 OK" in slow.recv(100)
+    assert server.workers() == before
+    assert server.stop() == 0
+
+
+def test_a_stop_that_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, "--graceful-timeout=1.5")
+    answer = pool.submit(server.get, "/held")
+    server.await_mark("held")
+    server.send(signal.SIGTERM)
+    time.sleep(0.3)
+    stand_still(server, 6.0)
+    (server.marks / "release").touch()
+    assert answer.result(PATIENCE) == (200, "released")
+    assert server.end() == 0
