@@ -26,6 +26,8 @@ class Engine:
         access_log: int,
         error_log: ErrorLog,
         config: Config,
+        report: int | None = None,
+        stuck: Callable[[], None] | None = None,
     ) -> None:
         """Prepare to serve `app`.
 
@@ -41,6 +43,10 @@ class Engine:
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
 
+        report: descriptor, which must not block, to which a worker writes one byte each for its supervisor (see
+            poorhttp.worker); with it a process which is told to drain, and all whose threads are stuck, kills itself.
+        stuck: called on another thread where a call did not return after RequestTimeout and there is no supervisor.
+
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """
 
@@ -55,6 +61,9 @@ class Engine:
 
         Empty where it has stopped already, and the second time.
         """
+
+    def makes_way(self) -> bool:
+        """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 
     def abandon(self) -> None:
         """In a child that the application forked: serve no more; it ends when it returns from its call."""

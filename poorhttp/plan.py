@@ -89,8 +89,8 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker: when it was born, whether it serves yet and what an image before this one loaded,
-    and since when it was asked to drain, to stop, to quit, was killed.
+    """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
+    before this one loaded it or for its own sake, and since when it was asked to drain, to stop, to quit, was killed.
     """
 
     __slots__ = ("born", "draining", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
@@ -149,6 +149,14 @@ class State:
     def ready(self, pid: int) -> None:
         """A worker serves."""
         self.workers[pid].is_ready = True
+
+    def retire(self, pid: int) -> bool:
+        """Replace a worker, as soon as another one serves. Returns whether that is new."""
+        worker = self.workers.get(pid)
+        is_new = worker is not None and not worker.is_old and worker.draining is None
+        if worker is not None:
+            worker.is_old = True
+        return is_new
 
     def not_born(self, now: float) -> None:
         """A worker could not be started at all: that is slowed down like one that died young."""

@@ -16,7 +16,7 @@ import time
 from poorhttp import listener
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal
-from poorhttp.worker import HANDLED, STOPS, restore
+from poorhttp.worker import HANDLED, STOPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,18 +244,14 @@ class Reload:
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
 
-        Signals to stop wait until the new image hears them; HUP and its like, which would kill it before, are ignored.
+        Signals wait until the new image hears them. Called on any thread.
         """
-        handlers: dict[int, Any] = {
-            signum: signal.signal(signum, signal.SIG_IGN) for signum in set(HANDLED) - set(STOPS)
-        }
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         self._error_log.flush()
         try:
             _execute(self.handover, self._home)
         finally:  # it was impossible
-            restore(handlers)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _said_and_told(self) -> tuple[bytes, bytes]:
         """The ends of what the trial wrote."""

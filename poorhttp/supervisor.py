@@ -5,7 +5,8 @@ be done (`poorhttp.plan`) nor how a worker serves (`poorhttp.worker`).
 Contract: `supervise` returns the exit code when every worker is gone; in a worker it does not return at all. Every
 worker holds the read end of a pipe of its own, the lifeline, whose one write end is here: closing it asks the worker to
 finish and leave, and the kernel closes it if the supervisor dies. A signal would not do for that: a service manager
-sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one.
+sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one. On a
+second pipe the worker tells of itself, in single bytes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from poorhttp.plan import Action
     from poorhttp.reload import Handover, Reload
     from poorhttp.worker import Application
+
+OVERSLEPT = 1.0
+"""Seconds. Who wakes up later than that was stopped, or slept with its machine: so were the workers."""
 
 HEARD = (*worker.HANDLED, signal.SIGCHLD)
 
@@ -104,7 +108,8 @@ class _Supervisor:
         self._access_log = access_log
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end, until the worker was told to stop
-        self._newborn: dict[int, int] = {}  # read end on which a worker tells that it serves -> its pid
+        self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
+        self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
@@ -120,7 +125,7 @@ class _Supervisor:
     def adopt(self, workers: dict[int, tuple[int, bool]]) -> None:
         """Go on with the workers of the image before this one."""
         for pid, (lifeline, is_leaving) in workers.items():
-            self._state.adopted(pid, time.monotonic(), is_leaving)
+            self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
 
     def run(self) -> int:
@@ -128,7 +133,7 @@ class _Supervisor:
             self._reap()
             if self._reload is not None and self._reload.succeeded():
                 self._replace(self._reload)
-            actions = plan(self._state, time.monotonic())
+            actions = plan(self._state, self._now())
             for action in actions:
                 if isinstance(action, Exit):
                     return self._exit_code(action.code)
@@ -136,23 +141,38 @@ class _Supervisor:
             self._wait()
             self._hear()
 
+    def _now(self) -> float:
+        """Seconds of a clock that stands still while this process does: who could not run is not late."""
+        return time.monotonic() - self._lost
+
     def _wait(self) -> None:
-        """Sleep until a signal comes, a worker serves, or there may be something to do."""
-        limits = [wait(self._state, time.monotonic()), self._reload.seconds_left() if self._reload else None]
+        """Sleep until a signal comes, a worker tells something, or there may be something to do."""
+        limits = [wait(self._state, self._now()), self._reload.seconds_left() if self._reload else None]
         seconds = min((each for each in limits if each is not None), default=None)
         poll = select.poll()
-        for descriptor in (self._signals, *self._newborn):
+        for descriptor in (self._signals, *self._reports):
             poll.register(descriptor, select.POLLIN)
-        for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds):
+        began = time.monotonic()
+        ready = poll.poll(None if seconds is None else 1000 * seconds)
+        if seconds is not None and time.monotonic() > began + seconds + OVERSLEPT:
+            self._lost += time.monotonic() - began - seconds
+        for descriptor, _ in ready:
             if descriptor != self._signals:
-                self._hear_newborn(descriptor)
+                self._hear_worker(descriptor)
 
-    def _hear_newborn(self, descriptor: int) -> None:
-        """A worker serves, or has died before."""
-        pid = self._newborn.pop(descriptor)
-        if os.read(descriptor, 1) and pid in self._state.workers:
+    def _hear_worker(self, descriptor: int) -> None:
+        """A worker tells something, or is gone."""
+        pid = self._reports[descriptor]
+        told = os.read(descriptor, 4096)
+        if not told:
+            del self._reports[descriptor]
+            os.close(descriptor)
+        if pid not in self._state.workers:
+            return
+        if worker.READY in told:
             self._state.ready(pid)
-        os.close(descriptor)
+        if worker.STUCK in told and self._state.retire(pid):
+            self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
@@ -166,7 +186,7 @@ class _Supervisor:
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._newborn):
+        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._reports):
             os.close(descriptor)
 
     def _hear(self) -> None:
@@ -175,7 +195,7 @@ class _Supervisor:
             signals = os.read(self._signals, 4096)
         except BlockingIOError:
             return
-        now = time.monotonic()
+        now = self._now()
         for signum in signals:
             if signum in (signal.SIGTERM, signal.SIGINT):
                 self._begin_stop(signum)
@@ -247,7 +267,7 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
-            now = time.monotonic()
+            now = self._now()
             was_leaving = self._state.workers[pid].draining is not None
             self._state.died(pid, code, now)
             if was_leaving and self._state.stopping is None:
@@ -279,7 +299,7 @@ class _Supervisor:
             self._error_log.write("E", f"worker {action.pid} is late to stop; killed")
             self._killed.add(action.pid)
             _send(action.pid, signal.SIGKILL)
-        self._state.performed(action, time.monotonic())
+        self._state.performed(action, self._now())
 
     def _drain(self, pid: int) -> None:
         try:
@@ -297,21 +317,21 @@ class _Supervisor:
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         try:
-            pid, lifeline, birth = _fork()
+            pid, lifeline, report = _fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._not_born(error)
             return
         if pid == 0:
-            self._work(lifeline, birth, mask)
+            self._work(lifeline, report, mask)
         self._lifelines[pid] = lifeline
-        self._newborn[birth] = pid
-        self._state.born(pid, time.monotonic())
+        self._reports[report] = pid
+        self._state.born(pid, self._now())
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
 
     def _not_born(self, error: OSError) -> None:
-        self._state.not_born(time.monotonic())
+        self._state.not_born(self._now())
         what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
         self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
 
@@ -324,7 +344,7 @@ class _Supervisor:
             except (AttributeError, OSError, ValueError):
                 continue
 
-    def _work(self, lifeline: int, birth: int, mask: Any) -> NoReturn:
+    def _work(self, lifeline: int, report: int, mask: Any) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
@@ -336,7 +356,8 @@ class _Supervisor:
                 self._error_log,
                 self._access_log,
                 lifeline,
-                ready=lambda: _be_born(birth, mask),
+                report,
+                ready=lambda: _be_born(report, mask),
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
@@ -359,8 +380,8 @@ def _heard(signum: int, frame: FrameType | None) -> None:
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork: the pid, the lifeline, and the pipe on which the child tells of its birth. The parent has the write end of
-    the one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
+    """Fork: the pid, the lifeline, and the pipe on which the child tells of itself. The parent has the write end of the
+    one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
     """
     pipes: list[tuple[int, int]] = []
     try:
@@ -370,21 +391,21 @@ def _fork() -> tuple[int, int, int]:
         for descriptor in (each for pipe in pipes for each in pipe):
             os.close(descriptor)
         raise
-    lifeline, birth = pipes
+    lifeline, report = pipes
     os.close(lifeline[0 if pid else 1])
-    os.close(birth[1 if pid else 0])
-    return pid, lifeline[1 if pid else 0], birth[0 if pid else 1]
+    os.close(report[1 if pid else 0])
+    if not pid:
+        os.set_blocking(report[1], False)
+    return pid, lifeline[1 if pid else 0], report[0 if pid else 1]
 
 
-def _be_born(birth: int, mask: Any) -> None:
+def _be_born(report: int, mask: Any) -> None:
     """Hear signals, and tell the supervisor that this worker serves."""
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
-        os.write(birth, b"1")
+        os.write(report, worker.READY)
     except BrokenPipeError:
         return  # the image that waited for this is gone, and the next one takes every worker that it finds for ready
-    finally:
-        os.close(birth)
 
 
 def _send(pid: int, signum: int) -> None:

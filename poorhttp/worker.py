@@ -52,6 +52,9 @@ DRAIN = b"\0"
 DRAIN_SECONDS = 1.0
 """How long it does so at most."""
 
+READY, STUCK = b"1", b"S"
+"""What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout."""
+
 
 def serve(
     app: Application,
@@ -60,6 +63,7 @@ def serve(
     error_log: ErrorLog,
     access_log: int,
     lifeline: int | None = None,
+    report: int | None = None,
     ready: Callable[[], None] | None = None,
     clean_up: Callable[[], None] | None = None,
     make_reload: Callable[[], Reload] | None = None,
@@ -68,7 +72,8 @@ def serve(
 
     listeners: the engine has copies; these are closed, so that a connection is refused as soon as it stops accepting.
     access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
-    supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
+    supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor. report:
+    descriptor on which it tells of itself.
     ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
     the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
     all.
@@ -85,7 +90,9 @@ def serve(
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
-        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
+        stuck = signals.replace_stuck if lifeline is None else None
+        sockets = [each.fileno() for each in listeners]
+        engine = Engine(app, sockets, control, access_log, error_log, config, report, stuck)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
@@ -176,7 +183,7 @@ class Boot:
 
     def go_on(self) -> None:
         """Let the signals come that waited while one image replaced another."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
@@ -339,23 +346,43 @@ class _Signals:
         if self._reload is not None and self._reload.is_trying():
             self._reload.begin()
             return
+        self._begin_trial(self._make_reload())
+
+    def replace_stuck(self) -> None:
+        """A call does not return: take a new image, as a reload does. Called on a thread of the engine's."""
+        if self._make_reload is None:
+            self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start the program anew; restart it")
+        elif self._successor is None and (self._reload is None or not self._reload.is_trying()):
+            self._error_log.write("E", "its thread is lost; the program is started anew in this process")
+            self._begin_trial(self._make_reload())
+
+    def _begin_trial(self, reload: Reload) -> None:
         from threading import Thread
 
-        self._reload = self._make_reload()
-        self._reload.begin()
-        Thread(target=self._await_trial, args=(self._reload,), name="poorhttp-reload", daemon=True).start()
+        self._reload = reload
+        reload.begin()
+        Thread(target=self._await_trial, args=(reload,), name="poorhttp-reload", daemon=True).start()
 
     def _await_trial(self, reload: Reload) -> None:
-        """Wait for the trial; where it succeeds, let the engine make way."""
+        """Wait for the trial; where it succeeds, let the engine make way, and go on without a main thread that is in a
+        call which does not return.
+        """
         if not reload.wait() or self._successor is not None:
             return
-        sockets = [descriptor for engine in _serving for descriptor in engine.keep_listeners()]
+        engines = list(_serving)
+        sockets = [descriptor for engine in engines for descriptor in engine.keep_listeners()]
         if not sockets:
             return  # stopped meanwhile
         reload.keep(sockets)
         self._successor = reload
         os.write(self._wake, DRAIN)
         os.kill(os.getpid(), signal.SIGUSR2)  # a handler is the main thread's to set: see `_begin_reload`
+        while not all(engine.makes_way() for engine in engines):
+            time.sleep(LATE / 10)
+        time.sleep(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds
+        if all(engine.makes_way() for engine in engines) and self._since is None:
+            self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
+            reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:
         """Execute the new image; what the application wanted to be done at the exit is done before."""

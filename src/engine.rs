@@ -26,6 +26,8 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
+    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None, stuck = None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         app: Py<PyAny>,
         listeners: Vec<RawFd>,
@@ -33,6 +35,8 @@ impl Engine {
         access_log: RawFd,
         error_log: Py<PyAny>,
         config: &Bound<'_, PyAny>,
+        report: Option<RawFd>,
+        stuck: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
@@ -45,13 +49,16 @@ impl Engine {
         let application = Application::new(
             app,
             error_log,
+            stuck,
             Environs::new(py, &addresses, &common)?,
             OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let server = Server::new(application, limits, access_log, listeners, controls, threads).map_err(os_error)?;
+        let report = report.map(duplicate).transpose().map_err(os_error)?;
+        let server = Server::new(application, limits, access_log, listeners, controls, report, threads);
+        let server = server.map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -69,6 +76,10 @@ impl Engine {
 
     fn keep_listeners(&self) -> Vec<RawFd> {
         self.server.keep_listeners().into_iter().map(IntoRawFd::into_raw_fd).collect()
+    }
+
+    fn makes_way(&self) -> bool {
+        self.server.makes_way()
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -117,7 +117,9 @@ impl Handler for Site {
         0
     }
 
-    fn interrupt(&self, _: usize, _: &dyn Fn() -> bool) {}
+    fn interrupt(&self, _: usize, _: Option<u64>, _: &dyn Fn() -> bool) {}
+
+    fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) {}
 
     fn hear_signals(&self) -> bool {
         false
@@ -163,7 +165,7 @@ fn start(threads: usize) -> Running {
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
-    let server = Arc::new(Server::new(site, limits(), log, adopted, vec![], threads).unwrap());
+    let server = Arc::new(Server::new(site, limits(), log, adopted, vec![], None, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
         std::thread::spawn(move || server.run(slot).unwrap())

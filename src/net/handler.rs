@@ -109,9 +109,13 @@ pub trait Handler: Send + Sync + 'static {
     /// Seconds that local time was ahead of UTC at `unix_second`.
     fn utc_offset(&self, unix_second: u64) -> i64;
 
-    /// The application has worked for too long on the thread of `slot`: interrupt it, if `is_still_late` says so once
-    /// that thread cannot move.
-    fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool);
+    /// The call on the thread of `slot` is to end: interrupt it, if `is_still_late` says so once that thread cannot
+    /// move. `age`: how long it has given no sign of life, in ms; none where the time of a stop is over.
+    fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
+
+    /// The call on the thread of `slot` does not return, even though it was interrupted: answer in its place, if
+    /// `is_still_late` says so once that thread cannot move, and see to the process where there is no supervisor.
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool);
 
     /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;

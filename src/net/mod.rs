@@ -4,6 +4,7 @@
 
 pub mod access_log;
 pub mod append;
+pub mod calls;
 pub mod clock;
 pub mod connection;
 pub mod crowd;

@@ -70,20 +70,21 @@ fn connections_for(descriptors: u64) -> usize {
 }
 
 impl<H: Handler> Server<H> {
-    /// A server for `threads` threads, each of which is to call [`Server::run`].
+    /// A server for `threads` threads, each of which is to call [`Server::run`]. `report`: see [`Shared::tell`].
     pub fn new(
         handler: H,
         mut limits: Limits,
         access_log: AccessLog,
         listeners: Vec<Listener>,
         controls: Vec<OwnedFd>,
+        report: Option<OwnedFd>,
         threads: usize,
     ) -> std::io::Result<Self> {
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared::new(handler, limits, access_log, waker, controls, kept);
+        let shared = Shared::new(handler, limits, access_log, waker, controls, report, kept);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
@@ -177,6 +178,11 @@ impl<H: Handler> Server<H> {
         self.shared.keep_listeners()
     }
 
+    /// Whether it has finished for a successor's sake.
+    pub fn makes_way(&self) -> bool {
+        self.shared.is_finished() && self.shared.has_successor()
+    }
+
     /// The application.
     pub fn handler(&self) -> &H {
         &self.shared.handler
@@ -266,7 +272,7 @@ impl<H: Handler> Server<H> {
         shared.end_drain(event_loop.connections());
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
-            if event_loop.is_done() {
+            if event_loop.is_done(shared.given_up()) {
                 return shared.finish();
             }
         }

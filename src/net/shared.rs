@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -34,6 +34,11 @@ const DRAIN: u8 = 0;
 /// How long clients that keep their connections are sent away to the successor before the rest is closed, in ms.
 const DRAIN_TIME: u64 = 1000;
 
+/// What a worker tells its supervisor, one byte each.
+///
+/// A call does not return.
+pub const STUCK: u8 = b'S';
+
 /// A connection with its name.
 pub type Named<H> = (Key, Box<Connection<H>>);
 
@@ -47,6 +52,10 @@ pub struct Shared<H: Handler> {
     pub access_log: AccessLog,
     waker: OwnedFd,
     controls: Vec<OwnedFd>,
+    /// Where the supervisor hears of this worker; none where there is no supervisor.
+    report: Option<OwnedFd>,
+    /// How many calls do not return.
+    stuck: AtomicUsize,
     /// The watchdog read signals that the interpreter has not heard yet.
     overheard: AtomicBool,
     returned: Mutex<Vec<(Named<H>, Verdict)>>,
@@ -83,14 +92,15 @@ pub struct Counts {
 }
 
 impl<H: Handler> Shared<H> {
-    /// For a server whose loop is woken by `waker` and told of signals by `controls`; `kept` are duplicates of its
-    /// listeners.
+    /// For a server whose loop is woken by `waker` and told of signals by `controls`, and whose supervisor, if there is
+    /// one, reads `report`; `kept` are duplicates of its listeners.
     pub fn new(
         handler: H,
         limits: Limits,
         access_log: AccessLog,
         waker: OwnedFd,
         controls: Vec<OwnedFd>,
+        report: Option<OwnedFd>,
         kept: Vec<OwnedFd>,
     ) -> Self {
         Self {
@@ -99,6 +109,8 @@ impl<H: Handler> Shared<H> {
             access_log,
             waker,
             controls,
+            report,
+            stuck: AtomicUsize::new(0),
             overheard: AtomicBool::new(false),
             returned: Mutex::default(),
             has_returned: AtomicBool::new(false),
@@ -119,6 +131,31 @@ impl<H: Handler> Shared<H> {
     /// A control descriptor.
     pub fn control(&self, index: usize) -> Option<&OwnedFd> {
         self.controls.get(index)
+    }
+
+    /// Whether there is a supervisor.
+    pub fn is_supervised(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Tell the supervisor, if there is one.
+    pub fn tell(&self, what: u8) {
+        if let Some(report) = &self.report {
+            // It may have been replaced, and the next one takes every worker for one that is to leave.
+            let _ = rustix::io::write(report, &[what]);
+        }
+    }
+
+    /// So many calls do not return: nobody waits for them where there is a successor.
+    pub fn note_stuck(&self, count: usize) {
+        if self.stuck.swap(count, Ordering::Relaxed) != count {
+            self.wake();
+        }
+    }
+
+    /// How many connections are not waited for.
+    pub fn given_up(&self) -> usize {
+        if self.has_successor() { self.stuck.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Leave a connection that was served to the holder of the baton.
@@ -201,7 +238,10 @@ impl<H: Handler> Shared<H> {
         }
         for signal in signals {
             match *signal {
-                SIGQUIT => self.finish(),
+                SIGQUIT => {
+                    self.drain_until.store(0, Ordering::Relaxed);
+                    self.finish();
+                }
                 SIGINT | SIGTERM if self.is_insisted() => self.finish(),
                 SIGINT | SIGTERM => self.begin_stop(),
                 DRAIN => self.begin_drain(),
@@ -273,7 +313,7 @@ impl<H: Handler> Shared<H> {
 
     /// Stop once all have gone, or have had their time.
     pub fn end_drain(&self, connections: usize) {
-        if self.drain_until().is_some_and(|time| connections == 0 || time <= clock::now()) {
+        if self.drain_until().is_some_and(|time| connections <= self.given_up() || time <= clock::now()) {
             self.stop();
         }
     }

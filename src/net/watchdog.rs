@@ -1,18 +1,20 @@
 //! The thread that looks whether calls into the application go on, and sleeps while nothing runs.
 //!
 //! It wakes a follower where the baton lies free without progress, has a call interrupted that is older than
-//! `request_timeout`, and ends a process whose application holds up a stop beyond reason. It never waits for the
-//! interpreter, which a call may keep for ever: what needs it is done by a thread of its own.
+//! `request_timeout`, gives one up that does not come back from that, and ends a process whose application holds up a
+//! stop beyond reason, or whose successor serves while all its threads are stuck. It never waits for the interpreter,
+//! which a call may keep for ever: what needs it is done by a thread of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::clock;
+use super::calls::{Calls, Late};
+use super::clock::{self, Pulse};
 use super::handler::Handler;
 use super::server::Server;
-use super::shared::Shared;
+use super::shared::{STUCK, Shared};
 use super::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
@@ -23,6 +25,8 @@ const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 const IDLE_SAMPLES: u32 = 20;
 /// How soon a signal is heard that the loop does not read, in ms.
 const OVERHEAR: u64 = 100;
+/// How long the interpreter lets the other threads wait at most, unless a call keeps it.
+const HOG: Duration = Duration::from_secs(1);
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
@@ -38,11 +42,23 @@ pub struct Watchdog {
     interrupter: Mutex<Interrupter>,
 }
 
-/// The thread that interrupts calls: it waits for the interpreter.
+/// The thread that does what needs the interpreter: it waits for it.
 #[derive(Debug, Default)]
 struct Interrupter {
     thread: Option<JoinHandle<()>>,
+    since: Option<Instant>,
     retired: bool,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Interrupt a late call.
+    Interrupt(Late),
+    /// Answer in the place of a stuck call.
+    GiveUp(Late),
+    /// Interrupt whatever runs on this slot: the time of a stop is over.
+    End(usize),
 }
 
 impl Watchdog {
@@ -94,19 +110,28 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
 }
 
 /// What it saw at the last sample.
-#[derive(Default)]
 struct Seen {
-    calls: Option<u64>,
+    progress: Option<u64>,
     idle: u32,
-    /// The pulse at which each slot was interrupted.
-    interrupted: Vec<Option<u64>>,
+    calls: Calls,
+    /// Stuck calls that are still to be answered.
+    given_up: Vec<Job>,
+    is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
 }
 
 fn watch<H: Handler>(server: &Arc<Server<H>>) {
     let shared = server.shared();
-    let mut seen = Seen { interrupted: vec![None; server.threads()], ..Seen::default() };
+    let mut seen = Seen {
+        progress: None,
+        idle: 0,
+        calls: Calls::new(server.threads(), shared.limits.request_timeout, clock::now()),
+        given_up: Vec::new(),
+        is_hog_told: false,
+        is_stop_late: false,
+        next_overhearing: 0,
+    };
     while !is_over(server) {
         let is_busy = server.is_busy();
         if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
@@ -117,18 +142,20 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         if seen.idle > IDLE_SAMPLES {
             sleep(shared);
             seen.idle = 0;
+            seen.calls.skip(clock::now());
             continue;
         }
-        std::thread::park_timeout(if server.threads() > 1 && !shared.is_asleep() {
-            SAMPLE
-        } else {
-            patience(shared, is_busy)
-        });
+        let pause =
+            if server.threads() > 1 && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
+        std::thread::park_timeout(pause);
+        let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
+        seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
         wake_follower(server, &mut seen);
         overhear(shared, &mut seen);
         end_overdue(shared);
         end_late_stop(server, &mut seen);
         interrupt_late(server, &mut seen);
+        give_up_stuck(server, &mut seen);
     }
 }
 
@@ -160,10 +187,10 @@ fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
 
 fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let calls = server.calls_if_free();
-    if calls.is_some() && calls == seen.calls {
+    if calls.is_some() && calls == seen.progress {
         server.team().wake_one();
     }
-    seen.calls = calls;
+    seen.progress = calls;
 }
 
 /// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter.
@@ -175,43 +202,74 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     }
 }
 
-/// A call that is to be interrupted: its slot, and its pulse then; none: whatever it is.
-type Late = (usize, Option<u64>);
-
 fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
-    let timeout = server.shared().limits.request_timeout;
-    if timeout == 0 {
-        return;
+    let late = seen.calls.late();
+    if !late.is_empty() && begin(server, late.iter().copied().map(Job::Interrupt).collect()) {
+        seen.calls.interrupted(&late);
     }
-    let now = clock::now();
-    let is_late = |beat: &u64| now.saturating_sub(*beat) > timeout;
-    let pulses = server.team().pulses().map(|pulse| pulse.last().filter(is_late));
-    let fresh = pulses.zip(&seen.interrupted).map(|(late, before)| late.filter(|_| late != *before));
-    let late: Vec<Late> = fresh.enumerate().filter(|(_, late)| late.is_some()).collect();
-    if !late.is_empty() && interrupt(server, late.clone()) {
-        for (slot, pulse) in late {
-            if let Some(interrupted) = seen.interrupted.get_mut(slot) {
-                *interrupted = pulse;
-            }
+}
+
+/// Tell of calls that do not return, answer in their place, and end a process that has a successor and nothing else.
+fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+    let shared = server.shared();
+    let fresh = seen.calls.newly_stuck();
+    if !fresh.is_empty() {
+        shared.tell(STUCK);
+        seen.given_up.extend(fresh.into_iter().map(Job::GiveUp));
+    }
+    let stuck = seen.calls.stuck();
+    shared.note_stuck(stuck);
+    if !seen.given_up.is_empty() && begin(server, seen.given_up.clone()) {
+        seen.given_up.clear();
+    }
+    let is_hogged = stuck > 0 && is_waited_for(shared);
+    if is_hogged && !seen.is_hog_told {
+        shared.handler.last_words(
+            "a call keeps the interpreter for longer than request_timeout: nothing else runs in this process, which \
+             cannot tell where it is",
+        );
+    }
+    seen.is_hog_told = is_hogged;
+    if shared.has_successor() && (is_hogged || stuck == server.threads()) {
+        // Nobody is left who could end this in order.
+        if shared.is_supervised() {
+            kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
+        } else if !shared.is_finished() {
+            shared.finish();
         }
     }
 }
 
-/// Returns whether it could be begun: not while an earlier one waits for the interpreter.
-fn interrupt<H: Handler>(server: &Arc<Server<H>>, late: Vec<Late>) -> bool {
+/// Whether the interpreter was waited for so long that a call must keep it.
+fn is_waited_for<H: Handler>(shared: &Shared<H>) -> bool {
+    let interrupter = lock(&shared.watchdog.interrupter);
+    let is_at_work = interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+    is_at_work && interrupter.since.is_some_and(|since| since.elapsed() > HOG)
+}
+
+/// Begin jobs that need the interpreter. Returns whether that could be: not while earlier ones wait for it.
+fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
     let mut interrupter = lock(&server.shared().watchdog.interrupter);
     if interrupter.retired || interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
         return false;
     }
     let server = Arc::clone(server);
-    let interrupt = move || {
-        for (slot, beat) in late {
-            let Some(pulse) = server.team().pulse(slot) else { continue };
-            let is_still_late = || pulse.last().is_some_and(|last| beat.is_none_or(|beat| beat == last));
-            server.shared().handler.interrupt(slot, &is_still_late);
+    let work = move || {
+        let handler = &server.shared().handler;
+        let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
+        for job in &jobs {
+            match job {
+                Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
+                Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+                Job::End(slot) => {
+                    let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
+                    handler.interrupt(*slot, None, &is_busy);
+                }
+            }
         }
     };
-    interrupter.thread = Builder::new().name("poorhttp-late".to_owned()).stack_size(STACK).spawn(interrupt).ok();
+    interrupter.thread = Builder::new().name("poorhttp-late".to_owned()).stack_size(STACK).spawn(work).ok();
+    interrupter.since = Some(Instant::now());
     interrupter.thread.is_some()
 }
 
@@ -222,16 +280,20 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         shared.finish();
         // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
         let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
-        let late: Vec<Late> = busy.map(|(slot, _)| (slot, None)).collect();
-        seen.is_stop_late = late.is_empty() || interrupt(server, late);
+        let late: Vec<Job> = busy.map(|(slot, _)| Job::End(slot)).collect();
+        seen.is_stop_late = late.is_empty() || begin(server, late);
     }
 }
 
 /// End the process where even that was in vain.
 fn end_overdue<H: Handler>(shared: &Shared<H>) {
     if shared.end_by().is_some_and(|time| clock::now() > time) {
-        shared.handler.last_words("the application does not return; the process ends itself");
-        shared.access_log.flush(|| false);
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        kill(shared, "the application does not return; the process ends itself");
     }
+}
+
+fn kill<H: Handler>(shared: &Shared<H>, why: &str) {
+    shared.handler.last_words(why);
+    shared.access_log.flush(|| false);
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }

@@ -322,6 +322,22 @@ impl Exchange {
         }
     }
 
+    /// Answer 504 with this page in the place of a call that does not return, or break off what it began; from now on
+    /// it says nothing more. Returns whether it could be answered.
+    pub fn give_up(&mut self, page: &[u8]) -> bool {
+        let Some(transport) = self.transport.clone() else { return false };
+        let can_answer = !self.committed && !self.outbox.is_broken();
+        if can_answer {
+            self.roll_back();
+            self.asked.persistent = false;
+            self.answer(b"504 Gateway Timeout", page);
+            self.outbox.flush(&transport);
+        }
+        self.outbox.break_off();
+        transport.finish();
+        can_answer
+    }
+
     /// Add a block of the body, framed; never more than Content-Length promised.
     pub fn block(&mut self, data: &[u8], transport: &Transport) {
         let mut data = data;

@@ -8,4 +8,5 @@ pub mod exchange;
 pub mod file_wrapper;
 pub mod input;
 pub mod iteration;
+pub mod known;
 pub mod text;
