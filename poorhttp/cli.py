@@ -500,6 +500,8 @@ def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
 
 
 def _say_notes(settings: Config) -> None:
+    if settings.max_requests and not _is_supervised(settings):
+        _say("note: max_requests replaces workers, and here is none; type = forking has them, with processes = 1 too")
     for note in settings.notes:
         _say(f"note: {note}")
 

@@ -15,6 +15,9 @@ YOUNG = 1.0
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 """Seconds between two spawns after a worker died young: doubled by each that does so again."""
 
+PACE = 0.1
+"""Seconds between two spawns in the place of workers that still serve."""
+
 DRAIN = 1.0
 """Seconds in which a worker sends away the clients that keep their connections, before it stops."""
 
@@ -209,7 +212,11 @@ class State:
 
     def next_spawn(self, now: float) -> float:
         """The time from which on the next worker may be started; in the past if it may be now."""
-        return self._tried + self.back_off(now)
+        return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
+
+    def replaces(self) -> bool:
+        """Whether a worker that serves is to have a successor."""
+        return any(worker.is_old and worker.draining is None for worker in self.workers.values())
 
     def missing(self) -> int:
         """How many workers are to be started, now or later. In the place of old ones: one after the other, so that

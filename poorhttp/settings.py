@@ -139,6 +139,8 @@ class Settings:
     max_connections_per_address = setting(
         Count(0, 1 << 20), 4096, LIMITS, "of them for one client address (not for loopback); 0: no limit"
     )
+    max_requests = setting(Count(0, 1 << 31), 0, LIMITS, "a worker is replaced after so many (forking); 0: never")
+    max_requests_jitter = setting(Count(0, 1 << 31), 0, LIMITS, "and at random up to so many more")
 
 
 SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}

@@ -173,6 +173,8 @@ class _Supervisor:
             self._state.ready(pid)
         if worker.STUCK in told and self._state.retire(pid):
             self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
+        if worker.SPENT in told and self._state.retire(pid):
+            self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""

@@ -52,8 +52,10 @@ DRAIN = b"\0"
 DRAIN_SECONDS = 1.0
 """How long it does so at most."""
 
-READY, STUCK = b"1", b"S"
-"""What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout."""
+READY, STUCK, SPENT = b"1", b"S", b"R"
+"""What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
+`max_requests`.
+"""
 
 
 def serve(

@@ -1,5 +1,6 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -134,7 +135,19 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         body_memory: setting(config, "body_memory")?,
         max_connections: setting(config, "max_connections")?,
         max_connections_per_address: setting(config, "max_connections_per_address")?,
+        max_requests: spread(setting(config, "max_requests")?, setting(config, "max_requests_jitter")?),
     })
+}
+
+/// `count`, 0 for no limit, and at random up to `jitter` more, so that not all workers are replaced at once.
+fn spread(count: u64, jitter: u64) -> u64 {
+    if count == 0 {
+        return u64::MAX;
+    }
+    let mut random = RandomState::new().build_hasher();
+    // Workers have the state of their supervisor.
+    random.write_u32(std::process::id());
+    count + random.finish() % (jitter + 1)
 }
 
 fn format(config: &Bound<'_, PyAny>) -> PyResult<Format> {

@@ -153,6 +153,7 @@ fn limits() -> Limits {
         body_memory: 1 << 16,
         max_connections: 1000,
         max_connections_per_address: 1000,
+        max_requests: u64::MAX,
     }
 }
 

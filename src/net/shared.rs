@@ -38,6 +38,8 @@ const DRAIN_TIME: u64 = 1000;
 ///
 /// A call does not return.
 pub const STUCK: u8 = b'S';
+/// `max_requests` were answered.
+pub const SPENT: u8 = b'R';
 
 /// A connection with its name.
 pub type Named<H> = (Key, Box<Connection<H>>);
@@ -264,7 +266,10 @@ impl<H: Handler> Shared<H> {
 
     /// A request was answered.
     pub fn count_request(&self) {
-        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.limits.max_requests {
+            self.tell(SPENT);
+        }
     }
 
     /// A connection was accepted.
