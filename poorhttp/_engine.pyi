@@ -26,8 +26,7 @@ class Engine:
         access_log: int,
         error_log: ErrorLog,
         config: Config,
-        report: int | None = None,
-        stuck: Callable[[], None] | None = None,
+        report: int | Callable[[int], None] | None = None,
     ) -> None:
         """Prepare to serve `app`.
 
@@ -43,9 +42,9 @@ class Engine:
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
 
-        report: descriptor, which must not block, to which a worker writes one byte each for its supervisor (see
-            poorhttp.worker); with it a process which is told to drain, and all whose threads are stuck, kills itself.
-        stuck: called on another thread where a call did not return after RequestTimeout and there is no supervisor.
+        report: who is told about calls that do not return, clients that wait, load and `max_requests`, in single bytes
+            (see poorhttp.worker): a descriptor that does not block, for a worker, whose process kills itself where
+            it was told to drain and all its threads are stuck; or what to call on another thread, for a process alone.
 
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """
@@ -61,6 +60,9 @@ class Engine:
 
         Empty where it has stopped already, and the second time.
         """
+
+    def listeners(self) -> list[int]:
+        """Descriptors of the listeners, the engine's own, to be looked at only; empty after a stop."""
 
     def makes_way(self) -> bool:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""

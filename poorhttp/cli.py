@@ -368,7 +368,7 @@ def _shape(settings: Config) -> str:
 
 
 def _is_supervised(settings: Config) -> bool:
-    return settings.processes > 1 or settings.type == "forking"
+    return settings.processes.most > 1 or settings.type == "forking"
 
 
 def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
@@ -495,13 +495,23 @@ def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
     _say(title)
     _say(", ".join(listener.url(each) + listener.others(each) for each in listeners))
     kind = "forking" if _is_supervised(settings) else "threading" if settings.threads > 1 else "single"
-    processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
+    processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
     _say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
+    _say_backlog(settings)
+
+
+def _say_backlog(settings: Config) -> None:
+    from poorhttp.backlog import note
+
+    text = note(settings.backlog)
+    if text:
+        _say(f"note: {text}")
 
 
 def _say_notes(settings: Config) -> None:
-    if settings.max_requests and not _is_supervised(settings):
-        _say("note: max_requests replaces workers, and here is none; type = forking has them, with processes = 1 too")
+    for name in "max_requests", "memory":
+        if getattr(settings, name) and not _is_supervised(settings):
+            _say(f"note: {name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
     for note in settings.notes:
         _say(f"note: {note}")
 

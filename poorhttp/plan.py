@@ -156,7 +156,7 @@ class State:
     def retire(self, pid: int) -> bool:
         """Replace a worker, as soon as another one serves. Returns whether that is new."""
         worker = self.workers.get(pid)
-        is_new = worker is not None and not worker.is_old and worker.draining is None
+        is_new = worker is not None and not worker.is_old and worker.draining is None and self.stopping is None
         if worker is not None:
             worker.is_old = True
         return is_new
@@ -230,6 +230,15 @@ class State:
             has_newborn = any(not worker.is_ready for worker in staying)
             missing = min(missing, 0 if has_newborn else 1, self.wanted + 1 - len(self.workers))
         return max(missing, 0)
+
+    def serving(self) -> list[int]:
+        """The workers that serve and stay."""
+        return [worker.pid for worker in self.workers.values() if worker.is_ready and worker.draining is None]
+
+    def is_settled(self) -> bool:
+        """Whether all workers that are wanted serve, and no other one is there."""
+        staying = [worker for worker in self.workers.values() if worker.is_ready and not worker.is_old]
+        return len(staying) == len(self.workers) == self.wanted
 
     def surplus(self) -> list[int]:
         """The workers that are to leave because others serve in their place, old ones first."""

@@ -19,6 +19,7 @@ import sys
 import time
 
 from poorhttp import worker
+from poorhttp.backlog import Backlog
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
+    from poorhttp.memory import Budget
     from poorhttp.plan import Action
     from poorhttp.reload import Handover, Reload
+    from poorhttp.scale import Scale
     from poorhttp.worker import Application
 
 OVERSLEPT = 1.0
@@ -113,6 +116,9 @@ class _Supervisor:
         self._replacing = False
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
+        self._backlog = Backlog(error_log)
+        self._budget = _budget(config.memory)
+        self._scale = _scale(config)
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -127,12 +133,16 @@ class _Supervisor:
         for pid, (lifeline, is_leaving) in workers.items():
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
+        if self._scale:
+            self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
     def run(self) -> int:
         while True:
             self._reap()
             if self._reload is not None and self._reload.succeeded():
                 self._replace(self._reload)
+            self._weigh()
+            self._count()
             actions = plan(self._state, self._now())
             for action in actions:
                 if isinstance(action, Exit):
@@ -148,6 +158,9 @@ class _Supervisor:
     def _wait(self) -> None:
         """Sleep until a signal comes, a worker tells something, or there may be something to do."""
         limits = [wait(self._state, self._now()), self._reload.seconds_left() if self._reload else None]
+        if self._state.stopping is None:
+            limits.append(self._scale.wait() if self._scale else None)
+            limits.append(max(self._budget.next_look - self._now(), 0.0) if self._budget else None)
         seconds = min((each for each in limits if each is not None), default=None)
         poll = select.poll()
         for descriptor in (self._signals, *self._reports):
@@ -172,9 +185,41 @@ class _Supervisor:
         if worker.READY in told:
             self._state.ready(pid)
         if worker.STUCK in told and self._state.retire(pid):
+            self._killed.add(pid)  # it may do that itself
             self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
         if worker.SPENT in told and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
+        if worker.PRESSED in told:
+            self._backlog.look(self._listeners, self._now())
+        if self._scale:
+            for byte in told:
+                if byte == worker.PRESSED[0]:
+                    self._scale.pressed(pid, self._now())
+                elif byte >= worker.LOAD:
+                    self._scale.told((byte - worker.LOAD) / 100, self._now())
+
+    def _weigh(self) -> None:
+        """Look at the memory of all processes, if it is time and nobody is being replaced: that takes some itself."""
+        now, state = self._now(), self._state
+        if self._budget is None or now < self._budget.next_look or state.stopping is not None:
+            return
+        from poorhttp.memory import weigh
+
+        sizes = {pid: weigh(pid) for pid in state.workers} if state.is_settled() else {}
+        pid = self._budget.judge(sizes, weigh(os.getpid()) if sizes else 0, now)
+        if self._budget.text:
+            self._error_log.write("W", self._budget.text)
+        if pid:
+            state.retire(pid)
+
+    def _count(self) -> None:
+        """Let there be more or fewer workers, by their load."""
+        if self._scale is None or self._state.stopping is not None:
+            return
+        if self._scale.decide(self._state.serving(), self._now()):
+            more = "more" if self._scale.wanted > self._state.wanted else "fewer"
+            self._error_log.write("I", f"one worker {more}: {self._scale.wanted}")
+        self._state.wanted = self._scale.wanted
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
@@ -209,12 +254,16 @@ class _Supervisor:
                 self._reopen()
             elif signum in worker.RELOADS and self._state.stopping is None:
                 self._begin_reload()
-            elif signum == signal.SIGTTIN:
-                self._state.wanted += 1
-            elif signum == signal.SIGTTOU:
-                self._state.wanted = max(self._state.wanted - 1, 1)
+            elif signum in worker.COUNTS:
+                self._step(1 if signum == signal.SIGTTIN else -1)
             if self._state.quitting:
                 self._at_once = self._at_once or signum
+
+    def _step(self, by: int) -> None:
+        """One worker more or fewer; where the load decides, within its bounds."""
+        if self._scale:
+            self._scale.step(by, self._now())
+        self._state.wanted = self._scale.wanted if self._scale else max(self._state.wanted + by, 1)
 
     def _begin_stop(self, signum: int) -> None:
         """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
@@ -375,6 +424,22 @@ class _Supervisor:
         signal.set_wakeup_fd(-1)
         self._close_descriptors()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _budget(memory: int) -> Budget | None:
+    if not memory:
+        return None
+    from poorhttp.memory import Budget
+
+    return Budget(memory, time.monotonic())
+
+
+def _scale(config: Config) -> Scale | None:
+    if config.processes.most == config.processes:
+        return None
+    from poorhttp.scale import Scale
+
+    return Scale(config.processes, config.processes.most, time.monotonic())
 
 
 def _heard(signum: int, frame: FrameType | None) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    from poorhttp.backlog import Backlog
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
@@ -52,9 +53,13 @@ DRAIN = b"\0"
 DRAIN_SECONDS = 1.0
 """How long it does so at most."""
 
-READY, STUCK, SPENT = b"1", b"S", b"R"
+RETRY = 30.0
+"""Seconds between two tries to start anew a program with a call that does not return."""
+
+READY, STUCK, SPENT, PRESSED, LOAD = b"1", b"S", b"R", b"P", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`.
+`max_requests`; all its threads are busy and somebody waits; from 128 on: how busy they were in the last second, in
+percent.
 """
 
 
@@ -92,9 +97,8 @@ def serve(
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
-        stuck = signals.replace_stuck if lifeline is None else None
-        sockets = [each.fileno() for each in listeners]
-        engine = Engine(app, sockets, control, access_log, error_log, config, report, stuck)
+        told = signals.told if report is None else report
+        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
         _run(engine, config.threads, ready, signals)
@@ -255,6 +259,8 @@ class _Signals:
         self._make_reload = make_reload
         self._reload: Reload | None = None
         self._successor: Reload | None = None
+        self._backlog: Backlog | None = None
+        self._is_stuck = False
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -350,12 +356,30 @@ class _Signals:
             return
         self._begin_trial(self._make_reload())
 
-    def replace_stuck(self) -> None:
-        """A call does not return: take a new image, as a reload does. Called on a thread of the engine's."""
+    def told(self, what: int) -> None:
+        """The engine tells, on a thread of its own, what a supervisor would be told."""
+        if what == STUCK[0]:
+            self._replace_stuck()
+        elif what == PRESSED[0]:
+            self._look_at_backlog()
+
+    def _look_at_backlog(self) -> None:
+        if self._backlog is None:
+            from poorhttp.backlog import Backlog
+
+            self._backlog = Backlog(self._error_log)
+        for descriptor in [each for engine in _serving for each in engine.listeners()]:
+            sock = socket.socket(fileno=os.dup(descriptor))
+            self._backlog.look([sock], time.monotonic())
+            sock.close()
+
+    def _replace_stuck(self) -> None:
+        """Become a new image, as a reload does."""
         if self._make_reload is None:
-            self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start the program anew; restart it")
+            self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
         elif self._successor is None and (self._reload is None or not self._reload.is_trying()):
             self._error_log.write("E", "its thread is lost; the program is started anew in this process")
+            self._is_stuck = True
             self._begin_trial(self._make_reload())
 
     def _begin_trial(self, reload: Reload) -> None:
@@ -369,7 +393,12 @@ class _Signals:
         """Wait for the trial; where it succeeds, let the engine make way, and go on without a main thread that is in a
         call which does not return.
         """
-        if not reload.wait() or self._successor is not None:
+        while not reload.wait():
+            if not self._is_stuck or self._since is not None:
+                return
+            time.sleep(RETRY)  # there is nothing to go back to
+            reload.begin()
+        if self._successor is not None:
             return
         engines = list(_serving)
         sockets = [descriptor for engine in engines for descriptor in engine.keep_listeners()]

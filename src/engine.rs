@@ -27,7 +27,7 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None, stuck = None))]
+    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         app: Py<PyAny>,
@@ -36,8 +36,7 @@ impl Engine {
         access_log: RawFd,
         error_log: Py<PyAny>,
         config: &Bound<'_, PyAny>,
-        report: Option<RawFd>,
-        stuck: Option<Py<PyAny>>,
+        report: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
@@ -47,17 +46,21 @@ impl Engine {
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
         let threads: usize = setting(config, "threads")?;
         let common = common_environ(config, error_log.bind(py))?;
+        let (report, told) = match report.map(|report| report.extract::<RawFd>().map_err(|_| report.unbind())) {
+            Some(Ok(descriptor)) => (Some(duplicate(descriptor).map_err(os_error)?), None),
+            Some(Err(told)) => (None, Some(told)),
+            None => (None, None),
+        };
         let application = Application::new(
             app,
             error_log,
-            stuck,
+            told,
             Environs::new(py, &addresses, &common)?,
             OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
             Duration::from_millis(limits.write_timeout),
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let report = report.map(duplicate).transpose().map_err(os_error)?;
         let server = Server::new(application, limits, access_log, listeners, controls, report, threads);
         let server = server.map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
@@ -77,6 +80,10 @@ impl Engine {
 
     fn keep_listeners(&self) -> Vec<RawFd> {
         self.server.keep_listeners().into_iter().map(IntoRawFd::into_raw_fd).collect()
+    }
+
+    fn listeners(&self) -> Vec<RawFd> {
+        self.server.listeners()
     }
 
     fn makes_way(&self) -> bool {
@@ -110,6 +117,11 @@ where
     config.getattr(name)?.extract().map_err(|error: PyErr| PyValueError::new_err(format!("setting {name}: {error}")))
 }
 
+/// `processes` is the least number of them, and has the most as an attribute.
+fn most_processes(config: &Bound<'_, PyAny>) -> PyResult<usize> {
+    config.getattr("processes")?.getattr("most")?.extract()
+}
+
 /// A time in seconds, as milliseconds.
 fn milliseconds(config: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     let seconds: f64 = setting(config, name)?;
@@ -135,6 +147,7 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         body_memory: setting(config, "body_memory")?,
         max_connections: setting(config, "max_connections")?,
         max_connections_per_address: setting(config, "max_connections_per_address")?,
+        tells_load: most_processes(config)? > setting(config, "processes")?,
         max_requests: spread(setting(config, "max_requests")?, setting(config, "max_requests_jitter")?),
     })
 }
@@ -166,7 +179,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     let py = config.py();
     let environ = PyDict::new(py);
     environ.update(config.getattr("environ")?.cast::<PyDict>()?.as_mapping())?;
-    let processes: usize = setting(config, "processes")?;
     let is_forking = setting::<String>(config, "type")? == "forking";
     environ.set_item("SERVER_ADMIN", config.getattr("webmaster")?)?;
     let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
@@ -176,6 +188,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     environ.set_item("poorhttp.log_level", config.getattr("log_level")?)?;
     environ.set_item("wsgi.errors", error_log.getattr("stream")?)?;
     environ.set_item("wsgi.multithread", setting::<usize>(config, "threads")? > 1)?;
-    environ.set_item("wsgi.multiprocess", processes > 1 || is_forking)?;
+    environ.set_item("wsgi.multiprocess", most_processes(config)? > 1 || is_forking)?;
     Ok(environ)
 }

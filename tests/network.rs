@@ -121,6 +121,8 @@ impl Handler for Site {
 
     fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) {}
 
+    fn told(&self, _: u8) {}
+
     fn hear_signals(&self) -> bool {
         false
     }
@@ -154,6 +156,7 @@ fn limits() -> Limits {
         max_connections: 1000,
         max_connections_per_address: 1000,
         max_requests: u64::MAX,
+        tells_load: false,
     }
 }
 

@@ -21,6 +21,7 @@ RUST = sorted((ROOT / "src").rglob("*.rs"))
 
 SERVING = [
     "__init__",
+    "backlog",
     "cli",
     "config",
     "errors",
@@ -76,11 +77,14 @@ ALLOWED = {
     "loader": {"errors", "units"},
     "log": {"errors", "settings"},
     "plan": set(),
+    "backlog": {"lean"},
+    "memory": {"units"},
+    "scale": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
     "reload": {"errors", "lean", "listener", "worker"},
-    "supervisor": {"errors", "lean", "listener", "log", "plan", "worker"},
+    "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "worker"},
 }
 
 

@@ -4,7 +4,7 @@
 //! finds its calls as old as they were before.
 
 /// Time that counts beyond the planned one between two looks, in ms: a loaded machine is late too.
-const SLACK: u64 = 1000;
+const SLACK: u64 = 200;
 /// What a late call still gets after it was interrupted: as long again, within these bounds, in ms.
 const GRACE: (u64, u64) = (1000, 5000);
 
@@ -37,13 +37,13 @@ struct Call {
 pub struct Calls {
     timeout: u64,
     looked: u64,
-    calls: Vec<Call>,
+    slots: Vec<Call>,
 }
 
 impl Calls {
     /// For so many slots. A call is late after `timeout` (0: never).
     pub fn new(slots: usize, timeout: u64, now: u64) -> Self {
-        Self { timeout, looked: now, calls: vec![Call::default(); slots] }
+        Self { timeout, looked: now, slots: vec![Call::default(); slots] }
     }
 
     /// Nothing ran until now.
@@ -55,7 +55,7 @@ impl Calls {
     pub fn look(&mut self, now: u64, planned: u64, beats: impl Iterator<Item = Option<u64>>) {
         let elapsed = now.saturating_sub(self.looked).min(planned + SLACK);
         self.looked = now;
-        for (call, beat) in self.calls.iter_mut().zip(beats) {
+        for (call, beat) in self.slots.iter_mut().zip(beats) {
             if beat.is_some() && beat == call.beat {
                 call.age += elapsed;
             } else {
@@ -85,18 +85,18 @@ impl Calls {
 
     /// How many of those there are.
     pub fn stuck(&self) -> usize {
-        self.calls.iter().filter(|call| call.stage == Stage::Stuck).count()
+        self.slots.iter().filter(|call| call.stage == Stage::Stuck).count()
     }
 
     fn older(&self, age: u64, is_wanted: impl Fn(Stage) -> bool) -> Vec<Late> {
         let is_older = |call: &Call| self.timeout > 0 && call.age > age && is_wanted(call.stage);
-        let calls = self.calls.iter().enumerate().filter(|(_, call)| is_older(call));
+        let calls = self.slots.iter().enumerate().filter(|(_, call)| is_older(call));
         calls.filter_map(|(slot, call)| Some(Late { slot, beat: call.beat?, age: call.age })).collect()
     }
 
     fn set(&mut self, late: &[Late], stage: Stage) {
         for late in late {
-            if let Some(call) = self.calls.get_mut(late.slot) {
+            if let Some(call) = self.slots.get_mut(late.slot) {
                 call.stage = stage;
             }
         }
@@ -141,7 +141,7 @@ mod tests {
         watched(&mut calls, 1000, 2000);
         calls.look(1_000_000, 100, [Some(1000)].into_iter());
         assert_eq!(calls.late(), []);
-        watched(&mut calls, 1_000_000, 1_001_000);
+        watched(&mut calls, 1_000_000, 1_001_800);
         assert_eq!(calls.late().first().map(|late| late.age), Some(3100));
     }
 

@@ -108,6 +108,11 @@ impl<H: Handler> EventLoop<H> {
         Ok(new)
     }
 
+    /// A duplicate of the poller's descriptor, which is readable while an event waits.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.poller.descriptor()
+    }
+
     /// The next event of this batch.
     pub fn next_event(&mut self) -> Option<Event> {
         if let Some(event) = self.queued.pop_front() {

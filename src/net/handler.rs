@@ -114,8 +114,11 @@ pub trait Handler: Send + Sync + 'static {
     fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
 
     /// The call on the thread of `slot` does not return, even though it was interrupted: answer in its place, if
-    /// `is_still_late` says so once that thread cannot move, and see to the process where there is no supervisor.
+    /// `is_still_late` says so once that thread cannot move.
     fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool);
+
+    /// What a supervisor would be told: there is none.
+    fn told(&self, what: u8);
 
     /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;

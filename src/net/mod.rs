@@ -11,6 +11,7 @@ pub mod crowd;
 pub mod event_loop;
 pub mod handler;
 pub mod listener;
+pub mod load;
 pub mod outbox;
 pub mod poller;
 pub mod server;

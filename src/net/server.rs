@@ -9,7 +9,7 @@
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -23,7 +23,7 @@ use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
-use super::shared::{Counts, Named, Shared, read_control};
+use super::shared::{Counts, Descriptors, Named, Shared, read_control};
 use super::team::{Team, lock};
 use super::watchdog;
 use crate::limits::Limits;
@@ -84,7 +84,9 @@ impl<H: Handler> Server<H> {
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
-        let shared = Shared::new(handler, limits, access_log, waker, controls, report, kept);
+        let events = event_loop.descriptor()?;
+        let descriptors = Descriptors { waker, controls, events, report, kept };
+        let shared = Shared::new(handler, limits, access_log, descriptors);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
@@ -176,6 +178,11 @@ impl<H: Handler> Server<H> {
     /// The listeners, which stay open now when the server stops; none after that.
     pub fn keep_listeners(&self) -> Vec<OwnedFd> {
         self.shared.keep_listeners()
+    }
+
+    /// The descriptors of the listeners, to be looked at only; none after a stop.
+    pub fn listeners(&self) -> Vec<RawFd> {
+        self.shared.listeners()
     }
 
     /// Whether it has finished for a successor's sake.

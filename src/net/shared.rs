@@ -2,7 +2,7 @@
 //! logs, how a stop goes, who sleeps; and the answers that the server gives itself.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -40,6 +40,25 @@ const DRAIN_TIME: u64 = 1000;
 pub const STUCK: u8 = b'S';
 /// `max_requests` were answered.
 pub const SPENT: u8 = b'R';
+/// All threads are in the application, and somebody waits.
+pub const PRESSED: u8 = b'P';
+/// From here on: the load of the last second in percent.
+pub const LOAD: u8 = 128;
+
+/// What a server has open beside its connections.
+#[derive(Debug)]
+pub struct Descriptors {
+    /// Wakes the loop.
+    pub waker: OwnedFd,
+    /// Tell of signals.
+    pub controls: Vec<OwnedFd>,
+    /// The poller's: readable while an event waits for the loop.
+    pub events: OwnedFd,
+    /// Where the supervisor hears of this worker; none where there is no supervisor.
+    pub report: Option<OwnedFd>,
+    /// Duplicates of the listeners, for a successor.
+    pub kept: Vec<OwnedFd>,
+}
 
 /// A connection with its name.
 pub type Named<H> = (Key, Box<Connection<H>>);
@@ -54,6 +73,8 @@ pub struct Shared<H: Handler> {
     pub access_log: AccessLog,
     waker: OwnedFd,
     controls: Vec<OwnedFd>,
+    /// Readable while an event waits for the loop.
+    events: OwnedFd,
     /// Where the supervisor hears of this worker; none where there is no supervisor.
     report: Option<OwnedFd>,
     /// How many calls do not return.
@@ -94,23 +115,16 @@ pub struct Counts {
 }
 
 impl<H: Handler> Shared<H> {
-    /// For a server whose loop is woken by `waker` and told of signals by `controls`, and whose supervisor, if there is
-    /// one, reads `report`; `kept` are duplicates of its listeners.
-    pub fn new(
-        handler: H,
-        limits: Limits,
-        access_log: AccessLog,
-        waker: OwnedFd,
-        controls: Vec<OwnedFd>,
-        report: Option<OwnedFd>,
-        kept: Vec<OwnedFd>,
-    ) -> Self {
+    /// For a server with these descriptors.
+    pub fn new(handler: H, limits: Limits, access_log: AccessLog, descriptors: Descriptors) -> Self {
+        let Descriptors { waker, controls, events, report, kept } = descriptors;
         Self {
             handler,
             limits,
             access_log,
             waker,
             controls,
+            events,
             report,
             stuck: AtomicUsize::new(0),
             overheard: AtomicBool::new(false),
@@ -133,6 +147,11 @@ impl<H: Handler> Shared<H> {
     /// A control descriptor.
     pub fn control(&self, index: usize) -> Option<&OwnedFd> {
         self.controls.get(index)
+    }
+
+    /// Whether an event waits for the loop: a client at a listener, a request on a connection.
+    pub fn is_awaited(&self) -> bool {
+        poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 
     /// Whether there is a supervisor.
@@ -336,6 +355,11 @@ impl<H: Handler> Shared<H> {
     /// The listeners, which stay open now when the server stops; none after that.
     pub fn keep_listeners(&self) -> Vec<OwnedFd> {
         std::mem::take(&mut *lock(&self.kept))
+    }
+
+    /// Their descriptors, to be looked at only.
+    pub fn listeners(&self) -> Vec<RawFd> {
+        lock(&self.kept).iter().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Accept no more, and finish what is in flight.

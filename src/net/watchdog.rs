@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
 use super::handler::Handler;
+use super::load::Load;
 use super::server::Server;
-use super::shared::{STUCK, Shared};
+use super::shared::{LOAD, PRESSED, STUCK, Shared};
 use super::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
@@ -27,6 +28,8 @@ const IDLE_SAMPLES: u32 = 20;
 const OVERHEAR: u64 = 100;
 /// How long the interpreter lets the other threads wait at most, unless a call keeps it.
 const HOG: Duration = Duration::from_secs(1);
+/// How much may be left to do for the interpreter.
+const MOST_PENDING: usize = 64;
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
@@ -59,6 +62,8 @@ enum Job {
     GiveUp(Late),
     /// Interrupt whatever runs on this slot: the time of a stop is over.
     End(usize),
+    /// Tell the process, where there is no supervisor.
+    Tell(u8),
 }
 
 impl Watchdog {
@@ -114,8 +119,9 @@ struct Seen {
     progress: Option<u64>,
     idle: u32,
     calls: Calls,
-    /// Stuck calls that are still to be answered.
-    given_up: Vec<Job>,
+    load: Load,
+    /// What is still to be done with the interpreter.
+    pending: Vec<Job>,
     is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
@@ -127,7 +133,8 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         progress: None,
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.request_timeout, clock::now()),
-        given_up: Vec::new(),
+        load: Load::new(server.threads(), clock::now()),
+        pending: Vec::new(),
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
@@ -143,10 +150,10 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
             sleep(shared);
             seen.idle = 0;
             seen.calls.skip(clock::now());
+            seen.load.skip(clock::now());
             continue;
         }
-        let pause =
-            if server.threads() > 1 && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
+        let pause = if server.threads() > 1 && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
         std::thread::park_timeout(pause);
         let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
         seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
@@ -156,6 +163,10 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         end_late_stop(server, &mut seen);
         interrupt_late(server, &mut seen);
         give_up_stuck(server, &mut seen);
+        tell_load(server, &mut seen);
+        if !seen.pending.is_empty() && begin(server, seen.pending.clone()) {
+            seen.pending.clear();
+        }
     }
 }
 
@@ -214,15 +225,13 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     let shared = server.shared();
     let fresh = seen.calls.newly_stuck();
     if !fresh.is_empty() {
-        shared.tell(STUCK);
-        seen.given_up.extend(fresh.into_iter().map(Job::GiveUp));
+        seen.pending.extend(fresh.into_iter().map(Job::GiveUp));
+        tell(shared, seen, STUCK);
     }
     let stuck = seen.calls.stuck();
     shared.note_stuck(stuck);
-    if !seen.given_up.is_empty() && begin(server, seen.given_up.clone()) {
-        seen.given_up.clear();
-    }
-    let is_hogged = stuck > 0 && is_waited_for(shared);
+    let waited = time_at_work(shared);
+    let is_hogged = stuck > 0 && waited.is_some_and(|waited| waited > HOG);
     if is_hogged && !seen.is_hog_told {
         shared.handler.last_words(
             "a call keeps the interpreter for longer than request_timeout: nothing else runs in this process, which \
@@ -230,7 +239,8 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         );
     }
     seen.is_hog_told = is_hogged;
-    if shared.has_successor() && (is_hogged || stuck == server.threads()) {
+    let is_all_said = waited.is_none() && seen.pending.is_empty();
+    if shared.has_successor() && (is_hogged || (stuck == server.threads() && is_all_said)) {
         // Nobody is left who could end this in order.
         if shared.is_supervised() {
             kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
@@ -240,11 +250,32 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
 }
 
-/// Whether the interpreter was waited for so long that a call must keep it.
-fn is_waited_for<H: Handler>(shared: &Shared<H>) -> bool {
+fn tell<H: Handler>(shared: &Shared<H>, seen: &mut Seen, what: u8) {
+    if shared.is_supervised() {
+        shared.tell(what);
+    } else if seen.pending.len() < MOST_PENDING {
+        seen.pending.push(Job::Tell(what));
+    }
+}
+
+/// Tell how busy the threads are, if somebody decides by it, and whether clients wait for one.
+fn tell_load<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    let shared = server.shared();
+    let busy = server.team().pulses().filter(|pulse| pulse.last().is_some()).count();
+    let told = seen.load.look(clock::now(), busy, || shared.is_awaited());
+    if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
+        shared.tell(LOAD + percent);
+    }
+    if told.is_pressed {
+        tell(shared, seen, PRESSED);
+    }
+}
+
+/// For how long the interrupter has been at work, if it is: above all it waits for the interpreter.
+fn time_at_work<H: Handler>(shared: &Shared<H>) -> Option<Duration> {
     let interrupter = lock(&shared.watchdog.interrupter);
     let is_at_work = interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-    is_at_work && interrupter.since.is_some_and(|since| since.elapsed() > HOG)
+    interrupter.since.filter(|_| is_at_work).map(|since| since.elapsed())
 }
 
 /// Begin jobs that need the interpreter. Returns whether that could be: not while earlier ones wait for it.
@@ -261,6 +292,7 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
             match job {
                 Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
                 Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+                Job::Tell(what) => handler.told(*what),
                 Job::End(slot) => {
                     let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
                     handler.interrupt(*slot, None, &is_busy);

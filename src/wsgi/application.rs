@@ -35,8 +35,8 @@ pyo3::create_exception!(
 pub struct Application {
     app: Py<PyAny>,
     error_log: Py<PyAny>,
-    /// What to call where a call does not return and there is no supervisor to be told.
-    stuck: Option<Py<PyAny>>,
+    /// What to call with what a supervisor would be told, where there is none.
+    told: Option<Py<PyAny>>,
     /// The descriptor of the error log, if it has one, for what is written without the interpreter.
     error_descriptor: Option<RawFd>,
     /// Seconds that local time was ahead of UTC at the start.
@@ -80,11 +80,12 @@ impl Application {
         self.is_forked.store(true, Ordering::Relaxed);
     }
 
-    /// For `threads` serving threads. `stuck` is called, on a thread of its own, where a call does not return.
+    /// For `threads` serving threads. `told` is called, on a thread of its own, with what a supervisor
+    /// would be told.
     pub fn new(
         app: Py<PyAny>,
         error_log: Py<PyAny>,
-        stuck: Option<Py<PyAny>>,
+        told: Option<Py<PyAny>>,
         environs: Environs,
         own: OwnFields,
         write_timeout: Duration,
@@ -97,7 +98,7 @@ impl Application {
         Self {
             app,
             error_log,
-            stuck,
+            told,
             error_descriptor,
             utc_offset: utc_offset(clock::unix_second()),
             environs,
@@ -440,14 +441,19 @@ impl Handler for Application {
             if !is_still_late() {
                 return;
             }
-            let is_answered = known.exchange(py).is_some_and(|exchange| {
-                exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page))
-            });
+            let is_answered = known
+                .exchange(py)
+                .is_some_and(|exchange| exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page)));
             let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
             let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
             self.write_trace(py, 'E', &about, &text, &stack);
-            if let Some(Err(error)) = self.stuck.as_ref().map(|stuck| stuck.call0(py)) {
-                self.tell_exception(py, &error, &About { peer: None, line: "a call that does not return".to_owned() });
+        });
+    }
+
+    fn told(&self, what: u8) {
+        Python::attach(|py| {
+            if let Some(Err(error)) = self.told.as_ref().map(|told| told.call1(py, (what,))) {
+                self.tell_exception(py, &error, &About { peer: None, line: "the watchdog".to_owned() });
             }
         });
     }

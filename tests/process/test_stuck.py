@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import psutil
 import pytest
-from starter import PATIENCE, Server, Start, wait_for
+from starter import PATIENCE, SUPERVISED, Server, Start, wait_for
 
 SOURCE = '''
 import ctypes
@@ -86,7 +86,9 @@ def begin(server: Server, pool: ThreadPoolExecutor, name: str) -> tuple[int, "Fu
 
 def is_whole(log: str) -> bool:
     """Whether every line is an entry or belongs to one."""
-    begins = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[|    |\S+ [\d.]+\S*, Python|app|http://|forking|single|threading")
+    begins = re.compile(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[|    |\S+ [\d.]+\S*, Python|app|http://|forking|single|threading"
+    )
     return all(begins.match(line) for line in log.splitlines())
 
 
@@ -108,8 +110,12 @@ def test_a_worker_with_a_stuck_call_is_replaced(
     else:
         status, body = answer.result(PATIENCE)
         assert (status, "took too long" in body) == (504, True)
-        late = re.search(rf"\[127\.0\.0\.1\] \[W\] GET /{name}\?q=1 has been at work for 0\.\d s; RequestTimeout", server.said)
-        stuck = re.search(rf"\[127\.0\.0\.1\] \[E\] GET /{name}\?q=1 has been at work for 1\.\d s and does not", server.said)
+        late = re.search(
+            rf"\[127\.0\.0\.1\] \[W\] GET /{name}\?q=1 has been at work for 0\.\d s; RequestTimeout", server.said
+        )
+        stuck = re.search(
+            rf"\[127\.0\.0\.1\] \[E\] GET /{name}\?q=1 has been at work for 1\.\d s and does not", server.said
+        )
         assert late and stuck
         assert re.search(rf'      File ".*app\.py", line \d+, in {name}\n', server.said[stuck.start() :])
         assert is_whole(server.said)
@@ -143,6 +149,7 @@ def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
     assert caught.value.partial in (b"begun", b"")
     connection.close()
     server.await_text("its answer is broken off")
+    server.await_text(" left: ")
     assert server.stop() == 0
 
 
@@ -153,6 +160,7 @@ def test_a_process_alone_is_started_anew_in_its_place(
 ) -> None:
     """The same process number, the same sockets, and all threads again."""
     server = start(shape, TIMEOUT, "--graceful-timeout=5", source=SOURCE)
+    assert server.get()[0] == 200
     threads = psutil.Process(server.process.pid).num_threads()
     pid, answer = begin(server, pool, name)
     assert pid == server.process.pid
@@ -163,11 +171,10 @@ def test_a_process_alone_is_started_anew_in_its_place(
     assert server.stop() == 0
 
 
-def test_time_in_which_a_process_was_stopped_does_not_count(
-    start: Start, shape: str, pool: ThreadPoolExecutor
-) -> None:
+def test_time_in_which_a_process_was_stopped_does_not_count(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
     """Neither for a call nor for its worker."""
     server = start(shape, "--request-timeout=1", source=SOURCE)
+    wait_for(lambda: len(server.workers()) == (2 if shape in SUPERVISED else 0), "all workers")
     before = server.workers()
     _, answer = begin(server, pool, "held")
     family = [server.process.pid, *server.workers()]
