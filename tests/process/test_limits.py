@@ -176,6 +176,19 @@ def test_a_server_that_grows_and_shrinks_loses_nothing(start: Start) -> None:
     assert server.stop() == 0
 
 
+def test_a_reload_keeps_the_workers_that_the_load_wanted(start: Start) -> None:
+    server = start("2x1", "--processes=1..3", source=SOURCE)
+    serving(server, 1)
+    for count in (2, 3):
+        server.send(signal.SIGTTIN)
+        serving(server, count)
+    before = server.workers()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    wait_for(lambda: len(server.workers()) == 3 and not server.workers() & before, "three new workers", seconds=10)
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize("arguments", [(), ("--memory=10g",), ("--processes=2..4",)], ids=["plain", "memory", "scale"])
 def test_an_idle_server_sleeps(start: Start, arguments: tuple[str, ...]) -> None:
     """Who sets no memory has a supervisor, and workers, that do not wake up; who does, one that does so rarely."""
