@@ -26,6 +26,7 @@ class Engine:
         access_log: int,
         error_log: ErrorLog,
         config: Config,
+        report: int | Callable[[int], None] | None = None,
     ) -> None:
         """Prepare to serve `app`.
 
@@ -41,6 +42,10 @@ class Engine:
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
+
+        report: who is told about calls that do not return, clients that wait, load and `max_requests`, in single bytes
+            (see poorhttp.worker): a descriptor that does not block, for a worker, whose process kills itself where
+            it was told to drain and all its threads are stuck; or what to call on another thread, for a process alone.
 
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """
@@ -59,6 +64,12 @@ class Engine:
 
         Empty where it has stopped already, and the second time.
         """
+
+    def listeners(self) -> list[int]:
+        """Descriptors of the listeners, the engine's own, to be looked at only; empty after a stop."""
+
+    def makes_way(self) -> bool:
+        """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 
     def abandon(self) -> None:
         """In a child that the application forked: serve no more; it ends when it returns from its call."""

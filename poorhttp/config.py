@@ -23,7 +23,7 @@ from poorhttp.settings import (
     UNUSED_SECTIONS,
     Settings,
 )
-from poorhttp.units import WORDS, Address, Choice, Seconds, Switch, split_port
+from poorhttp.units import WORDS, Address, Choice, Seconds, Span, Switch, split_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -457,6 +457,7 @@ def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
     for name, preset in zip(("processes", "threads"), PRESETS[values["type"]], strict=True):
         if not values[name]:
             values[name], sources[name] = preset, f"default of type {values['type']}"
+    values["processes"] = Span(values["processes"], getattr(values["processes"], "most", values["processes"]))
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
 
 

@@ -29,6 +29,9 @@ LETTERS = "SACEWNID0"
 STDOUT, STDERR = 1, 2
 NO_LOG = -1
 
+_SERVING = os.path.join(os.path.dirname(__file__), "worker.py")
+"""What calls the engine, which calls the application: nobody looks for a fault above it."""
+
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{title}</title></head>
@@ -89,11 +92,25 @@ class ErrorLog:
         remote: the client's address, "-" if there is none. request: what was being done, such as "GET /light".
         """
         trace = _traceback(exc)
-        head = _line("E", f"{request}: {type(exc).__name__}", remote)
-        _append(self._descriptor, (head + "".join(_indented(trace))).encode())
+        self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
         if self._debug:
             return self._html("500 - Internal Server Error", f'<pre style="text-align: left">{_html_text(trace)}</pre>')
         return self.page(500, "Internal Server Error", "The application failed; the error log says more.")
+
+    def write_trace(self, level: str, text: str, remote: str, trace: str) -> None:
+        """Write one line and below it, indented, the lines of a traceback, whatever the level."""
+        _append(self._descriptor, (_line(level, text, remote) + "".join(_indented(trace))).encode())
+
+    def stack(self, thread: int) -> str:
+        """Return where a thread (by its identifier) is in the application, as a traceback shows it."""
+        frame = sys._current_frames().get(thread)
+        try:
+            from traceback import extract_stack, format_list
+        except Exception:  # as in `_traceback`
+            return "(no stack: the traceback module cannot be imported)\n"
+        frames = extract_stack(frame) if frame else []
+        ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+        return "".join(format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer that the server gives by itself."""

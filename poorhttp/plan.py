@@ -18,6 +18,9 @@ KILLED = -9
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 """Seconds between two spawns after a worker died young: doubled by each that does so again."""
 
+PACE = 0.1
+"""Seconds between two spawns in the place of workers that still serve."""
+
 DRAIN = 1.0
 """Seconds in which a worker sends away the clients that keep their connections, before it stops."""
 
@@ -95,8 +98,8 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker: when it was born, whether it serves yet and what an image before this one loaded,
-    and since when it was asked to drain, to stop, to quit, was killed.
+    """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
+    before this one loaded it or for its own sake, and since when it was asked to drain, to stop, to quit, was killed.
     """
 
     __slots__ = ("born", "draining", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
@@ -109,13 +112,6 @@ class Worker:
         self.stopping: float | None = None
         self.quitting: float | None = None
         self.killed = False
-
-    def slept(self, seconds: float) -> None:
-        """All that was done was done so many seconds later."""
-        self.born += seconds
-        self.draining = None if self.draining is None else self.draining + seconds
-        self.stopping = None if self.stopping is None else self.stopping + seconds
-        self.quitting = None if self.quitting is None else self.quitting + seconds
 
 
 class State:
@@ -165,6 +161,14 @@ class State:
         """A worker serves."""
         self.workers[pid].is_ready = True
 
+    def retire(self, pid: int) -> bool:
+        """Replace a worker, as soon as another one serves. Returns whether that is new."""
+        worker = self.workers.get(pid)
+        is_new = worker is not None and not worker.is_old and worker.draining is None and self.stopping is None
+        if worker is not None:
+            worker.is_old = True
+        return is_new
+
     def not_born(self, now: float) -> None:
         """A worker could not be started at all: that is slowed down like one that died young."""
         self._back_off = min(2 * self.back_off(now) or FIRST_BACK_OFF, LONGEST_BACK_OFF)
@@ -199,15 +203,6 @@ class State:
         self.stopping = now if self.stopping is None else self.stopping
         self.quitting = True
 
-    def slept(self, seconds: float) -> None:
-        """This process stood still for so long, and its workers perhaps too: nobody is late for that."""
-        self._failed += seconds
-        self._tried += seconds
-        self.stopping = None if self.stopping is None else self.stopping + seconds
-        self.quit_at = None if self.quit_at is None else self.quit_at + seconds
-        for worker in self.workers.values():
-            worker.slept(seconds)
-
     def performed(self, action: Action, now: float) -> None:
         """An action about a worker was performed."""
         if isinstance(action, Drain):
@@ -230,7 +225,11 @@ class State:
 
     def next_spawn(self, now: float) -> float:
         """The time from which on the next worker may be started; in the past if it may be now."""
-        return self._tried + self.back_off(now)
+        return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
+
+    def replaces(self) -> bool:
+        """Whether a worker that serves is to have a successor."""
+        return any(worker.is_old and worker.draining is None for worker in self.workers.values())
 
     def missing(self) -> int:
         """How many workers are to be started, now or later. In the place of old ones: one after the other, so that
@@ -244,6 +243,15 @@ class State:
             has_newborn = any(not worker.is_ready for worker in staying)
             missing = min(missing, 0 if has_newborn else 1, self.wanted + 1 - len(self.workers))
         return max(missing, 0)
+
+    def serving(self) -> list[int]:
+        """The workers that serve and stay."""
+        return [worker.pid for worker in self.workers.values() if worker.is_ready and worker.draining is None]
+
+    def is_settled(self) -> bool:
+        """Whether all workers that are wanted serve, and no other one is there."""
+        staying = [worker for worker in self.workers.values() if worker.is_ready and not worker.is_old]
+        return len(staying) == len(self.workers) == self.wanted
 
     def surplus(self) -> list[int]:
         """The workers that are to leave because others serve in their place, old ones first."""

@@ -17,7 +17,7 @@ from poorhttp import listener
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal
 from poorhttp.systemd import NOTIFIED, PASSED
-from poorhttp.worker import HANDLED, STOPS, restore
+from poorhttp.worker import HANDLED, STOPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Handover:
     def __init__(self) -> None:
         self.sockets: dict[str, tuple[int, int, int]] = {}
         self.workers: dict[int, tuple[int, bool]] = {}
-        self.wanted = self.configured = 0
+        self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
         self.pidfile = ""
         self._text = ""  # as it was received
@@ -92,7 +92,7 @@ class Handover:
                 self.passed.append((int(descriptor), name))
             elif kind == "count":
                 wanted, configured = rest.split(" ")
-                self.wanted, self.configured = int(wanted), int(configured)
+                self.wanted, self.configured = int(wanted), configured
             elif kind == "pidfile":
                 self.pidfile = rest
             else:
@@ -282,18 +282,14 @@ class Reload:
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
 
-        Signals to stop wait until the new image hears them; HUP and its like, which would kill it before, are ignored.
+        Signals wait until the new image hears them. Called on any thread.
         """
-        handlers: dict[int, Any] = {
-            signum: signal.signal(signum, signal.SIG_IGN) for signum in set(HANDLED) - set(STOPS)
-        }
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         self._error_log.flush()
         try:
             _execute(self.handover, self._home)
         finally:  # it was impossible
-            restore(handlers)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _said_and_told(self) -> tuple[bytes, bytes]:
         """The ends of what the trial wrote."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-from poorhttp import __version__, listener, pidfile
+from poorhttp import __version__, backlog, listener, pidfile
 from poorhttp.errors import ConfigError, PoorhttpError, say, tell
 
 TYPE_CHECKING = False
@@ -222,11 +222,14 @@ def shape(settings: Config) -> str:
 
 def is_supervised(settings: Config) -> bool:
     """Whether there is a process above those that serve."""
-    return settings.processes > 1 or settings.type == "forking"
+    return settings.processes.most > 1 or settings.type == "forking"
 
 
 def say_notes(settings: Config) -> None:
     """Print what the configuration has to say."""
+    for name in "max_requests", "memory":
+        if getattr(settings, name) and not is_supervised(settings):
+            _note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
     for note in settings.notes:
         _note(note)
 
@@ -298,5 +301,8 @@ def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
     say(title)
     say(", ".join(listener.url(each) + listener.others(each) for each in listeners))
     kind = "forking" if is_supervised(settings) else "threading" if settings.threads > 1 else "single"
-    processes = f"{settings.processes} process{'es' * (settings.processes > 1)}"
+    processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
     say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
+    text = backlog.note(settings.backlog)
+    if text:
+        _note(text)

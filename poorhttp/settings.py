@@ -14,6 +14,7 @@ from poorhttp.units import (
     Bytes,
     Choice,
     Count,
+    Counts,
     FieldValue,
     Host,
     Mode,
@@ -22,6 +23,7 @@ from poorhttp.units import (
     Path,
     Seconds,
     SendfileHeader,
+    Span,
     Switch,
     Text,
     UrlPath,
@@ -101,7 +103,9 @@ class Settings:
         Application(), "./", SERVING, "module:name, file.py[:name], or a directory with dispatch_table.py"
     )
     type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
-    processes = setting(Count(0, 1024), 0, SERVING, "processes that serve; 0: by type (1, forking 4)")
+    processes = setting(
+        Counts(0, 1024), Span(0, 0), SERVING, "processes that serve, or 2..8: by load; 0: by type (1, forking 4)"
+    )
     threads = setting(Count(0, 1024), 0, SERVING, "threads of each process; 0: by type (1, threading 16)")
     address = setting(Host(), "127.0.0.1", SERVING, "address to listen on", short="a")
     port = setting(PORT, 8080, SERVING, "port to listen on; 0: any free one")
@@ -180,6 +184,9 @@ class Settings:
     max_connections_per_address = setting(
         Count(0, 1 << 20), 4096, LIMITS, "of them for one client address (not for loopback); 0: no limit"
     )
+    max_requests = setting(Count(0, 1 << 31), 0, LIMITS, "a worker is replaced after so many (forking); 0: never")
+    max_requests_jitter = setting(Count(0, 1 << 31), 0, LIMITS, "and at random up to so many more")
+    memory = setting(Bytes(), 0, LIMITS, "of all processes together: above it the fattest worker is replaced; 0: any")
 
 
 SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}

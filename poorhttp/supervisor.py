@@ -5,7 +5,8 @@ be done (`poorhttp.plan`) nor how a worker serves (`poorhttp.worker`).
 Contract: `supervise` returns the exit code when every worker is gone; in a worker it does not return at all. Every
 worker holds the read end of a pipe of its own, the lifeline, whose one write end is here: a byte on it asks the worker
 to drain or to stop, and the kernel closes it if the supervisor dies. A signal would not do for that: a service manager
-sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one.
+sends its SIGTERM to the workers too, and they could not tell that one and ours from an impatient second one. On a
+second pipe the worker tells of itself, in single bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import time
 
 from poorhttp import listener, worker
+from poorhttp.backlog import Backlog
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 from poorhttp.systemd import Manager
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
+    from poorhttp.memory import Budget
     from poorhttp.plan import Action
     from poorhttp.reload import Handover, Reload
+    from poorhttp.scale import Scale
     from poorhttp.worker import Application
 
 HEARD = (*worker.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
@@ -110,11 +114,15 @@ class _Supervisor:
         self._access_log = access_log
         self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end
-        self._newborn: dict[int, int] = {}  # read end on which a worker tells that it serves -> its pid
+        self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
+        self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
+        self._backlog = Backlog(error_log)
+        self._budget = _budget(config.memory)
+        self._scale = _scale(config)
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -128,18 +136,22 @@ class _Supervisor:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
         another now.
         """
-        if handover.configured == self._config.processes:
+        if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
         for pid, (lifeline, is_leaving) in handover.workers.items():
-            self._state.adopted(pid, time.monotonic(), is_leaving)
+            self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
+        if self._scale:
+            self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
     def run(self) -> int:
         while True:
             self._reap()
             if self._reload is not None and self._reload.succeeded():
                 self._replace(self._reload)
-            actions = plan(self._state, time.monotonic())
+            self._weigh()
+            self._count()
+            actions = plan(self._state, self._now())
             for action in actions:
                 if isinstance(action, Exit):
                     return self._exit_code(action.code)
@@ -147,35 +159,83 @@ class _Supervisor:
             self._wait()
             self._hear()
 
+    def _now(self) -> float:
+        """Seconds of a clock that stands still while this process does: who could not run is not late."""
+        return time.monotonic() - self._lost
+
     def _wait(self) -> None:
-        """Sleep until a signal comes, a worker serves, or there may be something to do."""
+        """Sleep until a signal comes, a worker tells something, or there may be something to do."""
         watch = self._watch
-        limits = [wait(self._state, time.monotonic()), self._reload.seconds_left() if self._reload else None]
+        limits = [wait(self._state, self._now()), self._reload.seconds_left() if self._reload else None]
+        if self._state.stopping is None:
+            limits.append(self._scale.wait() if self._scale else None)
+            limits.append(max(self._budget.next_look - self._now(), 0.0) if self._budget else None)
         limits.append(watch.seconds_left() if watch else None)
         seconds = min((each for each in limits if each is not None), default=None)
         before = time.monotonic()
         poll = select.poll()
-        for descriptor in (self._signals, *self._newborn):
+        for descriptor in (self._signals, *self._reports):
             poll.register(descriptor, select.POLLIN)
         if watch and watch.fileno() >= 0:
             poll.register(watch.fileno(), watch.events())
         ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds)]
+        late = time.monotonic() - before - seconds if seconds is not None else 0.0
+        if late > worker.STANDSTILL:
+            self._lost += late
         for descriptor in ready:
-            if descriptor in self._newborn:
-                self._hear_newborn(descriptor)
+            if descriptor in self._reports:
+                self._hear_worker(descriptor)
         if watch:
             watch.look(watch.fileno() in ready, bool(self._state.wanted) and self._state.stopping is None)
-        waited = time.monotonic() - before
-        if seconds is not None and waited > seconds + worker.STANDSTILL:
-            self._state.slept(waited)
 
-    def _hear_newborn(self, descriptor: int) -> None:
-        """A worker serves, or has died before."""
-        pid = self._newborn.pop(descriptor)
-        if os.read(descriptor, 1) and pid in self._state.workers:
+    def _hear_worker(self, descriptor: int) -> None:
+        """A worker tells something, or is gone."""
+        pid = self._reports[descriptor]
+        told = os.read(descriptor, 4096)
+        if not told:
+            del self._reports[descriptor]
+            os.close(descriptor)
+        if pid not in self._state.workers:
+            return
+        if worker.READY in told:
             self._state.ready(pid)
             self._tell_manager()
-        os.close(descriptor)
+        if worker.STUCK in told and self._state.retire(pid):
+            self._killed.add(pid)  # it may do that itself
+            self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
+        if worker.SPENT in told and self._state.retire(pid):
+            self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
+        if worker.PRESSED in told:
+            self._backlog.look(self._listeners, self._now())
+        if self._scale:
+            for byte in told:
+                if byte == worker.PRESSED[0]:
+                    self._scale.pressed(pid, self._now())
+                elif byte >= worker.LOAD:
+                    self._scale.told((byte - worker.LOAD) / 100, self._now())
+
+    def _weigh(self) -> None:
+        """Look at the memory of all processes, if it is time and nobody is being replaced: that takes some itself."""
+        now, state = self._now(), self._state
+        if self._budget is None or now < self._budget.next_look or state.stopping is not None:
+            return
+        from poorhttp.memory import weigh
+
+        sizes = {pid: weigh(pid) for pid in state.workers} if state.is_settled() else {}
+        pid = self._budget.judge(sizes, weigh(os.getpid()) if sizes else 0, now)
+        if self._budget.text:
+            self._error_log.write("W", self._budget.text)
+        if pid:
+            state.retire(pid)
+
+    def _count(self) -> None:
+        """Let there be more or fewer workers, by their load."""
+        if self._scale is None or self._state.stopping is not None or not self._state.wanted:
+            return
+        if self._scale.decide(self._state.serving(), self._now()):
+            more = "more" if self._scale.wanted > self._state.wanted else "fewer"
+            self._error_log.write("I", f"one worker {more}: {self._scale.wanted}")
+        self._state.wanted = self._scale.wanted
 
     def _tell_manager(self) -> None:
         count = sum(each.is_ready and each.draining is None for each in self._state.workers.values())
@@ -200,7 +260,7 @@ class _Supervisor:
         self._close_descriptors()
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._newborn):
+        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._reports):
             os.close(descriptor)
 
     def _hear(self) -> None:
@@ -209,7 +269,7 @@ class _Supervisor:
             signals = os.read(self._signals, 4096)
         except BlockingIOError:
             return
-        now = time.monotonic()
+        now = self._now()
         for signum in signals:
             if signum == signal.SIGTERM:
                 self._begin_stop(signum)
@@ -225,16 +285,22 @@ class _Supervisor:
                 self._reopen()
             elif signum in worker.RELOADS and self._state.stopping is None:
                 self._begin_reload()
-            elif signum == signal.SIGTTIN:
-                self._state.wanted += 1
-            elif signum == signal.SIGTTOU:
-                self._state.wanted -= self._state.wanted > 1
+            elif signum in worker.COUNTS:
+                self._step(1 if signum == signal.SIGTTIN else -1)
             elif signum == signal.SIGWINCH and not _has_terminal():
                 self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
                 self._manager.status("SIGWINCH came: no workers; HUP brings them back")
                 self._state.wanted = 0
             if self._state.quitting:
                 self._at_once = self._at_once or signum
+
+    def _step(self, by: int) -> None:
+        """One worker more or fewer; where the load decides, within its bounds."""
+        if self._scale and self._state.wanted:
+            self._scale.step(by, self._now())
+            self._state.wanted = self._scale.wanted
+        elif by > 0 or self._state.wanted > 1:
+            self._state.wanted += by
 
     def _begin_stop(self, signum: int) -> None:
         """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
@@ -271,7 +337,7 @@ class _Supervisor:
             return
         reload.keep(each.fileno() for each in self._listeners)
         if self._state.wanted:
-            reload.handover.wanted, reload.handover.configured = self._state.wanted, self._config.processes
+            reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
         reload.handover.workers = {
             pid: (self._lifelines[pid], each.draining is not None) for pid, each in self._state.workers.items()
         }
@@ -293,7 +359,7 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
-            now = time.monotonic()
+            now = self._now()
             was_leaving = self._state.workers[pid].draining is not None
             self._state.died(pid, code, now)
             if was_leaving and self._state.stopping is None:
@@ -327,7 +393,7 @@ class _Supervisor:
             self._error_log.write("E", f"worker {action.pid} is late to stop; killed")
             self._killed.add(action.pid)
             _send(action.pid, signal.SIGKILL)
-        self._state.performed(action, time.monotonic())
+        self._state.performed(action, self._now())
 
     def _tell(self, pid: int, what: bytes) -> None:
         try:
@@ -345,21 +411,21 @@ class _Supervisor:
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         try:
-            pid, lifeline, birth = _fork()
+            pid, lifeline, report = _fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._not_born(error)
             return
         if pid == 0:
-            self._work(lifeline, birth, mask)
+            self._work(lifeline, report, mask)
         self._lifelines[pid] = lifeline
-        self._newborn[birth] = pid
-        self._state.born(pid, time.monotonic())
+        self._reports[report] = pid
+        self._state.born(pid, self._now())
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
 
     def _not_born(self, error: OSError) -> None:
-        self._state.not_born(time.monotonic())
+        self._state.not_born(self._now())
         what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
         self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
 
@@ -372,7 +438,7 @@ class _Supervisor:
             except (AttributeError, OSError, ValueError):
                 continue
 
-    def _work(self, lifeline: int, birth: int, mask: Any) -> NoReturn:
+    def _work(self, lifeline: int, report: int, mask: Any) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
@@ -384,7 +450,8 @@ class _Supervisor:
                 self._error_log,
                 self._access_log,
                 lifeline,
-                ready=lambda: _be_born(birth, mask),
+                report,
+                ready=lambda: _be_born(report, mask),
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
@@ -405,6 +472,22 @@ class _Supervisor:
             signal.signal(signum, signal.SIG_DFL)
 
 
+def _budget(memory: int) -> Budget | None:
+    if not memory:
+        return None
+    from poorhttp.memory import Budget
+
+    return Budget(memory, time.monotonic())
+
+
+def _scale(config: Config) -> Scale | None:
+    if config.processes.most == config.processes:
+        return None
+    from poorhttp.scale import Scale
+
+    return Scale(config.processes, config.processes.most, time.monotonic())
+
+
 def _heard(signum: int, frame: FrameType | None) -> None:
     """Do nothing: the interpreter has written the byte that wakes the loop."""
 
@@ -419,8 +502,8 @@ def _has_terminal() -> bool:
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork: the pid, the lifeline, and the pipe on which the child tells of its birth. The parent has the write end of
-    the one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
+    """Fork: the pid, the lifeline, and the pipe on which the child tells of itself. The parent has the write end of the
+    one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
     """
     pipes: list[tuple[int, int]] = []
     try:
@@ -430,21 +513,21 @@ def _fork() -> tuple[int, int, int]:
         for descriptor in (each for pipe in pipes for each in pipe):
             os.close(descriptor)
         raise
-    lifeline, birth = pipes
+    lifeline, report = pipes
     os.close(lifeline[0 if pid else 1])
-    os.close(birth[1 if pid else 0])
-    return pid, lifeline[1 if pid else 0], birth[0 if pid else 1]
+    os.close(report[1 if pid else 0])
+    if not pid:
+        os.set_blocking(report[1], False)
+    return pid, lifeline[1 if pid else 0], report[0 if pid else 1]
 
 
-def _be_born(birth: int, mask: Any) -> None:
+def _be_born(report: int, mask: Any) -> None:
     """Hear signals, and tell the supervisor that this worker serves."""
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
-        os.write(birth, b"1")
+        os.write(report, worker.READY)
     except BrokenPipeError:
         return  # the image that waited for this is gone, and the next one takes every worker that it finds for ready
-    finally:
-        os.close(birth)
 
 
 def _send(pid: int, signum: int) -> None:

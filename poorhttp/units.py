@@ -73,6 +73,45 @@ class Count:
         return str(value)
 
 
+class Span(int):
+    """A number from `most` down to what it is as an int; written `2..8`, or `4` where both are the same."""
+
+    most: int
+
+    def __new__(cls, least: int, most: int) -> Span:
+        self = super().__new__(cls, least)
+        self.most = most
+        return self
+
+    def __str__(self) -> str:
+        return f"{int(self)}..{self.most}" if self.most > self else int.__repr__(self)
+
+
+class Counts:
+    """A number of things that may be fixed or between two bounds: a `Span` from `low` to `high`."""
+
+    metavar = "N[..M]"
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    def parse(self, text: str, directory: str = "") -> Span:
+        least, dots, most = (part.strip() for part in text.partition(".."))
+        try:
+            low = Count(self.low, self.high).parse(least)
+            span = Span(low, Count(max(low, 1), self.high).parse(most) if dots else low)
+            if dots and not low:
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"a whole number from {self.low} to {self.high}, or the least and the most of them, such as 2..8"
+            ) from None
+        return span
+
+    def show(self, value: Span) -> str:
+        return str(value)
+
+
 class Switch:
     """Yes or no; a bool."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    from poorhttp.backlog import Backlog
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
@@ -62,6 +63,14 @@ FAST = 1.0
 
 STANDSTILL = 1.0
 """Seconds: whoever wakes up so much later than he wanted to was stopped (SIGSTOP), and everybody with him."""
+RETRY = 30.0
+"""Seconds between two tries to start anew a program with a call that does not return."""
+
+READY, STUCK, SPENT, PRESSED, LOAD = b"1", b"S", b"R", b"P", 128
+"""What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
+`max_requests`; all its threads are busy and somebody waits; from 128 on: how busy they were in the last second, in
+percent.
+"""
 
 
 def serve(
@@ -71,6 +80,7 @@ def serve(
     error_log: ErrorLog,
     access_log: int,
     lifeline: int | None = None,
+    report: int | None = None,
     ready: Callable[[], None] | None = None,
     clean_up: Callable[[], None] | None = None,
     make_reload: Callable[[], Reload] | None = None,
@@ -80,7 +90,8 @@ def serve(
 
     listeners: the engine has copies; these are closed, so that a connection is refused as soon as it stops accepting.
     access_log: descriptor, -1 for none. lifeline: descriptor whose end of file means stop; only a worker under a
-    supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor.
+    supervisor has one, and leaves SIGINT and SIGHUP, which a terminal sends to all, to the supervisor. report:
+    descriptor on which it tells of itself.
     ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
     the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
     all. manager: the service manager, that is told how this server does.
@@ -97,7 +108,8 @@ def serve(
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
-        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
+        told = signals.told if report is None else report
+        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told)
         _serving.append(engine)
         if manager is not None:
             threads = f"{config.threads} thread{'s' * (config.threads > 1)}"
@@ -105,7 +117,7 @@ def serve(
             manager.watch_aside(listeners)
         _close(listeners, supervised=lifeline is not None)
         # One more where the server answers for itself while all others are in the application.
-        has_caretaker = bool(config.health) and config.processes == 1
+        has_caretaker = bool(config.health) and config.processes.most == 1
         _run(engine, config.threads + has_caretaker, ready, signals)
         signals.make_way()
         return signals.exit_code()
@@ -194,7 +206,7 @@ class Boot:
 
     def go_on(self) -> None:
         """Let the signals come that waited while one image replaced another."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
@@ -266,6 +278,8 @@ class _Signals:
         self._manager = manager
         self._reload: Reload | None = None
         self._successor: Reload | None = None
+        self._backlog: Backlog | None = None
+        self._is_stuck = False
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -367,23 +381,66 @@ class _Signals:
         if self._reload is not None and self._reload.is_trying():
             self._reload.begin()
             return
+        self._begin_trial(self._make_reload())
+
+    def told(self, what: int) -> None:
+        """The engine tells, on a thread of its own, what a supervisor would be told."""
+        if what == STUCK[0]:
+            self._replace_stuck()
+        elif what == PRESSED[0]:
+            self._look_at_backlog()
+
+    def _look_at_backlog(self) -> None:
+        if self._backlog is None:
+            from poorhttp.backlog import Backlog
+
+            self._backlog = Backlog(self._error_log)
+        for descriptor in [each for engine in _serving for each in engine.listeners()]:
+            sock = socket.socket(fileno=os.dup(descriptor))
+            self._backlog.look([sock], time.monotonic())
+            sock.close()
+
+    def _replace_stuck(self) -> None:
+        """Become a new image, as a reload does."""
+        if self._make_reload is None:
+            self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
+        elif self._successor is None and (self._reload is None or not self._reload.is_trying()):
+            self._error_log.write("E", "its thread is lost; the program is started anew in this process")
+            self._is_stuck = True
+            self._begin_trial(self._make_reload())
+
+    def _begin_trial(self, reload: Reload) -> None:
         from threading import Thread
 
-        self._reload = self._make_reload()
-        self._reload.begin()
-        Thread(target=self._await_trial, args=(self._reload,), name="poorhttp-reload", daemon=True).start()
+        self._reload = reload
+        reload.begin()
+        Thread(target=self._await_trial, args=(reload,), name="poorhttp-reload", daemon=True).start()
 
     def _await_trial(self, reload: Reload) -> None:
-        """Wait for the trial; where it succeeds, let the engine make way."""
-        if not reload.wait() or self._successor is not None:
+        """Wait for the trial; where it succeeds, let the engine make way, and go on without a main thread that is in a
+        call which does not return.
+        """
+        while not reload.wait():
+            if not self._is_stuck or self._since is not None:
+                return
+            time.sleep(RETRY)  # there is nothing to go back to
+            reload.begin()
+        if self._successor is not None:
             return
-        sockets = [descriptor for engine in _serving for descriptor in engine.keep_listeners()]
+        engines = list(_serving)
+        sockets = [descriptor for engine in engines for descriptor in engine.keep_listeners()]
         if not sockets:
             return  # stopped meanwhile
         reload.keep(sockets)
         self._successor = reload
         os.write(self._wake, DRAIN)
         os.kill(os.getpid(), signal.SIGUSR2)  # a handler is the main thread's to set: see `_begin_reload`
+        while not all(engine.makes_way() for engine in engines):
+            time.sleep(LATE / 10)
+        time.sleep(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds
+        if all(engine.makes_way() for engine in engines) and self._since is None:
+            self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
+            reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:
         """Execute the new image; what the application wanted to be done at the exit is done before."""

@@ -1,5 +1,6 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,7 @@ use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
 use crate::net::front::{Fronts, Networks, RequestIds};
 use crate::net::listener::{Listener, duplicate};
-use crate::net::server::Server;
+use crate::net::server::{Ends, Server};
 use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
@@ -29,6 +30,8 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
+    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         app: Py<PyAny>,
         listeners: Vec<RawFd>,
@@ -36,6 +39,7 @@ impl Engine {
         access_log: RawFd,
         error_log: Py<PyAny>,
         config: &Bound<'_, PyAny>,
+        report: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
@@ -45,9 +49,15 @@ impl Engine {
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
         let threads: usize = setting(config, "threads")?;
         let common = common_environ(config, error_log.bind(py))?;
+        let (report, told) = match report.map(|report| report.extract::<RawFd>().map_err(|_| report.unbind())) {
+            Some(Ok(descriptor)) => (Some(duplicate(descriptor).map_err(os_error)?), None),
+            Some(Err(told)) => (None, Some(told)),
+            None => (None, None),
+        };
         let application = Application::new(
             app,
             error_log,
+            told,
             Environs::new(py, &addresses, &common)?,
             Manner {
                 own: OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
@@ -58,8 +68,8 @@ impl Engine {
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let server = Server::new(application, limits, fronts(config)?, access_log, listeners, controls, threads)
-            .map_err(os_error)?;
+        let ends = Ends { listeners, controls, report };
+        let server = Server::new(application, limits, fronts(config)?, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -77,6 +87,14 @@ impl Engine {
 
     fn keep_listeners(&self) -> Vec<RawFd> {
         self.server.keep_listeners().into_iter().map(IntoRawFd::into_raw_fd).collect()
+    }
+
+    fn listeners(&self) -> Vec<RawFd> {
+        self.server.listeners()
+    }
+
+    fn makes_way(&self) -> bool {
+        self.server.makes_way()
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -106,6 +124,11 @@ where
     config.getattr(name)?.extract().map_err(|error: PyErr| PyValueError::new_err(format!("setting {name}: {error}")))
 }
 
+/// `processes` is the least number of them, and has the most as an attribute.
+fn most_processes(config: &Bound<'_, PyAny>) -> PyResult<usize> {
+    config.getattr("processes")?.getattr("most")?.extract()
+}
+
 /// A time in seconds, as milliseconds.
 fn milliseconds(config: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     let seconds: f64 = setting(config, name)?;
@@ -131,6 +154,8 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         body_memory: setting(config, "body_memory")?,
         max_connections: setting(config, "max_connections")?,
         max_connections_per_address: setting(config, "max_connections_per_address")?,
+        tells_load: most_processes(config)? > setting(config, "processes")?,
+        max_requests: spread(setting(config, "max_requests")?, setting(config, "max_requests_jitter")?),
     })
 }
 
@@ -143,10 +168,21 @@ fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
-        has_caretaker: setting::<usize>(config, "processes")? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
         health: setting::<String>(config, "health")?.into_bytes(),
         request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })
+}
+
+/// `count`, 0 for no limit, and at random up to `jitter` more, so that not all workers are replaced at once.
+fn spread(count: u64, jitter: u64) -> u64 {
+    if count == 0 {
+        return u64::MAX;
+    }
+    let mut random = RandomState::new().build_hasher();
+    // Workers have the state of their supervisor.
+    random.write_u32(std::process::id());
+    count + random.finish() % (jitter + 1)
 }
 
 fn format(config: &Bound<'_, PyAny>) -> PyResult<Format> {
@@ -165,7 +201,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     let py = config.py();
     let environ = PyDict::new(py);
     environ.update(config.getattr("environ")?.cast::<PyDict>()?.as_mapping())?;
-    let processes: usize = setting(config, "processes")?;
     let is_forking = setting::<String>(config, "type")? == "forking";
     environ.set_item("SERVER_ADMIN", config.getattr("webmaster")?)?;
     let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
@@ -175,6 +210,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     environ.set_item("poorhttp.log_level", config.getattr("log_level")?)?;
     environ.set_item("wsgi.errors", error_log.getattr("stream")?)?;
     environ.set_item("wsgi.multithread", setting::<usize>(config, "threads")? > 1)?;
-    environ.set_item("wsgi.multiprocess", processes > 1 || is_forking)?;
+    environ.set_item("wsgi.multiprocess", most_processes(config)? > 1 || is_forking)?;
     Ok(environ)
 }

@@ -35,4 +35,8 @@ pub struct Limits {
     pub max_connections: usize,
     /// Most connections of one client address; 0: any.
     pub max_connections_per_address: usize,
+    /// Answers after which the supervisor is told that this worker has given its share.
+    pub max_requests: u64,
+    /// The supervisor decides by the load how many workers there are.
+    pub tells_load: bool,
 }

@@ -19,7 +19,7 @@ use _engine::net::front::Fronts;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::listener::Listener;
 use _engine::net::outbox::{Flushed, Outbox};
-use _engine::net::server::Server;
+use _engine::net::server::{Ends, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const STREAM: u64 = 64 * 1024 * 1024;
@@ -118,7 +118,11 @@ impl Handler for Site {
         0
     }
 
-    fn interrupt(&self, _: usize, _: &dyn Fn() -> bool) {}
+    fn interrupt(&self, _: usize, _: Option<u64>, _: &dyn Fn() -> bool) {}
+
+    fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) {}
+
+    fn told(&self, _: u8) {}
 
     fn hear_signals(&self) -> bool {
         false
@@ -152,6 +156,8 @@ fn limits() -> Limits {
         body_memory: 1 << 16,
         max_connections: 1000,
         max_connections_per_address: 1000,
+        max_requests: u64::MAX,
+        tells_load: false,
     }
 }
 
@@ -164,7 +170,8 @@ fn start(threads: usize) -> Running {
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
-    let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, adopted, vec![], threads).unwrap());
+    let ends = Ends { listeners: adopted, controls: vec![], report: None };
+    let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
         std::thread::spawn(move || server.run(slot).unwrap())

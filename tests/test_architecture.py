@@ -21,6 +21,7 @@ RUST = sorted((ROOT / "src").rglob("*.rs"))
 
 SERVING = [
     "__init__",
+    "backlog",
     "cli",
     "config",
     "errors",
@@ -82,15 +83,18 @@ ALLOWED = {
     "plan": set(),
     "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
-    "server": {"errors", "listener", "pidfile"},
+    "server": {"backlog", "errors", "listener", "pidfile"},
     "trial": {"errors", "listener", "pidfile", "privileges", "server"},
     "log_program": {"lean", "privileges"},
     "background": {"control", "errors", "lean", "server"},
+    "backlog": {"lean"},
+    "memory": {"units"},
+    "scale": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
     "reload": {"errors", "lean", "listener", "systemd", "worker"},
-    "supervisor": {"errors", "lean", "listener", "log", "plan", "systemd", "worker"},
+    "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "systemd", "worker"},
 }
 
 

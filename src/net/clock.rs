@@ -40,11 +40,6 @@ impl Pulse {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// The process itself stood still for so many milliseconds.
-    pub fn forgive(&self, milliseconds: u64) {
-        delay(&self.0, milliseconds);
-    }
-
     /// When the last sign of life came, if the application is at work.
     pub fn last(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&beat| beat != 0)

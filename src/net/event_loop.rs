@@ -116,6 +116,11 @@ impl<H: Handler> EventLoop<H> {
         Ok(new)
     }
 
+    /// A duplicate of the poller's descriptor, which is readable while an event waits.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.poller.descriptor()
+    }
+
     /// The next event of this batch.
     pub fn next_event(&mut self) -> Option<Event> {
         if let Some(event) = self.queued.pop_front() {
@@ -418,10 +423,10 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    /// Whether all connections are gone after a stop.
-    pub fn is_done(&self) -> bool {
+    /// Whether all connections but those that are given up are gone after a stop.
+    pub fn is_done(&self, given_up: usize) -> bool {
         // A connection that waits for its turn has a place in the table.
-        self.stop_at.is_some() && self.table.is_empty() && self.queued.is_empty()
+        self.stop_at.is_some() && self.table.len() <= given_up && self.queued.is_empty()
     }
 
     /// How many connections there are.

@@ -117,9 +117,16 @@ pub trait Handler: Send + Sync + 'static {
     /// Seconds that local time was ahead of UTC at `unix_second`.
     fn utc_offset(&self, unix_second: u64) -> i64;
 
-    /// The application has worked for too long on the thread of `slot`: interrupt it, if `is_still_late` says so once
-    /// that thread cannot move.
-    fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool);
+    /// The call on the thread of `slot` is to end: interrupt it, if `is_still_late` says so once that thread cannot
+    /// move. `age`: how long it has given no sign of life, in ms; none where the time of a stop is over.
+    fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
+
+    /// The call on the thread of `slot` does not return, even though it was interrupted: answer in its place, if
+    /// `is_still_late` says so once that thread cannot move.
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool);
+
+    /// What a supervisor would be told: there is none.
+    fn told(&self, what: u8);
 
     /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;

@@ -4,6 +4,7 @@
 
 pub mod access_log;
 pub mod append;
+pub mod calls;
 pub mod clock;
 pub mod connection;
 pub mod crowd;
@@ -11,6 +12,7 @@ pub mod event_loop;
 pub mod front;
 pub mod handler;
 pub mod listener;
+pub mod load;
 pub mod outbox;
 pub mod poller;
 pub mod proxy_protocol;

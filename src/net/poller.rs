@@ -54,6 +54,11 @@ impl Poller {
         })
     }
 
+    /// A duplicate of its descriptor.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        rustix::io::fcntl_dupfd_cloexec(&self.epoll, 0)
+    }
+
     /// Watch `source`; its events carry `token`.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         epoll::add(&self.epoll, source, EventData::new_u64(token), interest.flags())

@@ -12,7 +12,7 @@
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -27,7 +27,7 @@ use super::event_loop::{Event, EventLoop};
 use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
-use super::shared::{Counts, Named, Shared, read_control};
+use super::shared::{Counts, Descriptors, Named, Shared, read_control};
 use super::team::{Team, lock};
 use super::watchdog;
 use crate::limits::Limits;
@@ -61,6 +61,16 @@ pub struct Server<H: Handler> {
     /// Above 0 while the application is slow.
     slow: AtomicU32,
 }
+/// What a server is connected to.
+#[derive(Debug)]
+pub struct Ends {
+    /// Where clients come.
+    pub listeners: Vec<Listener>,
+    /// Where signals come, a byte each.
+    pub controls: Vec<OwnedFd>,
+    /// Where a supervisor is told of it; see [`Shared::tell`].
+    pub report: Option<OwnedFd>,
+}
 
 /// How many descriptors this process may have.
 fn descriptors() -> u64 {
@@ -80,16 +90,18 @@ impl<H: Handler> Server<H> {
         mut limits: Limits,
         fronts: Fronts,
         access_log: AccessLog,
-        listeners: Vec<Listener>,
-        controls: Vec<OwnedFd>,
+        ends: Ends,
         threads: usize,
     ) -> std::io::Result<Self> {
+        let Ends { listeners, controls, report } = ends;
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
         let has_caretaker = fronts.has_caretaker;
-        let shared = Shared::new(handler, limits, fronts, access_log, waker, controls, kept);
+        let events = event_loop.descriptor()?;
+        let descriptors = Descriptors { waker, controls, events, report, kept };
+        let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
@@ -181,6 +193,16 @@ impl<H: Handler> Server<H> {
     /// The listeners, which stay open now when the server stops; none after that.
     pub fn keep_listeners(&self) -> Vec<OwnedFd> {
         self.shared.keep_listeners()
+    }
+
+    /// The descriptors of the listeners, to be looked at only; none after a stop.
+    pub fn listeners(&self) -> Vec<RawFd> {
+        self.shared.listeners()
+    }
+
+    /// Whether it has finished for a successor's sake.
+    pub fn makes_way(&self) -> bool {
+        self.shared.is_finished() && self.shared.has_successor()
     }
 
     /// The application.
@@ -300,7 +322,7 @@ impl<H: Handler> Server<H> {
         shared.end_drain(event_loop.connections());
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
-            if event_loop.is_done() {
+            if event_loop.is_done(shared.given_up()) {
                 return shared.finish();
             }
         }

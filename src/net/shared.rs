@@ -2,9 +2,9 @@
 //! logs, how a stop goes, who sleeps; and the answers that the server gives itself.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -43,6 +43,32 @@ const ORPHAN_ENDS: u64 = 500;
 /// How long clients that keep their connections are sent away to the successor before the rest is closed, in ms.
 const DRAIN_TIME: u64 = 1000;
 
+/// What a worker tells its supervisor, one byte each.
+///
+/// A call does not return.
+pub const STUCK: u8 = b'S';
+/// `max_requests` were answered.
+pub const SPENT: u8 = b'R';
+/// All threads are in the application, and somebody waits.
+pub const PRESSED: u8 = b'P';
+/// From here on: the load of the last second in percent.
+pub const LOAD: u8 = 128;
+
+/// What a server has open beside its connections.
+#[derive(Debug)]
+pub struct Descriptors {
+    /// Wakes the loop.
+    pub waker: OwnedFd,
+    /// Tell of signals.
+    pub controls: Vec<OwnedFd>,
+    /// The poller's: readable while an event waits for the loop.
+    pub events: OwnedFd,
+    /// Where the supervisor hears of this worker; none where there is no supervisor.
+    pub report: Option<OwnedFd>,
+    /// Duplicates of the listeners, for a successor.
+    pub kept: Vec<OwnedFd>,
+}
+
 /// A connection with its name.
 pub type Named<H> = (Key, Box<Connection<H>>);
 
@@ -58,6 +84,12 @@ pub struct Shared<H: Handler> {
     pub access_log: AccessLog,
     waker: OwnedFd,
     controls: Vec<OwnedFd>,
+    /// Readable while an event waits for the loop.
+    events: OwnedFd,
+    /// Where the supervisor hears of this worker; none where there is no supervisor.
+    report: Option<OwnedFd>,
+    /// How many calls do not return.
+    stuck: AtomicUsize,
     /// The watchdog read signals that the interpreter has not heard yet.
     overheard: AtomicBool,
     returned: Mutex<Vec<(Named<H>, Verdict)>>,
@@ -94,17 +126,9 @@ pub struct Counts {
 }
 
 impl<H: Handler> Shared<H> {
-    /// For a server whose loop is woken by `waker` and told of signals by `controls`; `kept` are duplicates of its
-    /// listeners.
-    pub fn new(
-        handler: H,
-        limits: Limits,
-        fronts: Fronts,
-        access_log: AccessLog,
-        waker: OwnedFd,
-        controls: Vec<OwnedFd>,
-        kept: Vec<OwnedFd>,
-    ) -> Self {
+    /// For a server with these descriptors.
+    pub fn new(handler: H, limits: Limits, fronts: Fronts, access_log: AccessLog, descriptors: Descriptors) -> Self {
+        let Descriptors { waker, controls, events, report, kept } = descriptors;
         Self {
             handler,
             limits,
@@ -112,6 +136,9 @@ impl<H: Handler> Shared<H> {
             access_log,
             waker,
             controls,
+            events,
+            report,
+            stuck: AtomicUsize::new(0),
             overheard: AtomicBool::new(false),
             returned: Mutex::default(),
             has_returned: AtomicBool::new(false),
@@ -132,6 +159,36 @@ impl<H: Handler> Shared<H> {
     /// A control descriptor.
     pub fn control(&self, index: usize) -> Option<&OwnedFd> {
         self.controls.get(index)
+    }
+
+    /// Whether an event waits for the loop: a client at a listener, a request on a connection.
+    pub fn is_awaited(&self) -> bool {
+        poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    /// Whether there is a supervisor.
+    pub fn is_supervised(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Tell the supervisor, if there is one.
+    pub fn tell(&self, what: u8) {
+        if let Some(report) = &self.report {
+            // It may have been replaced, and the next one takes every worker for one that is to leave.
+            let _ = rustix::io::write(report, &[what]);
+        }
+    }
+
+    /// So many calls do not return: nobody waits for them where there is a successor.
+    pub fn note_stuck(&self, count: usize) {
+        if self.stuck.swap(count, Ordering::Relaxed) != count {
+            self.wake();
+        }
+    }
+
+    /// How many connections are not waited for.
+    pub fn given_up(&self) -> usize {
+        if self.has_successor() { self.stuck.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Leave a connection that was served to the holder of the baton.
@@ -215,7 +272,10 @@ impl<H: Handler> Shared<H> {
         }
         for signal in signals {
             match *signal {
-                SIGQUIT => self.finish(),
+                SIGQUIT => {
+                    self.drain_until.store(0, Ordering::Relaxed);
+                    self.finish();
+                }
                 SIGINT | SIGTERM if self.is_insisted() => self.finish(),
                 SIGINT => self.begin_stop_within(FAST),
                 SIGTERM | STOP => self.begin_stop(),
@@ -239,7 +299,10 @@ impl<H: Handler> Shared<H> {
 
     /// A request was answered.
     pub fn count_request(&self) {
-        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.limits.max_requests {
+            self.tell(SPENT);
+        }
     }
 
     /// A connection was accepted.
@@ -288,7 +351,7 @@ impl<H: Handler> Shared<H> {
 
     /// Stop once all have gone, or have had their time.
     pub fn end_drain(&self, connections: usize) {
-        if self.drain_until().is_some_and(|time| connections == 0 || time <= clock::now()) {
+        if self.drain_until().is_some_and(|time| connections <= self.given_up() || time <= clock::now()) {
             self.stop();
         }
     }
@@ -306,6 +369,11 @@ impl<H: Handler> Shared<H> {
     /// The listeners, which stay open now when the server stops; none after that.
     pub fn keep_listeners(&self) -> Vec<OwnedFd> {
         std::mem::take(&mut *lock(&self.kept))
+    }
+
+    /// Their descriptors, to be looked at only.
+    pub fn listeners(&self) -> Vec<RawFd> {
+        lock(&self.kept).iter().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Accept no more, and finish what is in flight.

@@ -1,18 +1,21 @@
 //! The thread that looks whether calls into the application go on, and sleeps while nothing runs.
 //!
 //! It wakes a follower where the baton lies free without progress, has a call interrupted that is older than
-//! `request_timeout`, and ends a process whose application holds up a stop beyond reason. It never waits for the
-//! interpreter, which a call may keep for ever: what needs it is done by a thread of its own.
+//! `request_timeout`, gives one up that does not come back from that, and ends a process whose application holds up a
+//! stop beyond reason, or whose successor serves while all its threads are stuck. It never waits for the interpreter,
+//! which a call may keep for ever: what needs it is done by a thread of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::clock;
+use super::calls::{Calls, Late};
+use super::clock::{self, Pulse};
 use super::handler::Handler;
+use super::load::Load;
 use super::server::Server;
-use super::shared::Shared;
+use super::shared::{LOAD, PRESSED, STUCK, Shared};
 use super::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
@@ -25,6 +28,10 @@ const IDLE_SAMPLES: u32 = 20;
 const OVERHEAR: u64 = 100;
 /// Whoever looks so much later than he wanted to was stopped (SIGSTOP), and everybody with him, in ms.
 pub const STANDSTILL: u64 = 1000;
+/// How long the interpreter lets the other threads wait at most, unless a call keeps it.
+const HOG: Duration = Duration::from_secs(1);
+/// How much may be left to do for the interpreter.
+const MOST_PENDING: usize = 64;
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
@@ -40,11 +47,25 @@ pub struct Watchdog {
     interrupter: Mutex<Interrupter>,
 }
 
-/// The thread that interrupts calls: it waits for the interpreter.
+/// The thread that does what needs the interpreter: it waits for it.
 #[derive(Debug, Default)]
 struct Interrupter {
     thread: Option<JoinHandle<()>>,
+    since: Option<Instant>,
     retired: bool,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Interrupt a late call.
+    Interrupt(Late),
+    /// Answer in the place of a stuck call.
+    GiveUp(Late),
+    /// Interrupt whatever runs on this slot: the time of a stop is over.
+    End(usize),
+    /// Tell the process, where there is no supervisor.
+    Tell(u8),
 }
 
 impl Watchdog {
@@ -96,12 +117,14 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
 }
 
 /// What it saw at the last sample.
-#[derive(Default)]
 struct Seen {
-    calls: Option<u64>,
+    progress: Option<u64>,
     idle: u32,
-    /// The pulse at which each slot was interrupted.
-    interrupted: Vec<Option<u64>>,
+    calls: Calls,
+    load: Load,
+    /// What is still to be done with the interpreter.
+    pending: Vec<Job>,
+    is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
     looked: u64,
@@ -109,7 +132,17 @@ struct Seen {
 
 fn watch<H: Handler>(server: &Arc<Server<H>>) {
     let shared = server.shared();
-    let mut seen = Seen { interrupted: vec![None; server.threads()], ..Seen::default() };
+    let mut seen = Seen {
+        progress: None,
+        idle: 0,
+        calls: Calls::new(server.threads(), shared.limits.request_timeout, clock::now()),
+        load: Load::new(server.threads(), clock::now()),
+        pending: Vec::new(),
+        is_hog_told: false,
+        is_stop_late: false,
+        next_overhearing: 0,
+        looked: 0,
+    };
     while !is_over(server) {
         let is_busy = server.is_busy();
         if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
@@ -121,19 +154,26 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
             sleep(shared);
             seen.idle = 0;
             seen.looked = 0;
+            seen.calls.skip(clock::now());
+            seen.load.skip(clock::now());
             continue;
         }
-        std::thread::park_timeout(if server.team().has_followers() && !shared.is_asleep() {
-            SAMPLE
-        } else {
-            patience(shared, is_busy)
-        });
-        forgive_standstill(server, &mut seen);
+        let has_followers = server.team().has_followers();
+        let pause = if has_followers && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
+        std::thread::park_timeout(pause);
+        let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
+        seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
+        forgive_standstill(shared, &mut seen);
         wake_follower(server, &mut seen);
         overhear(shared, &mut seen);
         end_overdue(shared);
         end_late_stop(server, &mut seen);
         interrupt_late(server, &mut seen);
+        give_up_stuck(server, &mut seen);
+        tell_load(server, &mut seen);
+        if !seen.pending.is_empty() && begin(server, seen.pending.clone()) {
+            seen.pending.clear();
+        }
     }
 }
 
@@ -164,22 +204,21 @@ fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
 }
 
 /// A process that was stopped for longer than its deadlines is not late when it goes on.
-fn forgive_standstill<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+fn forgive_standstill<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let now = clock::now();
     let before = std::mem::replace(&mut seen.looked, now);
     let missed = now.saturating_sub(before);
     if before != 0 && missed > STANDSTILL {
-        server.shared().forgive(missed);
-        server.team().pulses().for_each(|pulse| pulse.forgive(missed));
+        shared.forgive(missed);
     }
 }
 
 fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let calls = server.calls_if_free();
-    if calls.is_some() && calls == seen.calls {
+    if calls.is_some() && calls == seen.progress {
         server.team().wake_one();
     }
-    seen.calls = calls;
+    seen.progress = calls;
 }
 
 /// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter.
@@ -191,43 +230,95 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     }
 }
 
-/// A call that is to be interrupted: its slot, and its pulse then; none: whatever it is.
-type Late = (usize, Option<u64>);
-
 fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
-    let timeout = server.shared().limits.request_timeout;
-    if timeout == 0 {
-        return;
+    let late = seen.calls.late();
+    if !late.is_empty() && begin(server, late.iter().copied().map(Job::Interrupt).collect()) {
+        seen.calls.interrupted(&late);
     }
-    let now = clock::now();
-    let is_late = |beat: &u64| now.saturating_sub(*beat) > timeout;
-    let pulses = server.team().pulses().map(|pulse| pulse.last().filter(is_late));
-    let fresh = pulses.zip(&seen.interrupted).map(|(late, before)| late.filter(|_| late != *before));
-    let late: Vec<Late> = fresh.enumerate().filter(|(_, late)| late.is_some()).collect();
-    if !late.is_empty() && interrupt(server, late.clone()) {
-        for (slot, pulse) in late {
-            if let Some(interrupted) = seen.interrupted.get_mut(slot) {
-                *interrupted = pulse;
-            }
+}
+
+/// Tell of calls that do not return, answer in their place, and end a process that has a successor and nothing else.
+fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+    let shared = server.shared();
+    let fresh = seen.calls.newly_stuck();
+    if !fresh.is_empty() {
+        seen.pending.extend(fresh.into_iter().map(Job::GiveUp));
+        tell(shared, seen, STUCK);
+    }
+    let stuck = seen.calls.stuck();
+    shared.note_stuck(stuck);
+    let waited = time_at_work(shared);
+    let is_hogged = stuck > 0 && waited.is_some_and(|waited| waited > HOG);
+    if is_hogged && !seen.is_hog_told {
+        shared.handler.last_words(
+            "a call keeps the interpreter for longer than request_timeout: nothing else runs in this process, which \
+             cannot tell where it is",
+        );
+    }
+    seen.is_hog_told = is_hogged;
+    let is_all_said = waited.is_none() && seen.pending.is_empty();
+    if shared.has_successor() && (is_hogged || (stuck == server.threads() && is_all_said)) {
+        // Nobody is left who could end this in order.
+        if shared.is_supervised() {
+            kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
+        } else if !shared.is_finished() {
+            shared.finish();
         }
     }
 }
 
-/// Returns whether it could be begun: not while an earlier one waits for the interpreter.
-fn interrupt<H: Handler>(server: &Arc<Server<H>>, late: Vec<Late>) -> bool {
+fn tell<H: Handler>(shared: &Shared<H>, seen: &mut Seen, what: u8) {
+    if shared.is_supervised() {
+        shared.tell(what);
+    } else if seen.pending.len() < MOST_PENDING {
+        seen.pending.push(Job::Tell(what));
+    }
+}
+
+/// Tell how busy the threads are, if somebody decides by it, and whether clients wait for one.
+fn tell_load<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    let shared = server.shared();
+    let busy = server.team().pulses().filter(|pulse| pulse.last().is_some()).count();
+    let told = seen.load.look(clock::now(), busy, || shared.is_awaited());
+    if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
+        shared.tell(LOAD + percent);
+    }
+    if told.is_pressed {
+        tell(shared, seen, PRESSED);
+    }
+}
+
+/// For how long the interrupter has been at work, if it is: above all it waits for the interpreter.
+fn time_at_work<H: Handler>(shared: &Shared<H>) -> Option<Duration> {
+    let interrupter = lock(&shared.watchdog.interrupter);
+    let is_at_work = interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+    interrupter.since.filter(|_| is_at_work).map(|since| since.elapsed())
+}
+
+/// Begin jobs that need the interpreter. Returns whether that could be: not while earlier ones wait for it.
+fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
     let mut interrupter = lock(&server.shared().watchdog.interrupter);
     if interrupter.retired || interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
         return false;
     }
     let server = Arc::clone(server);
-    let interrupt = move || {
-        for (slot, beat) in late {
-            let Some(pulse) = server.team().pulse(slot) else { continue };
-            let is_still_late = || pulse.last().is_some_and(|last| beat.is_none_or(|beat| beat == last));
-            server.shared().handler.interrupt(slot, &is_still_late);
+    let work = move || {
+        let handler = &server.shared().handler;
+        let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
+        for job in &jobs {
+            match job {
+                Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
+                Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+                Job::Tell(what) => handler.told(*what),
+                Job::End(slot) => {
+                    let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
+                    handler.interrupt(*slot, None, &is_busy);
+                }
+            }
         }
     };
-    interrupter.thread = Builder::new().name("poorhttp-late".to_owned()).stack_size(STACK).spawn(interrupt).ok();
+    interrupter.thread = Builder::new().name("poorhttp-late".to_owned()).stack_size(STACK).spawn(work).ok();
+    interrupter.since = Some(Instant::now());
     interrupter.thread.is_some()
 }
 
@@ -238,16 +329,20 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         shared.finish();
         // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
         let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
-        let late: Vec<Late> = busy.map(|(slot, _)| (slot, None)).collect();
-        seen.is_stop_late = late.is_empty() || interrupt(server, late);
+        let late: Vec<Job> = busy.map(|(slot, _)| Job::End(slot)).collect();
+        seen.is_stop_late = late.is_empty() || begin(server, late);
     }
 }
 
 /// End the process where even that was in vain.
 fn end_overdue<H: Handler>(shared: &Shared<H>) {
     if shared.end_by().is_some_and(|time| clock::now() > time) {
-        shared.handler.last_words("the application does not return; the process ends itself");
-        shared.access_log.flush(|| false);
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        kill(shared, "the application does not return; the process ends itself");
     }
+}
+
+fn kill<H: Handler>(shared: &Shared<H>, why: &str) {
+    shared.handler.last_words(why);
+    shared.access_log.flush(|| false);
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyBaseException, PyConnectionAbortedError, PyException, PySystemExit};
@@ -17,6 +17,7 @@ use super::exchange::{Exchange, Kit};
 use super::file_wrapper::FileWrapper;
 use super::handover::Handover;
 use super::iteration::{Progress, close, iterate, take_body};
+use super::known::{About, Known, request_line};
 use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
 use crate::net::append::append;
@@ -35,13 +36,15 @@ pyo3::create_exception!(
 pub struct Application {
     app: Py<PyAny>,
     error_log: Py<PyAny>,
-    /// Its descriptor, if it has one, for what is written without the interpreter.
+    /// What to call with what a supervisor would be told, where there is none.
+    told: Option<Py<PyAny>>,
+    /// The descriptor of the error log, if it has one, for what is written without the interpreter.
     error_descriptor: Option<RawFd>,
     /// Seconds that local time was ahead of UTC at the start.
     utc_offset: i64,
     environs: Environs,
     manner: Manner,
-    threads: Vec<Known>,
+    threads: Vec<Arc<Known>>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
 }
@@ -64,21 +67,14 @@ pub struct Seat {
     kit: Option<Kit>,
     /// The environ of its last request.
     pub draft: Option<Box<Draft>>,
+    /// What others know of it.
+    pub known: Arc<Known>,
 }
 
 /// What a turn gives back at its end.
 struct Lent<'a> {
     outbox: &'a mut Outbox,
     thread: &'a mut Thread<Seat>,
-}
-
-/// What others know of a serving thread.
-#[derive(Default)]
-struct Known {
-    /// Its identifier in Python.
-    identifier: AtomicI64,
-    /// A RequestTimeout was sent to it.
-    interrupted: AtomicBool,
 }
 
 /// An answer that waits for its client.
@@ -90,28 +86,29 @@ pub struct Suspended {
     about: About,
 }
 
-/// Which request; for the log.
-#[derive(Clone, Debug)]
-struct About {
-    peer: Option<SocketAddr>,
-    line: String,
-}
-
 impl Application {
     /// Note that this process is a child that the application forked.
     pub fn abandon(&self) {
         self.is_forked.store(true, Ordering::Relaxed);
     }
 
-    /// For `threads` serving threads.
-    pub fn new(app: Py<PyAny>, error_log: Py<PyAny>, environs: Environs, manner: Manner, threads: usize) -> Self {
-        let threads = (0..threads).map(|_| Known::default()).collect();
+    /// For `threads` serving threads. `told` is called, on a thread of its own, with what a supervisor would be told.
+    pub fn new(
+        app: Py<PyAny>,
+        error_log: Py<PyAny>,
+        told: Option<Py<PyAny>>,
+        environs: Environs,
+        manner: Manner,
+        threads: usize,
+    ) -> Self {
+        let threads = (0..threads).map(|_| Arc::default()).collect();
         let error_descriptor = Python::attach(|py| {
             error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
         });
         Self {
             app,
             error_log,
+            told,
             error_descriptor,
             utc_offset: utc_offset(clock::unix_second()),
             environs,
@@ -177,7 +174,7 @@ impl Application {
             exchange.roll_back();
             let is_late = error.is_instance_of::<RequestTimeout>(py);
             let status: &[u8] = if is_late { b"504 Gateway Timeout" } else { b"500 Internal Server Error" };
-            let page = if is_late { self.page(504, "Gateway Timeout", "the application took too long") } else { page };
+            let page = if is_late { self.page(504, "Gateway Timeout", TOO_LONG) } else { page };
             exchange.answer(status, &page);
         }
         Done { status: exchange.status(), length: exchange.length, persistent: exchange.persistent }
@@ -206,14 +203,17 @@ impl Application {
         let _ = self.error_log.bind(py).call_method1(intern!(py, "write"), arguments);
     }
 
-    /// A RequestTimeout that came too late to be raised in its call must not be raised in the next one.
-    fn forget_interrupt(&self, slot: usize) {
-        if let Some(thread) = self.threads.get(slot)
-            && thread.interrupted.load(Ordering::Relaxed)
-            && thread.interrupted.swap(false, Ordering::Relaxed)
-        {
-            set_async_exception(thread.identifier.load(Ordering::Relaxed), None);
-        }
+    /// Log where the thread of `known` is, and what it works on.
+    fn write_trace(&self, py: Python<'_>, level: char, about: &(String, String), text: &str, trace: &str) {
+        let (line, remote) = about;
+        let arguments = (level.to_string(), format!("{line} {text}"), remote, trace);
+        // A log that cannot be written has nobody to tell it to.
+        let _ = self.error_log.bind(py).call_method1(intern!(py, "write_trace"), arguments);
+    }
+
+    fn stack(&self, py: Python<'_>, known: &Known) -> String {
+        let stack = self.error_log.bind(py).call_method1(intern!(py, "stack"), (known.identifier(),));
+        stack.and_then(|stack| stack.extract()).unwrap_or_default()
     }
 
     /// In a child that the application forked and that came back here: end it, as its author meant. It shares every
@@ -278,12 +278,14 @@ impl Application {
             let _ = file.call_method0(py, intern!(py, "close"));
         }
         // One that came while the request was closed.
-        self.forget_interrupt(lent.thread.slot);
+        lent.thread.seat.known.forget_interrupt();
         self.leave_if_forked_by(py, None);
         keep_kit(py, kit, &mut lent.thread.seat);
         Outcome::Done(done)
     }
 }
+
+const TOO_LONG: &str = "the application took too long";
 
 /// What came out where there is no exchange, or another thread keeps it.
 const LOST: Done = Done { status: 500, length: 0, persistent: false };
@@ -335,9 +337,11 @@ impl Handler for Application {
             }
             let about = {
                 let (head, bytes, peer) = (request.head, request.bytes, request.peer);
-                move || About { peer, line: text_line(head, bytes) }
+                move || About { peer, line: request_line(head, bytes) }
             };
             let exchange = exchange.clone();
+            let known = request.thread.seat.known.clone();
+            let _served = known.serve(&exchange);
             giving_back(&exchange, outbox, |outbox| {
                 let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
                     exchange.try_borrow_mut()?.input_file = file;
@@ -347,7 +351,7 @@ impl Handler for Application {
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
                     .and_then(|returned| take_body(&exchange, returned, request.transport, &request.thread.pulse));
-                self.forget_interrupt(request.thread.slot);
+                request.thread.seat.known.forget_interrupt();
                 self.hand_over(
                     py,
                     kit,
@@ -363,6 +367,7 @@ impl Handler for Application {
     fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let exchange = stream.kit.exchange.bind(py).clone();
+            resumed.thread.seat.known.resumes(Some(stream.about.clone()));
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
                 exchange.transport = Some(resumed.transport.clone());
@@ -378,7 +383,8 @@ impl Handler for Application {
                     Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, &resumed.thread.pulse)
                         .map(|progress| (progress, Some(iterator))),
                 };
-                self.forget_interrupt(resumed.thread.slot);
+                resumed.thread.seat.known.forget_interrupt();
+                resumed.thread.seat.known.resumes(None);
                 let about = stream.about;
                 let iterable = stream.iterable.bind(py);
                 self.hand_over(
@@ -427,19 +433,44 @@ impl Handler for Application {
         utc_offset(unix_second)
     }
 
-    fn interrupt(&self, slot: usize, is_still_late: &dyn Fn() -> bool) {
+    fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool) {
         Python::attach(|py| {
-            let Some(thread) = self.threads.get(slot) else { return };
-            let identifier = thread.identifier.load(Ordering::Relaxed);
-            let place = place_of(py, identifier).unwrap_or_else(|_| "an unknown place".to_owned());
+            let Some(known) = self.threads.get(slot) else { return };
+            let (about, stack) = (known.about(py), self.stack(py, known));
             // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
             if is_still_late() {
-                thread.interrupted.store(true, Ordering::Relaxed);
-                set_async_exception(identifier, Some(py.get_type::<RequestTimeout>().as_any()));
-                let text = format!(
-                    "a request works for longer than request_timeout, now at {place}; RequestTimeout is raised there"
+                known.interrupt(py.get_type::<RequestTimeout>().as_any());
+                let what = age.map_or_else(
+                    || "is still at work at the end of graceful_timeout".to_owned(),
+                    |age| format!("has been at work for {}", seconds(age)),
                 );
-                self.write_log(py, 'W', None, &text);
+                let text = format!("{what}; RequestTimeout is raised in it, here:");
+                self.write_trace(py, 'W', &about, &text, &stack);
+            }
+        });
+    }
+
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) {
+        Python::attach(|py| {
+            let Some(known) = self.threads.get(slot) else { return };
+            let (about, stack) = (known.about(py), self.stack(py, known));
+            let page = self.page(504, "Gateway Timeout", TOO_LONG);
+            if !is_still_late() {
+                return;
+            }
+            let is_answered = known
+                .exchange(py)
+                .is_some_and(|exchange| exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page)));
+            let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
+            let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
+            self.write_trace(py, 'E', &about, &text, &stack);
+        });
+    }
+
+    fn told(&self, what: u8) {
+        Python::attach(|py| {
+            if let Some(Err(error)) = self.told.as_ref().map(|told| told.call1(py, (what,))) {
+                self.tell_exception(py, &error, &About { peer: None, line: "the watchdog".to_owned() });
             }
         });
     }
@@ -457,12 +488,9 @@ impl Handler for Application {
     }
 
     fn enter(&self, slot: usize) -> Seat {
-        if let Some(thread) = self.threads.get(slot) {
-            // SAFETY: it only reads the identifier of the calling thread.
-            let identifier = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
-            thread.identifier.store(i64::try_from(identifier).unwrap_or(0), Ordering::Relaxed);
-        }
-        Seat::default()
+        let known = self.threads.get(slot).cloned().unwrap_or_default();
+        known.enter();
+        Seat { known, ..Seat::default() }
     }
 }
 
@@ -488,22 +516,6 @@ fn remote(peer: Option<SocketAddr>) -> String {
     peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string())
 }
 
-fn text_line(head: &crate::http::head::RequestHead, bytes: &[u8]) -> String {
-    let (method, target) = (head.method.of(bytes), head.target.of(bytes));
-    format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target))
-}
-
-/// File, line and function where a thread is.
-fn place_of(py: Python<'_>, thread: i64) -> PyResult<String> {
-    let frame = py.import("sys")?.call_method0("_current_frames")?.get_item(thread)?;
-    let code = frame.getattr("f_code")?;
-    let (file, name) = (code.getattr("co_filename")?, code.getattr("co_name")?);
-    Ok(format!("{file}:{} in {name}", frame.getattr("f_lineno")?))
-}
-
-fn set_async_exception(thread: i64, exception: Option<&Bound<'_, PyAny>>) {
-    let exception = exception.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: the caller is attached to the interpreter; the function takes its own reference, and a thread that is
-    // gone makes it do nothing.
-    unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread, exception) };
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }

@@ -200,7 +200,11 @@ impl Environs {
     fn drafted<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Bound<'py, PyDict>> {
         let mut draft = match request.thread.seat.draft.take().filter(|draft| draft.suits(request)) {
             Some(draft) => draft,
-            None => Draft::new(py, request.listener, self.templates.get(request.listener))?,
+            None => {
+                let draft = Draft::new(py, request.listener, self.templates.get(request.listener))?;
+                request.thread.seat.known.drafts(draft.environ.clone_ref(py));
+                draft
+            }
         };
         draft.fill(py, request)?;
         let environ = draft.environ.bind(py).copy()?;

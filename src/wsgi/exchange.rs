@@ -5,7 +5,7 @@
 //! The outbox is lent by the connection for the time of one call.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -152,7 +152,7 @@ impl Exchange {
         let (turn, transport) = slf.try_borrow_mut()?.take_written(data.as_bytes())?;
         // The exchange is not borrowed while this waits: another thread may end the request meanwhile.
         loop {
-            let timeout = {
+            let (timeout, pulse) = {
                 let mut exchange = slf.try_borrow_mut()?;
                 if exchange.turn != turn || exchange.transport.is_none() {
                     return Err(PyRuntimeError::new_err(AFTER_END));
@@ -168,10 +168,10 @@ impl Exchange {
                 if exchange.outbox.unsent() <= WRITE_AHEAD {
                     return Ok(());
                 }
-                exchange.write_timeout
+                (exchange.write_timeout, exchange.pulse.clone())
             };
             let untaken = transport.unacknowledged();
-            match py.detach(|| wait_for_room(&transport, timeout)) {
+            match py.detach(|| wait_for_room(&transport, timeout, &pulse)) {
                 // There is room only once a third of the buffer is free: a slow reader is not a dead one.
                 Ok(0) if transport.unacknowledged() >= untaken => slf.try_borrow_mut()?.outbox.break_off(),
                 Ok(_) => {}
@@ -183,13 +183,22 @@ impl Exchange {
 
 const AFTER_END: &str = "write() was called after the end of its request";
 
+/// How often a thread that waits for its client shows that it is not the application which takes so long.
+const BEAT: Duration = Duration::from_millis(100);
+
 /// How many sockets have room: 0 once the time is over. Interrupted by signals.
-fn wait_for_room(transport: &Transport, timeout: Duration) -> rustix::io::Result<usize> {
-    let timeout = Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&timeout))
+fn wait_for_room(transport: &Transport, timeout: Duration, pulse: &clock::Pulse) -> rustix::io::Result<usize> {
+    let end = Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let turn = left.min(BEAT);
+        let turn = Timespec { tv_sec: 0, tv_nsec: turn.subsec_nanos().into() };
+        let ready = poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&turn));
+        if ready != Ok(0) || left <= BEAT {
+            return ready;
+        }
+        pulse.beat();
+    }
 }
 
 impl Exchange {
@@ -336,6 +345,22 @@ impl Exchange {
         if let Some(transport) = self.transport.clone() {
             self.block(body, &transport);
         }
+    }
+
+    /// Answer 504 with this page in the place of a call that does not return, or break off what it began; from now on
+    /// it says nothing more. Returns whether it could be answered.
+    pub fn give_up(&mut self, page: &[u8]) -> bool {
+        let Some(transport) = self.transport.clone() else { return false };
+        let can_answer = !self.committed && !self.outbox.is_broken();
+        if can_answer {
+            self.roll_back();
+            self.asked.persistent = false;
+            self.answer(b"504 Gateway Timeout", page);
+            self.outbox.flush(&transport);
+        }
+        self.outbox.break_off();
+        transport.finish();
+        can_answer
     }
 
     /// Add a block of the body, framed; never more than Content-Length promised.

@@ -9,4 +9,5 @@ pub mod file_wrapper;
 pub mod handover;
 pub mod input;
 pub mod iteration;
+pub mod known;
 pub mod text;

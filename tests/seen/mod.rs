@@ -25,6 +25,8 @@ pub fn limits() -> Limits {
         body_memory: 256 * 1024,
         max_connections: 100,
         max_connections_per_address: 100,
+        max_requests: u64::MAX,
+        tells_load: false,
     }
 }
 

@@ -18,7 +18,7 @@ def handover() -> reload.Handover:
     made = reload.Handover()
     made.sockets = {"127.0.0.1:8080": (5, 0, 0), "unix:/run/a b.sock": (6, 7, 8)}
     made.workers = {100: (9, False), 101: (10, True)}
-    made.wanted, made.configured = 3, 2
+    made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
     made.pidfile = "/run/poor http.pid"
     return made
@@ -28,7 +28,7 @@ def test_what_is_handed_over_arrives() -> None:
     made = handover()
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
-    assert (found.wanted, found.configured, found.passed) == (3, 2, made.passed)
+    assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
     assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import plan as module
-from poorhttp.plan import DRAIN, FAST, GRACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.plan import DRAIN, FAST, GRACE, PACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
 
 GRACEFUL = 30.0
 REPEAT = 0.1
@@ -413,26 +413,6 @@ def test_a_fast_stop_told_again_is_one_at_once():
     assert perform(made, 100.2) == [Quit(1)]
 
 
-def test_who_stood_still_is_not_late():
-    made = state(wanted=2, running=2)
-    made.stop(100.0)
-    assert perform(made, 100.0) == [Stop(1), Stop(2)]
-    left = wait(made, 110.0)
-    made.slept(1000.0)
-    assert wait(made, 1110.0) == left
-    assert perform(made, 1110.0) == []
-
-
-def test_a_back_off_stands_still_too():
-    made = state(wanted=1)
-    made.born(1, 0.0)
-    made.died(1, 1, 0.5)
-    left = made.next_spawn(0.5) - 0.5
-    assert left > 0
-    made.slept(100.0)
-    assert made.next_spawn(100.5) - 100.5 == pytest.approx(left)
-
-
 def test_no_workers_are_wanted_until_some_are():
     made = state(wanted=2, running=2)
     made.ready(1)
@@ -455,3 +435,101 @@ def test_who_served_and_was_killed_has_not_failed_to_start():
         made.born(pid, 0.2 * pid)
     made.died(22, -9, 5.0)  # before it served
     assert plan(made, 5.0) == []
+
+
+# ------------------------------------------------------------------------------------- a worker is to be replaced
+
+
+def serving(wanted: int) -> State:
+    """A state in which workers 1 ... `wanted` serve since 0."""
+    made = state(wanted, running=wanted)
+    for pid in range(1, wanted + 1):
+        made.ready(pid)
+    return made
+
+
+def test_a_worker_to_be_replaced_leaves_once_its_successor_serves() -> None:
+    made = serving(2)
+    assert made.retire(1)
+    assert not made.retire(1), "that is known"
+    assert perform(made, 10.0) == [Spawn()]
+    made.born(3, 10.0)
+    assert perform(made, 10.5) == [], "the successor does not serve yet"
+    made.ready(3)
+    assert perform(made, 10.6) == [Drain(1)]
+    assert not made.retire(1), "it leaves already"
+    made.died(1, 0, 10.7)
+    assert perform(made, 20.0) == []
+    assert wait(made, 20.0) is None
+
+
+def test_workers_are_replaced_one_by_one() -> None:
+    made = serving(4)
+    for pid in (1, 2, 3, 4):
+        made.retire(pid)
+    now, order = 10.0, []
+    for successor in (5, 6, 7, 8):
+        assert perform(made, now) == [Spawn()]
+        made.born(successor, now)
+        assert perform(made, now) == []
+        made.ready(successor)
+        (drain,) = perform(made, now)
+        assert isinstance(drain, Drain)
+        order.append(drain.pid)
+        assert perform(made, now) == [], "five are enough"
+        made.died(drain.pid, 0, now)
+        assert perform(made, now) == [], "one after the other, with a breath between"
+        assert wait(made, now) in (pytest.approx(PACE), None)
+        now += PACE * 1.001
+    assert sorted(order) == [1, 2, 3, 4]
+    assert perform(made, now) == []
+
+
+def test_a_worker_that_is_to_be_replaced_may_die_before() -> None:
+    made = serving(2)
+    made.retire(1)
+    made.died(1, -9, 10.0)
+    assert perform(made, 10.0) == [Spawn()]
+    assert not made.retire(1), "it is gone"
+
+
+@given(wanted=st.integers(1, 4), choices=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=80))
+def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
+    wanted: int, choices: list[tuple[int, int]]
+) -> None:
+    """And a worker that serves leaves only where as many serve as before, or as are wanted."""
+    made, now, pids = serving(wanted), 0.0, iter(range(100, 1000))
+    for choice, number in choices:
+        now += 0.3
+        able = sum(each.is_ready and each.draining is None for each in made.workers.values())
+        for action in plan(made, now):
+            if isinstance(action, Spawn):
+                made.born(next(pids), now)
+            made.performed(action, now)
+        assert len(made.workers) <= wanted + 1
+        left = sum(each.is_ready and each.draining is None for each in made.workers.values())
+        assert left >= min(able, wanted)
+        living = sorted(made.workers)
+        pid = living[number % len(living)] if living else 0
+        if choice == 0:
+            made.retire(pid)
+        elif choice == 1 and pid:
+            made.ready(pid)
+        elif choice == 2 and pid and made.workers[pid].draining is not None:
+            made.died(pid, 0, now)
+        elif choice == 3 and pid:
+            made.died(pid, -9, now)
+    for _ in range(200):  # left alone it comes to rest with as many as are wanted, none of them to be replaced
+        now += 6.0
+        for action in plan(made, now):
+            if isinstance(action, Spawn):
+                pid = next(pids)
+                made.born(pid, now)
+                made.ready(pid)
+            made.performed(action, now)
+        for pid in [pid for pid, each in made.workers.items() if each.draining is not None]:
+            made.died(pid, 0, now)
+        for each in made.workers.values():
+            each.is_ready = True
+    assert len(made.workers) == wanted
+    assert not any(each.is_old for each in made.workers.values())

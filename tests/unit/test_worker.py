@@ -34,7 +34,7 @@ class Engine:
 
     made = []
 
-    def __init__(self, app, listeners, control, access_log, error_log, config):
+    def __init__(self, app, listeners, control, access_log, error_log, config, report=None):
         self.app, self.listeners, self.control = app, listeners, control
         self.access_log, self.error_log, self.config = access_log, error_log, config
         self.slots, self.heard = {}, []

@@ -321,6 +321,34 @@ def test_write_is_a_sign_of_life(start: Any, any_shape: Any) -> None:
     assert server.get("/").body == b"01234567"
 
 
+CROWDING = """
+from gate import note
+
+def application(environ, start_response):
+    if environ["PATH_INFO"].startswith("/late/"):
+        while True:
+            sum(range(1000))
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    note("writes")
+    for number in range(256):
+        write(b"x" * 65536)
+    return []
+"""
+
+
+def test_a_stalled_reader_of_write_is_not_a_late_call(start: Any, compose: Any) -> None:
+    """It waits for its client, under the write deadline, and neither exception nor replacement comes of that."""
+    server = start(CROWDING, (1, 4), request_timeout=0.3, errors=["RequestTimeout"])
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/slow"))
+        server.await_note("writes")
+        for number in range(6):
+            assert server.get(f"/late/{number}").status == 504, "six times the timeout have passed"
+        assert len(client.response().body) == 256 * 65536
+    assert "/slow" not in server.errors()
+    assert "does not return" not in server.errors()
+
+
 FAIR = """
 import time
 from gate import note, wait

@@ -1,0 +1,167 @@
+//! How long each call into the application has gone on without a sign of life, in time that was watched.
+//!
+//! Knows numbers only. Time in which nobody looked does not count: a process that was stopped, or a machine that slept,
+//! finds its calls as old as they were before.
+
+/// Time that counts beyond the planned one between two looks, in ms: a loaded machine is late too.
+const SLACK: u64 = 200;
+/// What a late call still gets after it was interrupted: as long again, within these bounds, in ms.
+const GRACE: (u64, u64) = (1000, 5000);
+
+/// A call that is too old: its slot, its last sign of life as the pulse tells it, and how long ago that was, in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Late {
+    pub slot: usize,
+    pub beat: u64,
+    pub age: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Working,
+    Late,
+    Stuck,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Call {
+    beat: Option<u64>,
+    age: u64,
+    stage: Stage,
+}
+
+/// The calls of all slots. Times are milliseconds of one steady clock.
+#[derive(Debug)]
+pub struct Calls {
+    timeout: u64,
+    looked: u64,
+    slots: Vec<Call>,
+}
+
+impl Calls {
+    /// For so many slots. A call is late after `timeout` (0: never).
+    pub fn new(slots: usize, timeout: u64, now: u64) -> Self {
+        Self { timeout, looked: now, slots: vec![Call::default(); slots] }
+    }
+
+    /// Nothing ran until now.
+    pub fn skip(&mut self, now: u64) {
+        self.looked = now;
+    }
+
+    /// Look at the last signs of life, by slot; `planned`: when this was to happen, after the last time.
+    pub fn look(&mut self, now: u64, planned: u64, beats: impl Iterator<Item = Option<u64>>) {
+        let elapsed = now.saturating_sub(self.looked).min(planned + SLACK);
+        self.looked = now;
+        for (call, beat) in self.slots.iter_mut().zip(beats) {
+            if beat.is_some() && beat == call.beat {
+                call.age += elapsed;
+            } else {
+                let age = beat.map_or(0, |beat| now.saturating_sub(beat).min(elapsed));
+                *call = Call { beat, age, stage: Stage::Working };
+            }
+        }
+    }
+
+    /// The calls that are late, and are not known to be yet.
+    pub fn late(&self) -> Vec<Late> {
+        self.older(self.timeout, |stage| stage == Stage::Working)
+    }
+
+    /// The late calls were interrupted.
+    pub fn interrupted(&mut self, late: &[Late]) {
+        self.set(late, Stage::Late);
+    }
+
+    /// The calls that did not come back from an interruption, told once.
+    pub fn newly_stuck(&mut self) -> Vec<Late> {
+        let grace = self.timeout.clamp(GRACE.0, GRACE.1);
+        let stuck = self.older(self.timeout + grace, |stage| stage != Stage::Stuck);
+        self.set(&stuck, Stage::Stuck);
+        stuck
+    }
+
+    /// How many of those there are.
+    pub fn stuck(&self) -> usize {
+        self.slots.iter().filter(|call| call.stage == Stage::Stuck).count()
+    }
+
+    fn older(&self, age: u64, is_wanted: impl Fn(Stage) -> bool) -> Vec<Late> {
+        let is_older = |call: &Call| self.timeout > 0 && call.age > age && is_wanted(call.stage);
+        let calls = self.slots.iter().enumerate().filter(|(_, call)| is_older(call));
+        calls.filter_map(|(slot, call)| Some(Late { slot, beat: call.beat?, age: call.age })).collect()
+    }
+
+    fn set(&mut self, late: &[Late], stage: Stage) {
+        for late in late {
+            if let Some(call) = self.slots.get_mut(late.slot) {
+                call.stage = stage;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Look every 100 ms until `end`, one call since 1000.
+    fn watched(calls: &mut Calls, from: u64, end: u64) {
+        let mut now = from;
+        while now < end {
+            now += 100;
+            calls.look(now, 100, [Some(1000)].into_iter());
+        }
+    }
+
+    #[test]
+    fn a_call_is_late_then_stuck_each_once() {
+        let mut calls = Calls::new(1, 3000, 1000);
+        watched(&mut calls, 1000, 4000);
+        assert_eq!(calls.late(), []);
+        watched(&mut calls, 4000, 4100);
+        let late = calls.late();
+        assert_eq!(late, [Late { slot: 0, beat: 1000, age: 3100 }]);
+        calls.interrupted(&late);
+        assert_eq!(calls.late(), []);
+        watched(&mut calls, 4100, 7000);
+        assert_eq!(calls.newly_stuck(), []);
+        watched(&mut calls, 7000, 7100);
+        assert_eq!(calls.newly_stuck(), [Late { slot: 0, beat: 1000, age: 6100 }]);
+        assert_eq!((calls.newly_stuck(), calls.stuck()), (vec![], 1));
+        calls.look(7200, 100, [Some(7150)].into_iter());
+        assert_eq!(calls.stuck(), 0, "it came back");
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_does_not_count() {
+        let mut calls = Calls::new(1, 3000, 1000);
+        watched(&mut calls, 1000, 2000);
+        calls.look(1_000_000, 100, [Some(1000)].into_iter());
+        assert_eq!(calls.late(), []);
+        watched(&mut calls, 1_000_000, 1_001_800);
+        assert_eq!(calls.late().first().map(|late| late.age), Some(3100));
+    }
+
+    #[test]
+    fn a_stop_before_the_first_look_does_not_count_either() {
+        let mut calls = Calls::new(1, 3000, 0);
+        calls.skip(999_000);
+        calls.look(999_100, 100, [Some(1000)].into_iter());
+        assert_eq!(calls.late(), []);
+    }
+
+    #[test]
+    fn who_rests_is_not_late_and_zero_is_never() {
+        let mut calls = Calls::new(2, 1000, 0);
+        for now in 0..100 {
+            calls.look(now * 100, 100, [None, Some(now * 100)].into_iter());
+        }
+        assert_eq!((calls.late(), calls.newly_stuck()), (vec![], vec![]));
+        let mut calls = Calls::new(1, 0, 1000);
+        watched(&mut calls, 1000, 100_000);
+        assert_eq!((calls.late(), calls.newly_stuck()), (vec![], vec![]));
+    }
+}

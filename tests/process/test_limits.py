@@ -1,0 +1,225 @@
+"""Workers that are replaced before anything is wrong: for their requests, for their memory; and how many there are."""
+
+import contextlib
+import http.client
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+from starter import PATIENCE, Server, Start, wait_for
+
+SOURCE = """
+import os
+import time
+
+MARKS = os.environ["MARKS"]
+kept = []
+
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    if path == "/grow":
+        kept.append(b"x" * (80 << 20))
+    if path == "/work":
+        time.sleep(0.005)
+    if path == "/held":
+        open(os.path.join(MARKS, f"held-{os.getpid()}"), "w").close()
+        while not os.path.exists(os.path.join(MARKS, "release")):
+            time.sleep(0.01)
+    body = str(os.getpid()).encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+@contextlib.contextmanager
+def load(server: Server, keep: int, fresh: int, path: str = "/") -> Iterator[list[str]]:
+    """Clients without a break, some on connections that they keep, some on a new one for each request: what failed.
+
+    A connection that the server closed with its last answer is opened anew, as every client does.
+    """
+    failures: list[str] = []
+    is_over = threading.Event()
+    answered = [0]
+
+    def client(keeps: bool) -> None:
+        connection = server.connection()
+        while not is_over.is_set():
+            try:
+                connection.request("GET", path, headers={} if keeps else {"Connection": "close"})
+                answer = connection.getresponse()
+                body = answer.read()
+                if answer.status != 200 or not body.isdigit():
+                    failures.append(f"{answer.status} {body!r}")
+                answered[0] += 1
+                if not keeps:
+                    connection.close()
+            except (OSError, http.client.HTTPException) as error:
+                failures.append(f"{'kept' if keeps else 'new'}: {error!r}")
+                connection.close()
+        connection.close()
+
+    clients = [threading.Thread(target=client, args=(number < keep,)) for number in range(keep + fresh)]
+    for each in clients:
+        each.start()
+    try:
+        yield failures
+    finally:
+        is_over.set()
+        for each in clients:
+            each.join(PATIENCE)
+        print(f"{answered[0]} requests were answered")
+
+
+def serving(server: Server, count: int) -> None:
+    wait_for(lambda: len(server.workers()) == count, f"{count} workers")
+
+
+def test_workers_are_replaced_after_their_requests_and_nothing_is_lost(start: Start, supervised: str) -> None:
+    server = start(supervised, "--max-requests=200", "--max-requests-jitter=100", source=SOURCE)
+    serving(server, 2)
+    most = 0
+    with load(server, keep=2, fresh=2) as failures:
+        end = time.monotonic() + PATIENCE
+        while server.said.count("has answered max_requests") < 6 and time.monotonic() < end:
+            most = max(most, len(server.workers()))
+    assert failures == []
+    assert server.said.count("has answered max_requests") >= 6
+    assert 2 <= most <= 3, "one too many at most"
+    serving(server, 2)
+    assert " died: " not in server.said
+    left = re.findall(r"worker \d+ left: (.*)", server.said)
+    assert left and set(left) == {"exit code 0"}
+    assert server.stop() == 0
+
+
+def test_jitter_spreads_the_replacements(start: Start) -> None:
+    """Each worker has a number of its own."""
+    server = start("2x1", "--processes=1", "--max-requests=10", "--max-requests-jitter=1000000", source=SOURCE)
+    with contextlib.closing(server.connection()) as connection:
+        for _ in range(50):  # a jitter of less than 40 has a chance of one in twenty-five thousand
+            connection.request("GET", "/")
+            assert connection.getresponse().read()
+    assert "max_requests" not in server.said
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["max-requests", "memory"])
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_a_process_alone_says_that_it_replaces_nobody(start: Start, shape: str, name: str) -> None:
+    server = start(shape, f"--{name}=1000", source=SOURCE)
+    assert f"note: {name.replace('-', '_')} replaces workers, and here is none" in server.said
+    assert server.stop() == 0
+
+
+def test_the_fattest_worker_is_replaced(start: Start) -> None:
+    server = start("2x1", "--memory=60m", source=SOURCE)
+    serving(server, 2)
+    before = server.workers()
+    fat = int(server.get("/grow")[1])
+    server.await_text(f"memory = 60m; worker {fat} has most, ")
+    assert re.search(r"\[W\] \d+\.\d MiB in all processes, memory = 60m", server.said)
+    wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
+    assert before - {fat} <= server.workers()
+    serving(server, 2)
+    assert f"worker {fat} left: exit code 0" in server.said
+    assert server.stop() == 0
+
+
+def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> None:
+    server = start("2x1", "--memory=1m", source=SOURCE)
+    serving(server, 2)
+    before = server.workers()
+    server.await_text("no worker has grown, so that none is replaced")
+    looks = time.monotonic() + 6  # one look more
+    wait_for(lambda: time.monotonic() > looks, "one look more")
+    assert server.workers() == before
+    assert server.said.count("memory = 1m") == 1
+    assert server.stop() == 0
+
+
+def test_there_are_more_workers_under_load_and_fewer_afterwards(start: Start) -> None:
+    server = start("2x1", "--processes=1..3", source=SOURCE)
+    serving(server, 1)
+    assert "1..3 processes x 1 thread" in server.said
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(server.get, "/held") for _ in range(4)]
+        wait_for(lambda: len(list(server.marks.glob("held-*"))) == 3, "three workers, each with a request")
+        assert len(server.workers()) == 3
+        (server.marks / "release").touch()
+        assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)
+    wait_for(lambda: len(server.workers()) == 1, "one worker again", seconds=60)
+    assert "one worker more: 3" in server.said
+    assert "one worker fewer: 1" in server.said
+    assert server.get()[0] == 200
+    assert " died: " not in server.said
+    assert server.stop() == 0
+
+
+def test_a_server_that_grows_and_shrinks_loses_nothing(start: Start) -> None:
+    server = start("2x1", "--processes=1..2", source=SOURCE)
+    serving(server, 1)
+    with load(server, keep=4, fresh=4, path="/work") as failures:
+        server.await_text("one worker more: 2")
+        wait_for(lambda: len(server.workers()) == 2, "two workers")
+    assert failures == []
+    with load(server, keep=0, fresh=1) as failures:
+        server.send(signal.SIGTTOU)
+        wait_for(lambda: len(server.workers()) == 1, "one worker again", seconds=30)
+    assert failures == []
+    assert server.stop() == 0
+
+
+def test_a_reload_keeps_the_workers_that_the_load_wanted(start: Start) -> None:
+    server = start("2x1", "--processes=1..3", source=SOURCE)
+    serving(server, 1)
+    for count in (2, 3):
+        server.send(signal.SIGTTIN)
+        serving(server, count)
+    before = server.workers()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    wait_for(lambda: len(server.workers()) == 3 and not server.workers() & before, "three new workers", seconds=10)
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--memory=10g",), ("--processes=2..4",)], ids=["plain", "memory", "scale"])
+def test_an_idle_server_sleeps(start: Start, arguments: tuple[str, ...]) -> None:
+    """Who sets no memory has a supervisor, and workers, that do not wake up; who does, one that does so rarely."""
+    server = start("2x1", *arguments, source=SOURCE)
+    serving(server, 2)
+    assert server.get()[0] == 200
+    family = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
+
+    def switches() -> int:
+        return sum(each.num_ctx_switches().voluntary for each in family)
+
+    time.sleep(1.5)  # longer than anything that follows a request
+    before = switches()
+    time.sleep(3)
+    assert switches() - before <= (2 if arguments == ("--memory=10g",) else 0)
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("shape", ["1x1", "2x1"])
+def test_a_full_queue_is_told(start: Start, shape: str) -> None:
+    server = start(shape, "--backlog=8", source=SOURCE)
+    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
+        workers = 2 if shape == "2x1" else 1
+        answers = [pool.submit(server.get, "/held") for _ in range(workers)]
+        wait_for(lambda: len(list(server.marks.glob("held-*"))) == workers, "everybody to be busy")
+        for _ in range(8):
+            waiting = stack.enter_context(contextlib.closing(socket.socket()))
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", server.port))
+        server.await_text("connections wait to be accepted, of 8 that may (backlog)")
+        (server.marks / "release").touch()
+        assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)
+    assert server.said.count("wait to be accepted") == 1, "once a minute"
+    assert server.stop() == 0

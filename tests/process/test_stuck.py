@@ -1,0 +1,191 @@
+"""Calls that are late and calls that never return: who is told, who is answered, and which process goes.
+
+Knows the bounds of the grace that a late call has: as long again as `request_timeout`, at least a second.
+"""
+
+import http.client
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import psutil
+import pytest
+from starter import PATIENCE, SUPERVISED, Server, Start, wait_for
+
+SOURCE = '''
+import ctypes
+import os
+import time
+
+MARKS = os.environ["MARKS"]
+LIBC = ctypes.CDLL(None)
+
+
+def lock():
+    """Two locks of one mutex in C: nothing brings this thread back."""
+    mutex = ctypes.create_string_buffer(256)
+    LIBC.pthread_mutex_lock(mutex)
+    LIBC.pthread_mutex_lock(mutex)
+
+
+def swallow():
+    while True:
+        try:
+            while True:
+                time.sleep(0.01)
+        except BaseException:
+            continue
+
+
+def hog():
+    sum(range(10**13))
+
+
+def held():
+    while not os.path.exists(os.path.join(MARKS, "release")):
+        time.sleep(0.01)
+
+
+def stream():
+    yield b"begun"
+    lock()
+
+
+def application(environ, start_response):
+    name = environ["PATH_INFO"].strip("/")
+    if name:
+        open(os.path.join(MARKS, f"{name}-{os.getpid()}"), "w").close()
+    if name == "stream":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return stream()
+    if name:
+        globals()[name]()
+    body = str(os.getpid()).encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+'''
+
+TIMEOUT = "--request-timeout=0.5"
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def begin(server: Server, pool: ThreadPoolExecutor, name: str) -> tuple[int, "Future[tuple[int, str]]"]:
+    """Begin a request: the pid of the process that works on it, and its answer to come."""
+    answer = pool.submit(server.get, f"/{name}?q=1")
+    wait_for(lambda: list(server.marks.glob(f"{name}-*")), f"the application to be in {name}")
+    return int(next(server.marks.glob(f"{name}-*")).name.split("-")[1]), answer
+
+
+def is_whole(log: str) -> bool:
+    """Whether every line is an entry or belongs to one."""
+    begins = re.compile(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[|    |\S+ [\d.]+\S*, Python|app|http://|forking|single|threading"
+    )
+    return all(begins.match(line) for line in log.splitlines())
+
+
+@pytest.mark.parametrize("name", ["lock", "swallow", "hog"])
+def test_a_worker_with_a_stuck_call_is_replaced(
+    start: Start, supervised: str, name: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start(supervised, TIMEOUT, "--graceful-timeout=5", source=SOURCE)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    before = server.workers()
+    victim, answer = begin(server, pool, name)
+    wait_for(lambda: victim not in server.workers() and len(server.workers()) == 2, "another worker")
+    assert before - {victim} <= server.workers(), "its neighbour goes on"
+    assert f"worker {victim}: a call does not return; another worker takes its place" in server.said
+    if name == "hog":
+        with pytest.raises((OSError, http.client.HTTPException)):
+            answer.result(PATIENCE)
+        assert "a call keeps the interpreter for longer than request_timeout" in server.said
+    else:
+        status, body = answer.result(PATIENCE)
+        assert (status, "took too long" in body) == (504, True)
+        late = re.search(
+            rf"\[127\.0\.0\.1\] \[W\] GET /{name}\?q=1 has been at work for 0\.\d s; RequestTimeout", server.said
+        )
+        stuck = re.search(
+            rf"\[127\.0\.0\.1\] \[E\] GET /{name}\?q=1 has been at work for 1\.\d s and does not", server.said
+        )
+        assert late and stuck
+        assert re.search(rf'      File ".*app\.py", line \d+, in {name}\n', server.said[stuck.start() :])
+        assert is_whole(server.said)
+    assert "out of memory" not in server.said
+    assert int(server.get()[1]) in server.workers()
+    assert server.stop() == 0
+
+
+def test_what_else_is_in_flight_is_finished_before(start: Start, pool: ThreadPoolExecutor) -> None:
+    server = start("2x2", TIMEOUT.replace("0.5", "3"), "--processes=1", "--graceful-timeout=30", source=SOURCE)
+    victim, answer = begin(server, pool, "lock")
+    wait_for(lambda: "it is answered 504" in server.said or answer.done(), "the end of patience")
+    pid, other = begin(server, pool, "held")
+    if pid == victim:  # the successor was not there yet
+        server.await_text(f"worker {victim}: a call does not return")
+    (server.marks / "release").touch()
+    assert other.result(PATIENCE) == (200, str(pid))
+    assert answer.result(PATIENCE)[0] == 504
+    wait_for(lambda: victim not in server.workers() and len(server.workers()) == 1, "only the successor")
+    assert server.stop() == 0
+
+
+def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
+    server = start("2x1", TIMEOUT, source=SOURCE)
+    connection = server.connection()
+    connection.request("GET", "/stream")
+    response = connection.getresponse()
+    assert response.status == 200
+    with pytest.raises(http.client.IncompleteRead) as caught:
+        response.read()
+    assert caught.value.partial in (b"begun", b"")
+    connection.close()
+    server.await_text("its answer is broken off")
+    server.await_text(" left: ")
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["lock", "swallow"])
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_a_process_alone_is_started_anew_in_its_place(
+    start: Start, shape: str, name: str, pool: ThreadPoolExecutor
+) -> None:
+    """The same process number, the same sockets, and all threads again."""
+    server = start(shape, TIMEOUT, "--graceful-timeout=5", source=SOURCE)
+    assert server.get()[0] == 200
+    threads = psutil.Process(server.process.pid).num_threads()
+    pid, answer = begin(server, pool, name)
+    assert pid == server.process.pid
+    assert answer.result(PATIENCE)[0] == 504
+    server.await_text("reloaded: ")
+    assert server.get() == (200, str(pid))
+    wait_for(lambda: psutil.Process(pid).num_threads() <= threads, "no thread is left of the one before")
+    assert server.stop() == 0
+
+
+def test_time_in_which_a_process_was_stopped_does_not_count(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    """Neither for a call nor for its worker."""
+    server = start(shape, "--request-timeout=1", source=SOURCE)
+    wait_for(lambda: len(server.workers()) == (2 if shape in SUPERVISED else 0), "all workers")
+    before = server.workers()
+    _, answer = begin(server, pool, "held")
+    family = [server.process.pid, *server.workers()]
+    for pid in family:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(4)  # what is tried out: longer than timeout and grace together
+    for pid in family:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(0.3)  # time to do it wrong
+    (server.marks / "release").touch()
+    assert answer.result(PATIENCE)[0] == 200
+    assert server.workers() == before
+    assert "RequestTimeout" not in server.said
+    assert server.stop() == 0
