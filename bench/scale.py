@@ -29,6 +29,7 @@ class Size:
 
 FULL = Size(5.0)
 QUICK = Size(1.0)
+TRIES = 10
 
 
 def speed(server: Server, setting: Setting, size: Size, page: str) -> dict[str, float]:
@@ -80,10 +81,14 @@ def weight(server: Server, setting: Setting, size: Size) -> dict[str, float]:
             if not until(lambda run=run, count=count: len(proc.tree(run.process.pid)) == count + 1, 10):
                 raise Failure(f"has {len(proc.tree(run.process.pid))} processes")
             before = proc.cpu_of_each(run.process.pid)
-            load.run(run.port, workload, HELLO, size.seconds)
-            after = proc.cpu_of_each(run.process.pid)
-            served = sum(after[pid] > before[pid] for pid in after)
-            if served < max(1, count):
+            # Who is idle takes the next client, all the same: not each of four may have had one after the first time.
+            for _ in range(TRIES):
+                load.run(run.port, workload, HELLO, size.seconds)
+                after = proc.cpu_of_each(run.process.pid)
+                served = sum(after[pid] > before[pid] for pid in after)
+                if served >= max(1, count):
+                    break
+            else:
                 raise Failure(f"only {served} of {count} workers did anything")
             weighed[name] = proc.memory(run.process.pid)
             shared = max(shared, proc.strangers(run.process.pid))
