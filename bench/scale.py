@@ -7,6 +7,7 @@ cores, so that the load takes a part of what a second process could have; how mu
 from __future__ import annotations
 
 import resource
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +20,8 @@ from bench.servers import OURS, SERVERS, Server
 from bench.workloads import HELLO, WORKLOADS, Workload
 
 CORES = frozenset({SERVER_CORE, LOAD_CORE})
-FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", answer=HELLO)
+FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True)
+LOADS = 5  # until each worker must have worked
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,6 @@ class Size:
 
 FULL = Size(5.0)
 QUICK = Size(1.0)
-TRIES = 10
 
 
 def speed(server: Server, setting: Setting, size: Size, page: str) -> dict[str, float]:
@@ -44,10 +45,10 @@ def speed(server: Server, setting: Setting, size: Size, page: str) -> dict[str, 
             answer = expected(workload, setting)
             with running(server, workload, setting, processes(server, count)) as run:
                 load.run(run.port, workload, answer, 1.0)
-                before, ours = proc.cpu_of_each(run.process.pid), own_cpu()
+                before, ours, begin = proc.cpu_of_each(run.process.pid), own_cpu(), time.monotonic()
                 done = load.run(run.port, workload, answer, size.seconds)
                 spent = {pid: cpu - before.get(pid, 0) for pid, cpu in proc.cpu_of_each(run.process.pid).items()}
-                took = done["requests"] / done["rate"]
+                took = time.monotonic() - begin
                 check(run.port, workload, answer)
             total = sum(spent.values())
             numbers |= {
@@ -81,8 +82,8 @@ def weight(server: Server, setting: Setting, size: Size) -> dict[str, float]:
             if not until(lambda run=run, count=count: len(proc.tree(run.process.pid)) == count + 1, 10):
                 raise Failure(f"has {len(proc.tree(run.process.pid))} processes")
             before = proc.cpu_of_each(run.process.pid)
-            # Who is idle takes the next client, all the same: not each of four may have had one after the first time.
-            for _ in range(TRIES):
+            # New connections: kept ones may leave a worker without any.
+            for _ in range(LOADS):
                 load.run(run.port, workload, HELLO, size.seconds)
                 after = proc.cpu_of_each(run.process.pid)
                 served = sum(after[pid] > before[pid] for pid in after)
