@@ -168,6 +168,8 @@ class _Supervisor:
         waited = time.monotonic() - before
         if seconds is not None and waited > seconds + worker.STANDSTILL:
             self._state.slept(waited)
+            if self._reload is not None:
+                self._reload.slept(waited)
 
     def _hear_newborn(self, descriptor: int) -> None:
         """A worker serves, or has died before."""
