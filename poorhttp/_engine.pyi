@@ -35,7 +35,7 @@ class Engine:
         control: descriptors to read; each byte is a signal number (SIGTERM: stop gracefully; SIGINT: the same, but
             what is in flight gets a second; the second one or SIGQUIT: stop at once) or none (255: stop gracefully; 0:
             close each connection with its next answer, and stop a second later or when all are gone). End of file means
-            that the parent died: all is over half a second later. After each byte
+            that the parent died: all is over within half a second or so. After each byte
             Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too where a
             signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process
             whose threads have not left kills itself.

@@ -68,6 +68,8 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
             os.setsid()  # what a terminal sends is not for the program
             if os.fork() == 0:
                 _become_keeper(told, report, arguments, line)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(0)
     os.waitpid(pid, 0)

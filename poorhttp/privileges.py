@@ -82,11 +82,10 @@ def owner(text: str, user: str, group: str) -> tuple[int, int]:
     return _find_user(name)[1] if name else -1, _find_group(its_group) if its_group else -1
 
 
-def check(user: str, group: str) -> None:
-    """Whether there are such a user and group, and this process could become them. Raises ConfigError."""
+def can_become(user: str, group: str) -> bool:
+    """Whether this process could become them. Raises ConfigError where there are none of these names."""
     _, uid, gid = _find(user, group)
-    if (os.geteuid(), os.getegid()) != (uid, gid) and os.geteuid() != 0:
-        raise ConfigError(f"only root can become {user or group}", "start as root, or leave user and group empty")
+    return os.geteuid() == 0 or (os.geteuid(), os.getegid()) == (uid, gid)
 
 
 def _move_in(name: str) -> None:

@@ -229,6 +229,10 @@ class Reload:
         """Until the trial that goes on is late; None without one."""
         return None if self._trial is None else max(self._began + PATIENCE - time.monotonic(), 0.0)
 
+    def slept(self, seconds: float) -> None:
+        """This process stood still for so long: the trial, which perhaps did too, is not late for that."""
+        self._began += seconds
+
     def succeeded(self) -> bool:
         """Whether a trial has just succeeded; asked at any time. One that failed or is late is logged."""
         trial = self._trial

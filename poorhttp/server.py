@@ -47,10 +47,8 @@ def serve(
     it: then there is no reload, and signals are given back. handover: what the image before this one left.
     serving: called when clients are about to be served.
     """
-    from poorhttp import systemd
-
-    passed = handover.passed if handover is not None else systemd.passed(os.environ, _note)
-    manager = systemd.Manager.of(os.environ)
+    passed, manager = _from_manager()
+    passed = handover.passed if handover is not None else passed
     try:
         error_log, access_log = open_logs(settings)
     except ConfigError as error:
@@ -243,6 +241,15 @@ def _note(text: str) -> None:
     say(f"note: {text}")
 
 
+def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
+    """The sockets that a service manager passed, and how it is reached; without one nothing is imported for it."""
+    if "LISTEN_FDS" not in os.environ and "NOTIFY_SOCKET" not in os.environ:
+        return [], None
+    from poorhttp import systemd
+
+    return systemd.passed(os.environ, _note), systemd.Manager.of(os.environ)
+
+
 def _drop_privileges(settings: Config, may_reload: bool) -> None:
     from poorhttp import privileges, reload
 
@@ -255,13 +262,14 @@ def _reload(
     settings: Config,
     home: str,
     error_log: ErrorLog,
-    manager: Manager,
+    manager: Manager | None,
     keys: list[str],
     passed: list[tuple[int, str]],
 ) -> Reload:
     from poorhttp.reload import Reload
+    from poorhttp.systemd import Manager
 
-    reload = Reload(settings, home, shape(settings), error_log, manager)
+    reload = Reload(settings, home, shape(settings), error_log, manager or Manager())
     reload.keys, reload.handover.passed = keys, passed
     return reload
 

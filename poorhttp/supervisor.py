@@ -179,9 +179,11 @@ class _Supervisor:
         if watch and watch.fileno() >= 0:
             poll.register(watch.fileno(), watch.events())
         ready = [descriptor for descriptor, _ in poll.poll(None if seconds is None else 1000 * seconds)]
-        late = time.monotonic() - before - seconds if seconds is not None else 0.0
-        if late > worker.STANDSTILL:
-            self._lost += late
+        waited = time.monotonic() - before
+        if seconds is not None and waited > seconds + worker.STANDSTILL:
+            self._lost += waited
+            if self._reload is not None:
+                self._reload.slept(waited)
         for descriptor in ready:
             if descriptor in self._reports:
                 self._hear_worker(descriptor)

@@ -10,7 +10,7 @@ import os
 import sys
 
 from poorhttp import listener, pidfile, privileges, server
-from poorhttp.errors import ConfigError, PoorhttpError, tell, write
+from poorhttp.errors import ConfigError, PoorhttpError, say, tell, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ def check(settings: Config) -> int:
     Raises PoorhttpError.
     """
     server.say_notes(settings)
-    if settings.user or settings.group:
-        privileges.check(settings.user, settings.group)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
-    server.check_logs(settings)
-    if settings.pidfile:
-        pidfile.check(settings.pidfile)
+    if privileges.can_become(settings.user, settings.group):
+        server.check_logs(settings)
+        if settings.pidfile:
+            pidfile.check(settings.pidfile)
+    else:
+        say(f"note: logs and pidfile are not looked at: only root can become {settings.user or settings.group}")
     return _load(settings)
 
 

@@ -231,7 +231,7 @@ class Path(Text):
         if text == "-" and self.dash:
             return text
         if text.startswith("|") and self.pipe:
-            return _command(text)
+            return _command(text, directory)
         if not text and not self.empty:
             raise ValueError("the name of a file" + (" or -" if self.dash else ""))
         return os.path.join(directory, text) if text else text
@@ -358,15 +358,17 @@ def _address(text: str, directory: str) -> Address:
         raise ValueError(expected) from None
 
 
-def _command(text: str) -> str:
-    """`|program arguments`; the quotes in it are closed."""
+def _command(text: str, directory: str) -> str:
+    """`|program arguments`: the quotes in it are closed, and a program with a slash is absolute."""
     import shlex
 
     try:
-        if shlex.split(text[1:]):
-            return text
+        words = shlex.split(text[1:])
     except ValueError:
-        pass
+        words = []
+    if words:
+        is_relative = "/" in words[0] and not os.path.isabs(words[0])
+        return "|" + shlex.join([os.path.join(directory, words[0]), *words[1:]]) if is_relative else text
     raise ValueError("a program behind |, its quotes closed")
 
 

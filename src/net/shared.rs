@@ -38,8 +38,8 @@ const STOP: u8 = 255;
 const FAST: u64 = 1000;
 /// The same for an orphan, whose supervisor was killed, and when it is ended where that was not enough: within a second
 /// there shall be nobody left.
-const ORPHANED: u64 = 200;
-const ORPHAN_ENDS: u64 = 500;
+const ORPHANED: u64 = 100;
+const ORPHAN_ENDS: u64 = 300;
 /// How long clients that keep their connections are sent away to the successor before the rest is closed, in ms.
 const DRAIN_TIME: u64 = 1000;
 

@@ -195,11 +195,14 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
 
 fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
     let timeout = shared.limits.request_timeout;
+    let soon = Duration::from_millis(10);
+    let is_ending = shared.end_by().is_some();
+    let patience = if is_ending { Duration::from_millis(OVERHEAR) } else { PATIENT_SAMPLE };
     match (is_busy, timeout) {
-        (true, 1..) => Duration::from_millis(timeout / 4).clamp(Duration::from_millis(10), PATIENT_SAMPLE),
-        (true, 0) => PATIENT_SAMPLE,
-        (false, _) if shared.end_by().is_some() => Duration::from_millis(OVERHEAR),
-        (false, _) => Duration::from_millis(10),
+        (true, 1..) => Duration::from_millis(timeout / 4).clamp(soon, patience),
+        (true, 0) => patience,
+        (false, _) if is_ending => patience,
+        (false, _) => soon,
     }
 }
 

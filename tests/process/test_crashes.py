@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -162,9 +162,11 @@ def test_a_call_that_keeps_the_interpreter_keeps_one_worker_only(start: Start, p
 
 
 def test_workers_that_cannot_start_again_are_no_storm(start: Start) -> None:
-    doomed = APPLICATION + "\nos.register_at_fork(after_in_child=lambda: marked('doomed') and os._exit(7))\n"
-    server = start("2x1", source=doomed)
-    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    doomed = (
+        "\nos.register_at_fork(after_in_child=lambda: marked('doomed') and os._exit(7) or mark(f'born-{pid({})}'))\n"
+    )
+    server = start("2x1", source=APPLICATION + doomed)
+    wait_for(lambda: len(list(server.marks.glob("born-*"))) == 2, "two workers")
     (server.marks / "doomed").touch()
     os.kill(min(server.workers()), signal.SIGKILL)
     server.await_text("starts in 0.8 s")
@@ -208,12 +210,13 @@ def test_when_the_server_is_killed_no_trial_is_left(start: Start, shape: str, tm
     wait_for(lambda: not lives(trial), "the trial to be gone", seconds=1.0)
 
 
-def stand_still(server: Server, seconds: float) -> None:
+def stand_still(server: Server, seconds: float, meanwhile: Callable[[], object] = bool) -> None:
     """Stop the whole tree for a while, as a debugger or a frozen machine does."""
     tree = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
     for each in tree:
         each.suspend()
     time.sleep(seconds)
+    meanwhile()
     for each in tree:
         each.resume()
 
@@ -225,8 +228,7 @@ def test_who_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolE
         answer = pool.submit(server.get, "/held")
         server.await_mark("held")
         before = server.workers()
-        stand_still(server, 3.5)
-        slow.sendall(b"\r\n")
+        stand_still(server, 3.5, lambda: slow.sendall(b"\r\n"))
         (server.marks / "release").touch()
         assert answer.result(PATIENCE) == (200, "released")
         assert b" 200 OK" in slow.recv(100)

@@ -116,6 +116,7 @@ def test_a_number_that_the_configuration_changes_is_the_new_one(launch: Start, t
     (tmp_path / "poorhttp.ini").write_text(text.format(2))
     server = launch("-c", "poorhttp.ini")
     server.await_address()
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
     server.send(signal.SIGTTIN)
     wait_for(lambda: len(server.workers()) == 3, "a third worker")
     (tmp_path / "poorhttp.ini").write_text(text.format(1))

@@ -143,6 +143,30 @@ def test_a_passed_unix_socket_stays(launch: Start, tmp_path: Path, shape: str) -
             assert path.exists()
 
 
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd-socket-activate is not there")
+def test_a_server_that_systemd_starts_for_the_first_client(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APPLICATION)
+    path = tmp_path / "activated.sock"
+    environ = [f"--setenv={name}={value}" for name, value in (("PYTHONPATH", ROOT), ("MARKS", tmp_path))]
+    command = ["systemd-socket-activate", f"--listen={path}", "--fdname=web", *environ]
+    process = subprocess.Popen(
+        [*command, sys.executable, "-m", "poorhttp", "app.py", "--bind=fd:web"],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(path.exists, "the socket")
+        with contextlib.closing(UnixConnection(path)) as connection:
+            connection.request("GET", "/pid")
+            assert int(connection.getresponse().read()) == process.pid
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        assert path.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
 class Told:
     """What the service manager was told, datagram by datagram."""
 

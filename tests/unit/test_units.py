@@ -279,3 +279,20 @@ def test_unix_path_limit():
 )
 def test_what_is_shown_can_be_read(unit, values):
     assert [unit.parse(unit.show(value)) for value in values] == values
+
+
+def test_a_log_may_be_a_program():
+    unit = Path(dash=True, pipe=True)
+    assert unit.parse("|rotatelogs 'a b' 5", "/etc") == "|rotatelogs 'a b' 5"
+    assert unit.parse("|./rotate 'a b'", "/etc") == "|/etc/./rotate 'a b'"
+    for text in ("|", "| ", "|sh -c 'x"):
+        with pytest.raises(ValueError, match="a program behind"):
+            unit.parse(text)
+    assert Path().parse("|x", "/etc") == "/etc/|x"
+
+
+def test_addresses_without_a_host():
+    unit = Addresses()
+    found = unit.parse("fd:web, fd:3, unix:@name", "/etc")
+    assert [(each.fd, each.path) for each in found] == [("web", ""), ("3", ""), ("", "@name")]
+    assert unit.show(found) == "fd:web, fd:3, unix:@name"
