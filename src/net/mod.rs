@@ -12,6 +12,7 @@ pub mod front;
 pub mod handler;
 pub mod listener;
 pub mod outbox;
+pub mod peer;
 pub mod poller;
 pub mod proxy_protocol;
 pub mod server;

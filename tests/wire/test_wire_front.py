@@ -245,6 +245,17 @@ def _unread(client: Any) -> int:
     return size[0]
 
 
+def test_it_says_so_while_a_successor_comes(start: Ask, until: Ask) -> None:
+    server = start(BUSY, health="/health")
+    busy = server.connect().send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.await_note("/wait")
+    server.signal(signal.SIGHUP)
+    until(lambda: server.get("/health").status == 503, "the old image to leave")
+    server.open_gate("open")
+    assert busy.response().body == b"hello"
+    until(lambda: server.get("/health").status == 200, "the new image to serve")
+
+
 # ----------------------------------------------------------------------------------------------------------- files
 
 FILES = """
