@@ -81,6 +81,11 @@ def serve(
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
+    # One more where the server answers for itself while all others are in the application.
+    threads = config.threads + (bool(config.health) and config.processes == 1)
+    if threads > 1:
+        # Before a signal: the handler of a reload needs it too, and would find it half imported.
+        import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload)
     try:
@@ -88,9 +93,7 @@ def serve(
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config)
         _serving.append(engine)
         _close(listeners, supervised=lifeline is not None)
-        # One more where the server answers for itself while all others are in the application.
-        has_caretaker = bool(config.health) and config.processes == 1
-        _run(engine, config.threads + has_caretaker, ready, signals)
+        _run(engine, threads, ready, signals)
         signals.make_way()
         return signals.exit_code()
     finally:
@@ -434,7 +437,7 @@ def _enter(engine: Engine) -> None:
 
 
 def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
-    from threading import Thread  # only a process with more than one thread pays for the module
+    from threading import Thread
 
     def run() -> None:
         try:
