@@ -434,7 +434,10 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
-        self.log(done, shared);
+        // Health is asked for every other second, for ever.
+        if !self.asks_health(shared) {
+            self.log(done, shared);
+        }
         self.peer.forget();
         let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {
@@ -456,9 +459,6 @@ impl<H: Handler> Connection<H> {
     }
 
     fn log(&self, done: Done, shared: &Shared<H>) {
-        if self.asks_health(shared) {
-            return; // every other second, for ever
-        }
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
             let id = self.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
             let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };

@@ -123,7 +123,7 @@ def application(environ, start_response):
 """
 
 
-def test_the_server_answers_for_itself(serve: Ask, any_shape: Any) -> None:
+def test_the_server_answers_for_itself(serve: Ask, any_shape: Any, until: Ask) -> None:
     server = serve("hello", any_shape, health="/health")
     response = server.get("/health")
     assert (response.status, response.body, response.header("Cache-Control")) == (200, b"serving\n", "no-store")
@@ -136,7 +136,10 @@ def test_the_server_answers_for_itself(serve: Ask, any_shape: Any) -> None:
         server.get(target)
         assert target in server.notes()
     assert server.get("/health", method="POST", body=b"x").body == b"hello"
-    assert "GET /health HTTP" not in server.requests(), "it would fill the log"
+    with server.connect() as client:
+        assert client.send("GET /health HTTP/1.1\r\n\r\n").response().status == 400
+    until(lambda: '/health HTTP/1.1" 400 ' in server.requests(), "the line of the refusal")
+    assert 'GET /health HTTP/1.1" 200' not in server.requests(), "it would fill the log"
 
 
 def test_no_path_is_the_servers_by_default(serve: Ask) -> None:
