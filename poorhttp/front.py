@@ -135,10 +135,11 @@ def _haproxy(config: Config, backends: Sequence[Address]) -> list[str]:
         raise ConfigError("HAProxy sends no files", "remove sendfile_header")
     check = ["    option httpchk", f"    http-check send meth GET uri {config.health} ver HTTP/1.1 hdr Host poorhttp"]
     proxy = " send-proxy-v2 check-send-proxy" if config.proxy_protocol else ""
+    rest = 'proto=%[var(txn.proto)];host=\\"%[req.hdr(host)]\\"'
     standard = [
-        '    http-request set-header Forwarded for=%[src];proto=%[var(txn.proto)];host=\\"%[req.hdr(host)]\\"',
-        '    http-request set-header Forwarded for=\\"[%[src]]\\";proto=%[var(txn.proto)];host=\\"%[req.hdr(host)]\\"'
-        " unless { src 0.0.0.0/0 }",
+        "    http-request set-var-fmt(txn.from) %[src]",
+        f"    http-request set-header Forwarded for=%[src];{rest}",
+        f'    http-request set-header Forwarded for=\\"[%[src]]\\";{rest} if {{ var(txn.from) -m sub : }}',
     ]
     return [
         "defaults",

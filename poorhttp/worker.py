@@ -104,6 +104,11 @@ def serve(
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
+    # One more where the server answers for itself while all others are in the application.
+    threads = config.threads + (bool(config.health) and config.processes.most == 1)
+    if threads > 1:
+        # Before a signal: the handler of a reload needs it too, and would find it half imported.
+        import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
@@ -112,13 +117,11 @@ def serve(
         engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told)
         _serving.append(engine)
         if manager is not None:
-            threads = f"{config.threads} thread{'s' * (config.threads > 1)}"
-            ready = lambda: manager.ready(f"serving with {threads}")  # noqa: E731
+            status = f"serving with {config.threads} thread{'s' * (config.threads > 1)}"
+            ready = lambda: manager.ready(status)  # noqa: E731
             manager.watch_aside(listeners)
         _close(listeners, supervised=lifeline is not None)
-        # One more where the server answers for itself while all others are in the application.
-        has_caretaker = bool(config.health) and config.processes.most == 1
-        _run(engine, config.threads + has_caretaker, ready, signals)
+        _run(engine, threads, ready, signals)
         signals.make_way()
         return signals.exit_code()
     finally:
@@ -520,7 +523,7 @@ def _enter(engine: Engine) -> None:
 
 
 def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
-    from threading import Thread  # only a process with more than one thread pays for the module
+    from threading import Thread
 
     def run() -> None:
         try:

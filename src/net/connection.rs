@@ -9,15 +9,14 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use super::access_log::Entry;
 use super::clock;
-use super::front::{Fronts, Told};
+use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use super::outbox::{Flushed, Outbox};
+use super::peer::Peer;
 use super::poller::Interest;
-use super::proxy_protocol;
 use super::shared::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
-use crate::http::forwarded::Passing;
 use crate::http::head::RequestHead;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
@@ -84,12 +83,8 @@ impl<H: Handler> Desk<H> {
 /// A connection.
 pub struct Connection<H: Handler> {
     transport: Transport,
-    peer: Option<SocketAddr>,
+    peer: Peer,
     listener: usize,
-    /// Its peer is a front server that is trusted.
-    is_trusted: bool,
-    passing: Passing,
-    told: Option<Box<Told>>,
     phase: Phase,
     after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
@@ -122,18 +117,13 @@ fn request_line(head: &RequestHead, bytes: &[u8]) -> Option<String> {
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, fronts: &Fronts) -> Self {
-        let is_trusted = fronts.trust(peer);
-        let told = fronts.told(peer, is_trusted);
-        let is_introduced = told.as_ref().is_none_or(|told| !told.is_awaited);
+        let peer = Peer::new(peer, fronts);
         Self {
             transport,
+            // The header of the PROXY protocol is sent at once.
+            phase: if peer.is_awaited() { Phase::Head } else { Phase::Idle },
             peer,
             listener,
-            is_trusted,
-            passing: fronts.passing(is_trusted),
-            told,
-            // The header of the PROXY protocol is sent at once.
-            phase: if is_introduced { Phase::Idle } else { Phase::Head },
             after_flush: AfterFlush::Next,
             since: clock::now(),
             inbound: None,
@@ -156,23 +146,9 @@ impl<H: Handler> Connection<H> {
         &self.transport
     }
 
-    /// Whose place it takes; none where that is not counted, for everybody comes through a front server.
-    pub fn counted_peer(&self) -> Option<SocketAddr> {
-        self.peer.filter(|_| !self.is_trusted)
-    }
-
-    /// Whether it is to begin with a header of the PROXY protocol, but comes from somebody who could tell anything.
-    pub fn is_stranger(&self, fronts: &Fronts) -> bool {
-        fronts.proxy_protocol && !self.is_trusted
-    }
-
-    /// Whose request it is, or whose connection where there is none; none: it has no address.
-    pub fn client(&self) -> Option<SocketAddr> {
-        self.told.as_ref().map_or(self.peer, |told| told.client)
-    }
-
-    fn awaits_introduction(&self) -> bool {
-        self.told.as_ref().is_some_and(|told| told.is_awaited)
+    /// Its peer.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     /// Whether it waits for a new request only.
@@ -233,8 +209,8 @@ impl<H: Handler> Connection<H> {
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         match self.phase {
-            Phase::Head if self.awaits_introduction() => {
-                shared.refuse_introduction("there was none within head_timeout", self.peer);
+            Phase::Head if self.peer.is_awaited() => {
+                shared.refuse_introduction("there was none within head_timeout", self.peer.address);
                 Verdict::Close
             }
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
@@ -264,7 +240,7 @@ impl<H: Handler> Connection<H> {
             received
         };
         match received {
-            Received::Bytes(_) if self.awaits_introduction() => self.introduce(shared, desk),
+            Received::Bytes(_) if self.peer.is_awaited() => self.introduce(shared, desk),
             Received::Bytes(_) => self.parse(shared, desk),
             Received::Nothing => self.park(desk),
             Received::End => {
@@ -276,34 +252,31 @@ impl<H: Handler> Connection<H> {
 
     /// Read the header of the PROXY protocol. What does not begin with one is cut off, as its section 2 has it.
     fn introduce(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
-        let (Some(told), Some(inbound)) = (&mut self.told, &mut self.inbound) else { return self.park(desk) };
-        let bytes = inbound.buffer();
-        match proxy_protocol::read(bytes, shared.limits.max_head) {
-            Ok(None) => self.park(desk),
-            Ok(Some(header)) => {
-                bytes.drain(..header.length);
-                self.passing = told.introduce(header.source, &shared.fronts);
+        let Some(inbound) = &mut self.inbound else { return self.park(desk) };
+        match self.peer.introduce(inbound.buffer(), shared.limits.max_head, &shared.fronts) {
+            Ok(true) => {
                 self.enter(Phase::Idle);
                 self.parse(shared, desk)
             }
+            Ok(false) => self.park(desk),
             Err(fault) => {
-                shared.refuse_introduction(fault, self.peer);
+                shared.refuse_introduction(fault, self.peer.address);
                 self.return_inbound(desk);
                 Verdict::Close
             }
         }
     }
 
-    /// Read on in what was received. Once a request is whole, learn who asks.
+    /// Read on in what was received. Once a request is whole, learn whose it is.
     fn step(&mut self, shared: &Shared<H>) -> Option<Result<Step, Reject>> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
-        match &mut self.told {
-            Some(told) if step == Ok(Step::Whole) => {
-                Some(told.hear(inbound.head(), inbound.head_bytes(), &shared.fronts).map(|()| Step::Whole))
-            }
-            _ => Some(step),
+        if step == Ok(Step::Whole)
+            && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.fronts)
+        {
+            return Some(Err(reject));
         }
+        Some(step)
     }
 
     /// Read on in the bytes that are here.
@@ -312,7 +285,7 @@ impl<H: Handler> Connection<H> {
             let Some(step) = self.step(shared) else { return self.park(desk) };
             match step {
                 Ok(Step::Whole) => {
-                    if self.asks_health(shared) && self.is_last() {
+                    if self.asks_health(shared) && self.inbound.as_ref().is_some_and(|inbound| inbound.is_last()) {
                         return self.tell_health(shared, desk);
                     }
                     self.enter(Phase::App);
@@ -333,17 +306,8 @@ impl<H: Handler> Connection<H> {
 
     /// Whether the request that is whole asks for the health of this server.
     fn asks_health(&self, shared: &Shared<H>) -> bool {
-        let health = &shared.fronts.health;
-        let asks = |inbound: &Inbound<Body>| {
-            let (head, bytes) = (inbound.head(), inbound.head_bytes());
-            head.path.of(bytes) == health && matches!(head.method.of(bytes), b"GET" | b"HEAD")
-        };
-        !health.is_empty() && self.inbound.as_ref().is_some_and(|inbound| asks(inbound))
-    }
-
-    /// Whether nothing came behind the request that is whole.
-    fn is_last(&self) -> bool {
-        self.inbound.as_ref().is_some_and(|inbound| inbound.is_last())
+        let inbound = self.inbound.as_ref();
+        inbound.is_some_and(|inbound| shared.fronts.is_health(inbound.head(), inbound.head_bytes()))
     }
 
     /// Answer without the application and, where all its threads are busy, without waiting for one of them.
@@ -445,7 +409,7 @@ impl<H: Handler> Connection<H> {
     }
 
     fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Outcome<H::Stream>> {
-        let (peer, asked) = (self.client(), self.asked(shared));
+        let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(shared.answer_health(asked, &mut self.outbox)));
         }
@@ -458,10 +422,7 @@ impl<H: Handler> Connection<H> {
             head,
             bytes,
             body,
-            peer,
-            told: self.told.as_deref(),
-            is_trusted: self.is_trusted,
-            passing: self.passing,
+            peer: &self.peer,
             listener: self.listener,
             transport: &self.transport,
             asked,
@@ -473,7 +434,11 @@ impl<H: Handler> Connection<H> {
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         shared.count_request();
-        self.log(done, shared);
+        // Health is asked for every other second, for ever.
+        if !self.asks_health(shared) {
+            self.log(done, shared);
+        }
+        self.peer.forget();
         let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {
             inbound.next_request();
@@ -494,12 +459,9 @@ impl<H: Handler> Connection<H> {
     }
 
     fn log(&self, done: Done, shared: &Shared<H>) {
-        if self.asks_health(shared) {
-            return; // every other second, for ever
-        }
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
-            let id = self.told.as_ref().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
-            let entry = Entry { peer: self.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
+            let id = self.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
+            let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
                 shared.handler.detached(|| shared.flush_log());
             }
@@ -575,7 +537,7 @@ impl<H: Handler> Connection<H> {
             .map(|inbound| inbound.head_bytes())
             .is_some_and(|bytes| bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD "));
         let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
-        let done = shared.answer_reject(reject, is_head, self.client(), line, &mut self.outbox);
+        let done = shared.answer_reject(reject, is_head, self.peer.client(), line, &mut self.outbox);
         self.log(done, shared);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;

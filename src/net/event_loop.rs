@@ -265,11 +265,11 @@ impl<H: Handler> EventLoop<H> {
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
-        if connection.is_stranger(&shared.fronts) {
+        if shared.fronts.proxy_protocol && !connection.peer().is_trusted {
             shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
-        let entered = self.crowd.enter(connection.counted_peer(), shared.limits.max_connections_per_address);
+        let entered = self.crowd.enter(connection.peer().counted(), shared.limits.max_connections_per_address);
         if entered != Entered::Yes {
             shared.turn_away(connection.transport(), peer, entered == Entered::Full);
             return None;
@@ -376,7 +376,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.crowd.leave(connection.counted_peer(), shared.limits.max_connections_per_address);
+        self.crowd.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.

@@ -1,17 +1,11 @@
-//! Front servers: which peers are trusted, and what they tell of their clients.
-//!
-//! [`Fronts`] is what the settings say, the same for the whole server; [`Told`] is what one connection was told, by the
-//! PROXY protocol for all its requests and by fields for each. A server without such settings keeps no [`Told`].
+//! What the settings say of front servers, the same for the whole server: which peers are trusted, by what they tell of
+//! their clients, and where they ask for its health. What one of them tells is kept by [`super::peer`].
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::clock;
-use super::proxy_protocol::Source;
-use crate::http::forwarded::{Client, Fields, Origin, Passing};
+use super::peer::RequestIds;
+use crate::http::forwarded::{Fields, Passing};
 use crate::http::head::RequestHead;
-use crate::http::reject::Reject;
 
 /// Addresses of peers.
 #[derive(Clone, Debug, Default)]
@@ -79,34 +73,6 @@ pub struct Fronts {
     pub has_caretaker: bool,
 }
 
-/// The longest request id that is taken from a front server.
-const LONGEST_ID: usize = 128;
-
-/// Makes request ids: 128 bits in hexadecimal digits, never twice the same.
-#[derive(Debug, Default)]
-pub struct RequestIds {
-    state: RandomState,
-    count: AtomicU64,
-}
-
-impl RequestIds {
-    fn make(&self) -> String {
-        // A forked process may have the random state of its sibling, but neither its number nor its time.
-        let seed = (self.count.fetch_add(1, Ordering::Relaxed), std::process::id(), clock::unix_second(), clock::now());
-        format!("{:016x}{:016x}", self.state.hash_one(seed), self.state.hash_one((seed, 1)))
-    }
-}
-
-/// The one X-Request-ID of a head, if it is short and plain enough to stand in any log.
-fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
-    let is_it = |field: &&crate::http::head::Field| field.name.of(bytes).eq_ignore_ascii_case(b"x-request-id");
-    let mut fields = head.fields.iter().filter(is_it);
-    let value = fields.next().filter(|_| fields.next().is_none())?.value.of(bytes);
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@".contains(byte);
-    let fits = (1..=LONGEST_ID).contains(&value.len()) && value.iter().all(is_plain);
-    std::str::from_utf8(value).ok().filter(|_| fits)
-}
-
 impl Fronts {
     /// Whether to believe `peer`; none is one on a unix socket.
     pub fn trust(&self, peer: Option<SocketAddr>) -> bool {
@@ -122,93 +88,17 @@ impl Fronts {
         }
     }
 
-    /// What will be told of a connection of `peer`; none: nothing.
-    pub fn told(&self, peer: Option<SocketAddr>, is_trusted: bool) -> Option<Box<Told>> {
-        let is_read = is_trusted && (!self.forwarded.is_empty() || self.proxy_protocol);
-        (is_read || self.request_ids.is_some()).then(|| {
-            Box::new(Told {
-                is_awaited: self.proxy_protocol,
-                source: peer,
-                is_heard: is_trusted,
-                client: peer,
-                origin: Origin::default(),
-                id: String::new(),
-            })
-        })
-    }
-}
-
-/// What was told of one connection and of its present request.
-#[derive(Debug)]
-pub struct Told {
-    /// The header of the PROXY protocol is still to come.
-    pub is_awaited: bool,
-    /// Whose connection it is.
-    source: Option<SocketAddr>,
-    /// Its fields are believed.
-    is_heard: bool,
-    /// Whose request it is; none: it has no address.
-    pub client: Option<SocketAddr>,
-    /// What else the request's fields say.
-    pub origin: Origin,
-    /// The id of the request; empty where requests have none.
-    pub id: String,
-}
-
-impl Told {
-    /// The header of the PROXY protocol came: from now on the connection is that of `source`. Returns which of its
-    /// fields pass.
-    pub fn introduce(&mut self, source: Source, fronts: &Fronts) -> Passing {
-        self.is_awaited = false;
-        match source {
-            Source::Peer => return fronts.passing(true),
-            Source::Unknown => {
-                self.source = None;
-                self.is_heard = false;
-            }
-            Source::Address(address) => {
-                self.source = Some(address);
-                self.is_heard = fronts.trust(self.source);
-            }
-        }
-        self.client = self.source;
-        fronts.passing(self.is_heard)
-    }
-
-    /// Learn who asks from the fields of a request.
-    pub fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
-        self.client = self.source;
-        self.origin = Origin::default();
-        if let Some(ids) = &fronts.request_ids {
-            self.id.clear();
-            match taken_id(head, bytes).filter(|_| self.is_heard) {
-                Some(id) => self.id.push_str(id),
-                None => self.id = ids.make(),
-            }
-        }
-        if self.is_heard && !fronts.forwarded.is_empty() {
-            self.origin = Origin::read(head, bytes, fronts.forwarded, |address| fronts.trusted.hold(address))?;
-            self.client = match self.origin.client {
-                Client::Peer => self.source,
-                Client::Unknown => None,
-                Client::Address(address, port) => Some(SocketAddr::new(address, port)),
-            };
-        }
-        Ok(())
+    /// Whether a request asks for the health of this server.
+    pub fn is_health(&self, head: &RequestHead, bytes: &[u8]) -> bool {
+        !self.health.is_empty()
+            && head.path.of(bytes) == self.health
+            && matches!(head.method.of(bytes), b"GET" | b"HEAD")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_two_requests_have_the_same_id() {
-        let ids = RequestIds::default();
-        let made: std::collections::HashSet<String> = (0..10_000).map(|_| ids.make()).collect();
-        assert_eq!(made.len(), 10_000);
-        assert!(made.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
-    }
 
     #[test]
     fn networks() {

@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::clock::Pulse;
-use super::front::Told;
 use super::outbox::Outbox;
+use super::peer::Peer;
 use super::spool::Body;
 use super::transport::Transport;
-use crate::http::forwarded::Passing;
 use crate::http::head::RequestHead;
 use crate::http::response::Asked;
 
@@ -32,14 +31,8 @@ pub struct Request<'a, S> {
     pub bytes: &'a [u8],
     /// Its body, decoded; may be taken.
     pub body: &'a mut Body,
-    /// The client; none where it has no address. Port 0 is an unknown one.
-    pub peer: Option<SocketAddr>,
-    /// What a front server told of it.
-    pub told: Option<&'a Told>,
-    /// Its peer is a front server that is trusted.
-    pub is_trusted: bool,
-    /// Which fields about that reach the application.
-    pub passing: Passing,
+    /// From whom it comes.
+    pub peer: &'a Peer,
     /// Which of the listeners it came through.
     pub listener: usize,
     /// Where the answer goes; for one that must be on its way before the handler returns.

@@ -14,6 +14,7 @@ pub mod handler;
 pub mod listener;
 pub mod load;
 pub mod outbox;
+pub mod peer;
 pub mod poller;
 pub mod proxy_protocol;
 pub mod server;

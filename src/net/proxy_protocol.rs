@@ -247,6 +247,38 @@ mod tests {
         check(&version_2(0x20, 0xff, b"ignored"), Source::Peer);
     }
 
+    /// Whatever comes, more bytes never take a verdict back, and bytes behind a header change nothing.
+    #[test]
+    fn verdicts_stand() {
+        let seeds = [
+            b"PROXY TCP4 192.0.2.9 192.0.2.1 56324 443\r\nGET".to_vec(),
+            b"PROXY UNKNOWN ffff::1 whatever\r\nGET".to_vec(),
+            inet(b"\x04\0\x01xGET"),
+            version_2(0x20, 0, b"GET"),
+        ];
+        let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut random = move |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        for round in 0..20_000 {
+            let mut bytes = seeds[round % seeds.len()].clone();
+            for _ in 0..random(4) {
+                let at = random(bytes.len());
+                bytes[at] = *[0, b' ', b'\r', b'\n', b'9', b':', 0x21, 0xff, b'P'].get(random(9)).unwrap();
+            }
+            let mut before = Ok(None);
+            for end in 0..=bytes.len() {
+                let now = read(&bytes[..end], 64);
+                assert!(before == Ok(None) || now.is_err() == before.is_err(), "{end} of {bytes:?}");
+                assert!(!matches!(before, Ok(Some(_))) || now == before, "{end} of {bytes:?}");
+                before = now;
+            }
+        }
+    }
+
     #[test]
     fn version_2_that_is_none() {
         for (command, family, size) in [

@@ -7,8 +7,9 @@
 //! So a fast application costs with many threads what it costs with one, and a blocked call holds up nobody.
 //! Where calls have been slow lately the sleeper is woken at once.
 //!
-//! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application: it holds the loop
-//! while all others are in there, answers for the server, and lays the baton down as soon as one of them is back.
+//! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application:
+//! it holds the loop while all others are in there, answers for the server, and lays the baton down as soon as one of
+//! them is back.
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 

@@ -325,10 +325,10 @@ impl Handler for Application {
             match exchange.try_borrow_mut() {
                 Ok(mut exchange) => {
                     exchange.renew(std::mem::take(outbox), request.transport.clone(), request.asked);
-                    if request.is_trusted {
+                    if request.peer.is_trusted {
                         exchange.handover.clone_from(&self.manner.handover);
                     }
-                    if let Some(told) = request.told.filter(|_| self.manner.has_id) {
+                    if let Some(told) = request.peer.told().filter(|_| self.manner.has_id) {
                         exchange.id.push_str(&told.id);
                     }
                 }
@@ -336,7 +336,7 @@ impl Handler for Application {
                 Err(_) => return Outcome::Done(LOST),
             }
             let about = {
-                let (head, bytes, peer) = (request.head, request.bytes, request.peer);
+                let (head, bytes, peer) = (request.head, request.bytes, request.peer.client());
                 move || About { peer, line: request_line(head, bytes) }
             };
             let exchange = exchange.clone();

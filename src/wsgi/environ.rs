@@ -93,7 +93,7 @@ impl Draft {
     fn suits(&self, request: &Request<'_, Seat>) -> bool {
         self.listener == request.listener
             && (self.host.is_empty() || request.head.host.is_some())
-            && (self.port.is_none() || request.peer.is_some())
+            && (self.port.is_none() || request.peer.client().is_some())
     }
 
     fn fill(&mut self, py: Python<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
@@ -121,7 +121,7 @@ impl Draft {
             self.version = Some(head.version);
         }
         // A client without an address leaves the empty text of the template: RFC 3875 4.1.8 has no value for it.
-        let Some(peer) = request.peer else { return Ok(()) };
+        let Some(peer) = request.peer.client() else { return Ok(()) };
         if self.address != Some(peer.ip()) {
             environ.set_item(intern!(py, "REMOTE_ADDR"), peer.ip().to_string())?;
             self.address = Some(peer.ip());
@@ -174,7 +174,7 @@ impl Environs {
     ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
         let environ = self.drafted(py, request)?;
         self.fields(&environ, request)?;
-        if let Some(told) = request.told {
+        if let Some(told) = request.peer.told() {
             if told.origin.has_url() {
                 rewrite_url(&environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
             }
@@ -214,7 +214,7 @@ impl Environs {
 
     fn fields(&self, environ: &Bound<'_, PyDict>, request: &Request<'_, Seat>) -> PyResult<()> {
         let py = environ.py();
-        let all_pass = request.passing == Passing::All;
+        let all_pass = request.peer.passing == Passing::All;
         for field in &request.head.fields {
             let (name, value) = (field.name.of(request.bytes), field.value.of(request.bytes));
             match name.len() {
@@ -229,7 +229,7 @@ impl Environs {
                 // Set from the head: an absolute target replaces it (RFC 9112 3.2.2).
                 4 if name.eq_ignore_ascii_case(b"host") => {}
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
-                _ if all_pass || request.passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
+                _ if all_pass || request.peer.passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
                 // Who asks, and how, is told by front servers only.
                 _ => {}
             }

@@ -77,13 +77,13 @@ def printed(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def placed(name: str, text: str, port: int, directory: Path) -> Path:
+def placed(name: str, text: str, port: int, directory: Path, host: str) -> Path:
     """Write a printed configuration for a test: another port, and no files but its own."""
     assert text.count(PORTS[name]) == 1
     moved = {
-        "lighttpd": f'server.bind = "127.0.0.1"\nserver.port = {port}',
-        "nginx": f"listen 127.0.0.1:{port};",
-        "haproxy": f"bind 127.0.0.1:{port}",
+        "lighttpd": f'server.bind = "{host}"\nserver.port = {port}',
+        "nginx": f"listen {host}:{port};",
+        "haproxy": f"bind {host}:{port}",
     }
     text = text.replace(PORTS[name], moved[name])
     if name == "nginx":
@@ -109,7 +109,9 @@ def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
     """front(name, *arguments, backends=2): the port of that program before so many servers, and their ports."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def begin(name: str, *arguments: str, backends: int = 2, unix: bool = False) -> tuple[int, list[int]]:
+    def begin(
+        name: str, *arguments: str, backends: int = 2, unix: bool = False, host: str = "127.0.0.1"
+    ) -> tuple[int, list[int]]:
         binary = program(name)
         (tmp_path / "app.py").write_text(APPLICATION)
         (tmp_path / "a file.txt").write_text("the file")
@@ -120,13 +122,13 @@ def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
             wait_for(lambda server=server, place=place: place in server.said, f"a server at {place}")
         port = free_port()
         text = printed(name, f"--bind={', '.join(places)}", *arguments)
-        file = placed(name, text, port, tmp_path)
+        file = placed(name, text, port, tmp_path, host)
         check(name, file)
         flags = {"lighttpd": ["-D", "-f"], "nginx": ["-e", "stderr", "-c"], "haproxy": ["-db", "-f"]}[name]
         with (tmp_path / "front.log").open("wb") as log:
             process = subprocess.Popen([binary, *flags, str(file)], stdout=log, stderr=log, cwd=tmp_path)
         running.append(process)
-        wait_for(lambda: listens(port) or process.poll() is not None, f"{name} to listen")
+        wait_for(lambda: listens(host, port) or process.poll() is not None, f"{name} to listen")
         assert process.poll() is None, (tmp_path / "front.log").read_text()
         return port, ports
 
@@ -139,13 +141,15 @@ def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
         assert not [worker for worker in workers if worker.is_running()]
 
 
-def listens(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def listens(host: str, port: int) -> bool:
+    with closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
+        return probe.connect_ex((host.strip("[]"), port)) == 0
 
 
-def ask(port: int, path: str = "/", body: bytes = b"", **fields: str) -> tuple[int, dict[str, str], bytes]:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+def ask(
+    port: int, path: str = "/", body: bytes = b"", host: str = "127.0.0.1", **fields: str
+) -> tuple[int, dict[str, str], bytes]:
+    with closing(http.client.HTTPConnection(host, port, timeout=20)) as connection:
         headers = {"Host": f"www.example:{port}"} | fields
         connection.request("POST" if body else "GET", path, body=body or None, headers=headers)
         response = connection.getresponse()
@@ -175,6 +179,14 @@ def test_a_request_arrives_as_that_of_its_client(front: Front, name: str, family
         assert "6.6.6.6" not in text
         assert "evil" not in text
         assert "admin" not in text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", PORTS)
+def test_a_client_over_ipv6(front: Front, name: str, family: str) -> None:
+    port, _ = front(name, *FAMILIES[family], host="[::1]")
+    environ = told(port, host="::1", **FORGED)
+    assert (environ["REMOTE_ADDR"], environ["HTTP_HOST"]) == ("::1", f"www.example:{port}")
 
 
 @pytest.mark.parametrize("name", PORTS)

@@ -307,10 +307,11 @@ open({str(tmp_path / "tried")!r}, "w").close()
     assert server.stop() == 0
 
 
-def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--type=threading",)], ids=["1x1", "1x16"])
+def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: Path, more: tuple[str, ...]) -> None:
     (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
     for milliseconds in range(0, 200, 20):
-        server = launch("app.py", "--bind=unix:server.sock", "--pidfile=run.pid")
+        server = launch("app.py", "--bind=unix:server.sock", "--pidfile=run.pid", *more)
         server.await_address()
         server.send(signal.SIGHUP)
         time.sleep(milliseconds / 1000)  # the moment is what differs

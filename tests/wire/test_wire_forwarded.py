@@ -192,6 +192,19 @@ def test_the_log_names_the_client(start: Callable[..., Any], log: str) -> None:
     assert "127.0.0.1" in lines[2], "whose request could not be said"
 
 
+def test_the_next_request_is_not_logged_as_the_one_before(start: Callable[..., Any]) -> None:
+    """Front servers send requests of several clients over one connection."""
+    server = start("hello", forwarded="x-forwarded", request_id="yes", accesslog_format="json")
+    with server.connect() as client:
+        assert client.request("/", "X-Forwarded-For: 192.0.2.7", "X-Request-ID: first").status == 200
+        assert client.send("GET /\r\n\r\n").response().status == 400
+    refused = server.request_lines(3)[-1]
+    assert "127.0.0.1" in refused
+    assert "192.0.2.7" not in refused
+    assert "first" not in refused
+    assert "[127.0.0.1]" in server.error_lines()[-1]
+
+
 def test_a_failure_is_logged_with_its_client(start: Callable[..., Any]) -> None:
     server = start("def application(environ, start_response):\n    raise KeyError('boom')\n", forwarded="x-forwarded",
                    errors=["boom"])  # fmt: skip

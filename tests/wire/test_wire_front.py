@@ -123,7 +123,7 @@ def application(environ, start_response):
 """
 
 
-def test_the_server_answers_for_itself(serve: Ask, any_shape: Any) -> None:
+def test_the_server_answers_for_itself(serve: Ask, any_shape: Any, until: Ask) -> None:
     server = serve("hello", any_shape, health="/health")
     response = server.get("/health")
     assert (response.status, response.body, response.header("Cache-Control")) == (200, b"serving\n", "no-store")
@@ -136,7 +136,10 @@ def test_the_server_answers_for_itself(serve: Ask, any_shape: Any) -> None:
         server.get(target)
         assert target in server.notes()
     assert server.get("/health", method="POST", body=b"x").body == b"hello"
-    assert "GET /health HTTP" not in server.requests(), "it would fill the log"
+    with server.connect() as client:
+        assert client.send("GET /health HTTP/1.1\r\n\r\n").response().status == 400
+    until(lambda: '/health HTTP/1.1" 400 ' in server.requests(), "the line of the refusal")
+    assert 'GET /health HTTP/1.1" 200' not in server.requests(), "it would fill the log"
 
 
 def test_no_path_is_the_servers_by_default(serve: Ask) -> None:
@@ -243,6 +246,17 @@ def _unread(client: Any) -> int:
     size = array.array("i", [0])
     fcntl.ioctl(client.sock, 0x5411, size)
     return size[0]
+
+
+def test_it_says_so_while_a_successor_comes(start: Ask, until: Ask) -> None:
+    server = start(BUSY, health="/health")
+    busy = server.connect().send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+    server.await_note("/wait")
+    server.signal(signal.SIGHUP)
+    until(lambda: server.get("/health").status == 503, "the old image to leave")
+    server.open_gate("open")
+    assert busy.response().body == b"hello"
+    until(lambda: server.get("/health").status == 200, "the new image to serve")
 
 
 # ----------------------------------------------------------------------------------------------------------- files
