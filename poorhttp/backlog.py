@@ -42,7 +42,8 @@ class Backlog:
             if bound and waiting >= NEARLY * bound:
                 self._told = now
                 self._error_log.write(
-                    "W", f"{waiting} connections wait to be accepted, of {bound} that may (backlog); the kernel takes in no more"
+                    "W",
+                    f"{waiting} connections wait to be accepted, of {bound} that may (backlog); then none is taken in",
                 )
 
 
