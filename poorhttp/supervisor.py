@@ -487,7 +487,7 @@ def _scale(config: Config) -> Scale | None:
         return None
     from poorhttp.scale import Scale
 
-    return Scale(config.processes, config.processes.most, time.monotonic())
+    return Scale(int(config.processes), config.processes.most, time.monotonic())
 
 
 def _heard(signum: int, frame: FrameType | None) -> None:

@@ -282,7 +282,7 @@ class _Signals:
         self._reload: Reload | None = None
         self._successor: Reload | None = None
         self._backlog: Backlog | None = None
-        self._is_stuck = False
+        self._is_stuck = self._is_leaving = False
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -441,12 +441,13 @@ class _Signals:
         while not all(engine.makes_way() for engine in engines):
             time.sleep(LATE / 10)
         time.sleep(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds
-        if all(engine.makes_way() for engine in engines) and self._since is None:
+        if all(engine.makes_way() for engine in engines) and self._since is None and not self._is_leaving:
             self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
             reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:
         """Execute the new image; what the application wanted to be done at the exit is done before."""
+        self._is_leaving = True
         try:
             atexit._run_exitfuncs()
             # A stop that came until now is obeyed here, what comes from now on by the new image.

@@ -35,6 +35,9 @@ const MOST_PENDING: usize = 64;
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
+/// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
+const PRESSED_ALONE: u64 = 5000;
+
 const STACK: usize = 1024 * 1024;
 
 /// How the event loop reaches the thread.
@@ -122,6 +125,8 @@ struct Seen {
     idle: u32,
     calls: Calls,
     load: Load,
+    /// When a process alone may be told again that clients wait.
+    next_pressed: u64,
     /// What is still to be done with the interpreter.
     pending: Vec<Job>,
     is_hog_told: bool,
@@ -137,6 +142,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.request_timeout, clock::now()),
         load: Load::new(server.threads(), clock::now()),
+        next_pressed: 0,
         pending: Vec::new(),
         is_hog_told: false,
         is_stop_late: false,
@@ -286,7 +292,9 @@ fn tell_load<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
         shared.tell(LOAD + percent);
     }
-    if told.is_pressed {
+    let now = clock::now();
+    if told.is_pressed && (shared.is_supervised() || now >= seen.next_pressed) {
+        seen.next_pressed = now + PRESSED_ALONE;
         tell(shared, seen, PRESSED);
     }
 }

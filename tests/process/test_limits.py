@@ -155,8 +155,8 @@ def test_there_are_more_workers_under_load_and_fewer_afterwards(start: Start) ->
         (server.marks / "release").touch()
         assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)
     wait_for(lambda: len(server.workers()) == 1, "one worker again", seconds=60)
-    assert "one worker more: 3" in server.said
-    assert "one worker fewer: 1" in server.said
+    assert "one worker more: 3\n" in server.said
+    assert "one worker fewer: 1\n" in server.said
     assert server.get()[0] == 200
     assert " died: " not in server.said
     assert server.stop() == 0

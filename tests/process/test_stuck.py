@@ -3,17 +3,21 @@
 Knows the bounds of the grace that a late call has: as long again as `request_timeout`, at least a second.
 """
 
+import contextlib
 import http.client
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, SUPERVISED, Server, Start, wait_for
+from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, wait_for
 
 SOURCE = '''
 import ctypes
@@ -161,13 +165,13 @@ def test_a_process_alone_is_started_anew_in_its_place(
     """The same process number, the same sockets, and all threads again."""
     server = start(shape, TIMEOUT, "--graceful-timeout=5", source=SOURCE)
     assert server.get()[0] == 200
-    threads = psutil.Process(server.process.pid).num_threads()
+    threads = {each.id for each in psutil.Process(server.process.pid).threads()}
     pid, answer = begin(server, pool, name)
     assert pid == server.process.pid
     assert answer.result(PATIENCE)[0] == 504
     server.await_text("reloaded: ")
     assert server.get() == (200, str(pid))
-    wait_for(lambda: psutil.Process(pid).num_threads() <= threads, "no thread is left of the one before")
+    assert threads & {each.id for each in psutil.Process(pid).threads()} <= {pid}, "no thread is left of those before"
     assert server.stop() == 0
 
 
@@ -189,3 +193,35 @@ def test_time_in_which_a_process_was_stopped_does_not_count(start: Start, shape:
     assert server.workers() == before
     assert "RequestTimeout" not in server.said
     assert server.stop() == 0
+
+
+PROGRAM = """
+import poorhttp
+
+poorhttp.run(application, bind="127.0.0.1:0", type="threading", threads=2, request_timeout=0.5, graceful_timeout=0.5)
+"""
+
+
+def test_a_program_that_calls_run_says_that_it_cannot_and_goes_on(tmp_path: Path) -> None:
+    """With the threads that it has left."""
+    (tmp_path / "program.py").write_text(SOURCE + PROGRAM)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "MARKS": str(tmp_path)}
+    command = [sys.executable, "program.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = iter(process.stderr.readline, "")
+            port = int(next(found[1] for line in said if (found := re.search(r"http://127\.0\.0\.1:(\d+)/", line))))
+
+            def status(path: str) -> int:
+                with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+                    connection.request("GET", path)
+                    return connection.getresponse().status
+
+            assert status("/lock") == 504
+            assert next(line for line in said if "poorhttp.run() cannot start anew; restart the program" in line)
+            assert status("/") == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 1, "the application did not return"
+        finally:
+            process.kill()

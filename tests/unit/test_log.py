@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -137,6 +138,35 @@ def test_no_exception_forges_a_line(text: str) -> None:
     assert LINE.fullmatch(first + "\n")
     assert all(line.startswith("    ") and line.isprintable() for line in rest)
     assert page.count(b"<pre") == 1
+
+
+def test_the_stack_of_a_thread_is_that_of_its_application(make: Make, path: Path) -> None:
+    log = make()
+    stack = log.stack(threading.get_ident())
+    assert f'File "{__file__}"' in stack
+    assert "log.stack(threading.get_ident())" in stack
+    log.write_trace("W", "GET / is late", "192.0.2.1", stack)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    found = LINE.fullmatch(first)
+    assert found and (found["remote"], found["letter"], found["text"]) == ("192.0.2.1", "W", "GET / is late")
+    assert rest and all(line.startswith("    ") for line in rest)
+
+
+def test_a_thread_that_is_gone_has_no_stack(make: Make) -> None:
+    assert make().stack(0) == "(outside Python)\n"
+
+
+@given(text=ANY_TEXT, remote=ANY_TEXT)
+def test_no_trace_forges_a_line(text: str, remote: str) -> None:
+    reading, writing = os.pipe()
+    log = ErrorLog("-", "info", False, "")
+    log._descriptor = writing
+    log.write_trace("W", text, remote, f"{text}\n{remote}")
+    os.close(writing)
+    with open(reading, "rb") as file:
+        first, *rest = file.read().decode().split("\n")[:-1]
+    assert LINE.fullmatch(first + "\n")
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)
 
 
 def test_the_page_of_an_exception_tells_nothing(make: Make) -> None:

@@ -77,11 +77,11 @@ def test_a_single_worker_that_alone_is_too_fat_is_no_storm() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.floats(0.0, 60.0), st.dictionaries(st.integers(1, 9), st.integers(1, 200).map(lambda n: n * MIB))),
+        st.tuples(st.integers(0, 60), st.dictionaries(st.integers(1, 9), st.integers(1, 200).map(lambda n: n * MIB))),
         max_size=60,
     )
 )
-def test_whatever_the_figures_are(looks: list[tuple[float, dict[int, int]]]) -> None:
+def test_whatever_the_figures_are(looks: list[tuple[int, dict[int, int]]]) -> None:
     """Only who is there goes, only where the budget is exceeded, the fattest, and never two within the pause."""
     budget, now, last = Budget(150 * MIB, 0.0), 0.0, float("-inf")
     for seconds, workers in looks:

@@ -85,7 +85,10 @@ def test_somebody_may_want_one_more_or_fewer() -> None:
 
 @given(
     bounds=st.tuples(st.integers(1, 4), st.integers(0, 4)),
-    events=st.lists(st.tuples(st.floats(0.0, 5.0), st.booleans(), st.floats(0.0, 1.0)), max_size=120),
+    events=st.lists(
+        st.tuples(st.integers(0, 20).map(lambda quarters: quarters / 4), st.booleans(), st.floats(0.0, 1.0)),
+        max_size=120,
+    ),
 )
 def test_whatever_is_told(bounds: tuple[int, int], events: list[tuple[float, bool, float]]) -> None:
     """Within the bounds, by one at a time, up at most once in GROW and down at most once in WINDOW."""

@@ -1,0 +1,74 @@
+"""The queue of a listening socket, as the kernel tells it."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from poorhttp import backlog
+from poorhttp.backlog import REMINDER, Backlog, note, queue
+from poorhttp.log import ErrorLog
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=8)) as made:
+        yield made
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[ErrorLog]:
+    made = ErrorLog(str(tmp_path / "error.log"), "info", False, "")
+    yield made
+    os.close(made.fileno())
+
+
+def test_the_queue_is_counted(listener: socket.socket) -> None:
+    assert queue(listener) == (0, 8)
+    with closing(socket.create_connection(listener.getsockname())):
+        assert queue(listener) == (1, 8)
+
+
+def test_nothing_is_known_of_a_unix_socket_nor_of_a_closed_one(listener: socket.socket, tmp_path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as unix:
+        unix.bind(str(tmp_path / "socket"))
+        unix.listen(8)
+        assert queue(unix) == (0, 0)
+    listener.close()
+    assert queue(listener) == (0, 0)
+
+
+def test_a_queue_that_is_nearly_full_is_told_once_a_minute(
+    listener: socket.socket, log: ErrorLog, tmp_path: Path
+) -> None:
+    watch, told = Backlog(log), tmp_path / "error.log"
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(5)]
+    watch.look([listener], 0.0)
+    assert told.read_text() == ""
+    clients.append(socket.create_connection(listener.getsockname()))
+    for now in (1.0, 2.0, REMINDER):
+        watch.look([listener], now)
+    assert told.read_text().count("[W] 6 connections wait to be accepted, of 8 that may (backlog)") == 1
+    watch.look([listener], REMINDER + 1.0)
+    assert told.read_text().count("wait to be accepted") == 2
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("128\n", "net.core.somaxconn is 128: it cuts backlog = 2048"), ("4096\n", ""), ("?", "")]
+)
+def test_a_kernel_that_cuts_the_backlog_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, expected: str
+) -> None:
+    (tmp_path / "somaxconn").write_text(text)
+    monkeypatch.setattr(backlog, "BOUND", str(tmp_path / "somaxconn"))
+    assert note(2048) == expected
+
+
+def test_where_the_bound_is_not_told_nothing_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(backlog, "BOUND", str(tmp_path / "none"))
+    assert note(2048) == ""
