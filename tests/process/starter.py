@@ -212,11 +212,11 @@ class Server:
 
     def workers(self) -> set[int]:
         """The pids of the children that live now."""
+        children: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             children = psutil.Process(self.process.pid).children()
-            self._children.update(children)
-            return {child.pid for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE}
-        return set()
+        self._children.update(children)
+        return {child.pid for child in children if lives(child)}
 
     def trials(self) -> list[psutil.Process]:
         """The children that try what a reload is to load."""
