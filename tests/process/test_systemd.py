@@ -143,6 +143,11 @@ def test_a_passed_unix_socket_stays(launch: Start, tmp_path: Path, shape: str) -
             assert path.exists()
 
 
+def is_listening(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 @pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd-socket-activate is not there")
 def test_a_server_that_systemd_starts_for_the_first_client(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
@@ -155,7 +160,7 @@ def test_a_server_that_systemd_starts_for_the_first_client(tmp_path: Path) -> No
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(path.exists, "the socket")
+        wait_for(lambda: path.exists() and is_listening(path), "the socket")
         with contextlib.closing(UnixConnection(path)) as connection:
             connection.request("GET", "/pid")
             assert int(connection.getresponse().read()) == process.pid
