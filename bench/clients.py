@@ -35,7 +35,7 @@ class Fault(NamedTuple):
     failed: float
     kind: str  # of KINDS
     is_retry: bool
-    kept_since: float | None  # when the connection gave its last answer; None for a new one
+    kept_since: float | None  # when the last request was sent that the connection answered; None for a new one
 
 
 class Clients:
@@ -149,7 +149,7 @@ class _Client(threading.Thread):
 
     def _ask(self, question: str, is_retry: bool) -> bool:
         sent = time.monotonic()
-        kept_since = self.answers[-1].read if self._sock is not None else None
+        kept_since = self.answers[-1].sent if self._sock is not None else None
         try:
             process, loaded = self._answer(question)
         except _Bad as bad:

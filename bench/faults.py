@@ -160,7 +160,9 @@ def kill(pid: int) -> Kill:
 
 
 def met(fault: Fault, killed: list[Kill]) -> bool:
-    """Whether a worker died while the request that failed was in flight, or while its kept connection waited for it."""
+    """Whether a worker died while the request that failed was in flight, or since its kept connection last was asked:
+    an answer may lie there for a while before a client that is one of many reads it.
+    """
     since = fault.sent if fault.kept_since is None else fault.kept_since
     return any(since <= each.gone + DEATH and each.at <= fault.failed for each in killed)
 
