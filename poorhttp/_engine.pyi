@@ -68,6 +68,9 @@ class Engine:
     def listeners(self) -> list[int]:
         """Descriptors of the listeners, the engine's own, to be looked at only; empty after a stop."""
 
+    def was_insisted(self) -> bool:
+        """Whether a second signal to stop came."""
+
     def makes_way(self) -> bool:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 

@@ -123,7 +123,7 @@ def serve(
         _close(listeners, supervised=lifeline is not None)
         _run(engine, threads, ready, signals)
         signals.make_way()
-        return signals.exit_code()
+        return signals.exit_code(engine.was_insisted())
     finally:
         _serving.clear()
         signals.restore()
@@ -289,6 +289,7 @@ class _Signals:
         self._since: float | None = None
         self._patience = self._due = 0.0  # seconds until the process is left, and when that is
         self._at_once = 0  # the first signal that wanted the end at once
+        self._last = 0
         self._late_code = 1
         # Under a supervisor there is nothing left to do afterwards but to leave: no late signal shall spoil that.
         spare = [signum for signum in HANDLED if signum != signal.SIGQUIT] if supervised else []
@@ -314,9 +315,13 @@ class _Signals:
         self._patience, self._due = seconds, time.monotonic() + seconds
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def exit_code(self) -> int:
-        """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop."""
-        return 128 + self._at_once if self._at_once not in (0, signal.SIGQUIT) else 0
+    def exit_code(self, was_insisted: bool) -> int:
+        """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop.
+
+        was_insisted: the engine took a signal for a second one; its clock may tell the two further apart than ours.
+        """
+        at_once = self._at_once or (self._last if was_insisted else 0)
+        return 128 + at_once if at_once not in (0, signal.SIGQUIT) else 0
 
     def make_way(self) -> None:
         """The engine has stopped: where that was for a successor, become it."""
@@ -340,6 +345,7 @@ class _Signals:
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         self._deliver(signum)
+        self._last = signum
         now = time.monotonic()
         first = self._since is None
         if self._since is None:

@@ -98,6 +98,10 @@ impl Engine {
         self.server.makes_way()
     }
 
+    fn was_insisted(&self) -> bool {
+        self.server.was_insisted()
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.server.counts();
         let stats = PyDict::new(py);

@@ -206,6 +206,11 @@ impl<H: Handler> Server<H> {
         self.shared.is_finished() && self.shared.has_successor()
     }
 
+    /// Whether a second signal to stop came.
+    pub fn was_insisted(&self) -> bool {
+        self.shared.was_insisted()
+    }
+
     /// The application.
     pub fn handler(&self) -> &H {
         &self.shared.handler

@@ -99,6 +99,7 @@ pub struct Shared<H: Handler> {
     finished: AtomicBool,
     /// When a signal asked to stop; 0 before it.
     first_stop_signal: AtomicU64,
+    insisted: AtomicBool,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
     /// The listeners, for a successor.
@@ -146,6 +147,7 @@ impl<H: Handler> Shared<H> {
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
+            insisted: AtomicBool::new(false),
             drain_until: AtomicU64::new(0),
             kept: Mutex::new(kept),
             stop_deadline: AtomicU64::new(0),
@@ -334,7 +336,14 @@ impl<H: Handler> Shared<H> {
     fn is_insisted(&self) -> bool {
         let now = clock::now();
         let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
+        let is_insisted = first.is_err_and(|first| now.saturating_sub(first) >= REPEAT);
+        self.insisted.fetch_or(is_insisted, Ordering::Relaxed);
+        is_insisted
+    }
+
+    /// Whether a second signal to stop came.
+    pub fn was_insisted(&self) -> bool {
+        self.insisted.load(Ordering::Relaxed)
     }
 
     /// Make room for a successor: close each connection with its next answer, accept as before, then stop.
