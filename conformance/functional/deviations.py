@@ -311,6 +311,11 @@ CHERRYPY = (
         "Every class of tests inherits it; it looks for leaks in CherryPy and passes whatever it finds.",
         ("test/test_*.py::*::test_gc",),
     ),
+    Deviation(
+        "It sleeps for two seconds and wants CherryPy's own cleaner to have run meanwhile, once a second by a thread: a "
+        "busy machine lets that be late.",
+        ("test/test_session.py::SessionTest::test_0_Session",),
+    ),
 )
 
 DJANGO = (

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 use super::access_log::AccessLog;
 use super::clock;
@@ -100,6 +101,8 @@ pub struct Shared<H: Handler> {
     /// When a signal asked to stop; 0 before it.
     first_stop_signal: AtomicU64,
     insisted: AtomicBool,
+    /// The last signal to stop; 0 before it.
+    last_stop_signal: AtomicU8,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
     /// The listeners, for a successor.
@@ -148,6 +151,7 @@ impl<H: Handler> Shared<H> {
             finished: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
             insisted: AtomicBool::new(false),
+            last_stop_signal: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
             kept: Mutex::new(kept),
             stop_deadline: AtomicU64::new(0),
@@ -273,6 +277,9 @@ impl<H: Handler> Shared<H> {
             self.end_in(ORPHAN_ENDS);
         }
         for signal in signals {
+            if matches!(*signal, SIGINT | SIGQUIT | SIGTERM) {
+                self.last_stop_signal.store(*signal, Ordering::Relaxed);
+            }
             match *signal {
                 SIGQUIT => {
                     self.drain_until.store(0, Ordering::Relaxed);
@@ -339,6 +346,11 @@ impl<H: Handler> Shared<H> {
         let is_insisted = first.is_err_and(|first| now.saturating_sub(first) >= REPEAT);
         self.insisted.fetch_or(is_insisted, Ordering::Relaxed);
         is_insisted
+    }
+
+    /// The last signal to stop, if one came.
+    pub fn last_stop_signal(&self) -> Option<Signal> {
+        Signal::from_named_raw(self.last_stop_signal.load(Ordering::Relaxed).into())
     }
 
     /// Whether a second signal to stop came.

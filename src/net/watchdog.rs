@@ -32,6 +32,9 @@ pub const STANDSTILL: u64 = 1000;
 const HOG: Duration = Duration::from_secs(1);
 /// How much may be left to do for the interpreter.
 const MOST_PENDING: usize = 64;
+/// How soon a signal is sent again that did not bring the main thread back, in ms; longer than a signal counts as the
+/// same one told twice.
+const URGE: u64 = 400;
 /// What a late stop still gets after its calls were interrupted, in ms.
 pub const LAST_GRACE: u64 = 2000;
 
@@ -132,6 +135,7 @@ struct Seen {
     is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
+    next_urging: u64,
     looked: u64,
 }
 
@@ -147,6 +151,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
+        next_urging: 0,
         looked: 0,
     };
     while !is_over(server) {
@@ -172,6 +177,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         forgive_standstill(shared, &mut seen);
         wake_follower(server, &mut seen);
         overhear(shared, &mut seen);
+        urge_first(server, &mut seen);
         end_overdue(shared);
         end_late_stop(server, &mut seen);
         interrupt_late(server, &mut seen);
@@ -342,6 +348,24 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
         let late: Vec<Job> = busy.map(|(slot, _)| Job::End(slot)).collect();
         seen.is_stop_late = late.is_empty() || begin(server, late);
+    }
+}
+
+/// The first thread is the main one, which a signal brings back from the application, by the interpreter's handler. One
+/// that came right before a system call waits for the end of that: send it again.
+fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    let shared = server.shared();
+    let is_in_application = server.team().pulse(0).and_then(Pulse::last).is_some();
+    let signal = shared.last_stop_signal().filter(|_| shared.is_finished() && is_in_application);
+    let now = clock::now();
+    match signal {
+        Some(signal) if seen.next_urging != 0 && now >= seen.next_urging => {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+            seen.next_urging = now + URGE;
+        }
+        Some(_) if seen.next_urging == 0 => seen.next_urging = now + URGE,
+        Some(_) => {}
+        None => seen.next_urging = 0,
     }
 }
 

@@ -7,6 +7,8 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,10 +45,16 @@ NOBODY = (65534, 65534, 65534)
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Not below the directory of pytest, which each run of it by root closes to everybody else."""
+    with tempfile.TemporaryDirectory(prefix="poorhttp-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory into which another user may look, and an interpreter that he may run."""
-    for each in (tmp_path, *tmp_path.parents[:2]):
-        each.chmod(0o755)
+    tmp_path.chmod(0o755)
     python = next(filter(is_for_all, (sys.executable, "/usr/bin/python3")), None)
     if python is None:
         pytest.skip("another user may run no Python for which poorhttp is built here: the directory of both is closed")
