@@ -127,8 +127,7 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
             require(lambda: len({answer.process for answer in clients.answers()}) == PAGE.processes,
                     "not all workers answer")  # fmt: skip
             begin = time.monotonic()
-            while time.monotonic() < begin + size.kills:
-                due = time.monotonic() + KILL_EVERY
+            for number in range(1, round(size.kills / KILL_EVERY) + 1):
                 # Who answered lately and lives is a worker, whatever else belongs to the server.
                 alive = sorted({answer.process for answer in clients.recent(1)} & set(proc.tree(run.process.pid)))
                 if alive := [pid for pid in alive if pid != run.process.pid]:
@@ -136,7 +135,7 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
                 if run.process.poll() is not None:
                     remark = f"the supervisor ended with status {run.process.returncode}"
                     break
-                time.sleep(max(0.0, due - time.monotonic()))
+                time.sleep(max(0.0, begin + number * KILL_EVERY - time.monotonic()))
             time.sleep(REST)
         numbers = clients.numbers()
     if not killed:
