@@ -13,7 +13,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -22,6 +22,7 @@ from bench import front, launch, proc, scenario
 from bench.client import Failure
 from bench.clients import KINDS, Answer, Clients, Fault
 from bench.launch import LOAD_CORE, READY, Running, Setting, running
+from bench.robust import until
 from bench.scenario import Limit, Scenario
 from bench.servers import OURS, Server
 from bench.workloads import Workload
@@ -64,17 +65,6 @@ def serving(server: Server, setting: Setting, name: str) -> Iterator[Running]:
         raise Failure("a panic in the engine")
 
 
-def until(condition: object, seconds: float) -> bool:
-    """Wait for a callable to become true; tells whether it did in time."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
-
-
 # Reloads --------------------------------------------------------------------------------------------------------------
 
 
@@ -102,7 +92,7 @@ def reloads(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     }  # fmt: skip
 
 
-def require(condition: object, otherwise: str) -> None:
+def require(condition: Callable[[], bool], otherwise: str) -> None:
     if not until(condition, READY):
         raise Failure(otherwise)
 
@@ -142,10 +132,12 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
         raise Failure("no worker could be killed")
     born = births(killed, clients.answers())
     first = [fault for fault in clients.faults() if not fault.is_retry]
+    # Who has no successor has waited for one to the end.
+    waits = born + [clients.end - each.at for each in killed[len(born) :]]
     return {
         **numbers, "kills": len(killed), "elsewhere": sum(not met(fault, killed) for fault in first),
-        "unborn": len(killed) - len(born), "born": median(born) * 1e3 if born else float("inf"),
-        "latest": max(born, default=float("inf")) * 1e3, "remark": remark,
+        "unborn": len(killed) - len(born), "born": median(waits) * 1e3,
+        "latest": max(waits) * 1e3, "remark": remark,
     }  # fmt: skip
 
 
