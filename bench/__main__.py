@@ -73,7 +73,9 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     markdown = f"# {arguments.command}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
     print(markdown)
     if not (arguments.quick or arguments.no_record):
-        path = record.write(arguments.record or arguments.command, facts, results, markdown)
+        path = record.write(
+            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown
+        )
         print(f"record: bench/records/{path.name}", file=sys.stderr)
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
 

@@ -13,7 +13,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -22,6 +22,7 @@ from bench import front, launch, proc, scenario
 from bench.client import Failure
 from bench.clients import KINDS, Answer, Clients, Fault
 from bench.launch import LOAD_CORE, READY, Running, Setting, running
+from bench.robust import until
 from bench.scenario import Limit, Scenario
 from bench.servers import OURS, Server
 from bench.workloads import Workload
@@ -64,17 +65,6 @@ def serving(server: Server, setting: Setting, name: str) -> Iterator[Running]:
         raise Failure("a panic in the engine")
 
 
-def until(condition: object, seconds: float) -> bool:
-    """Wait for a callable to become true; tells whether it did in time."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
-
-
 # Reloads --------------------------------------------------------------------------------------------------------------
 
 
@@ -102,7 +92,7 @@ def reloads(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     }  # fmt: skip
 
 
-def require(condition: object, otherwise: str) -> None:
+def require(condition: Callable[[], bool], otherwise: str) -> None:
     if not until(condition, READY):
         raise Failure(otherwise)
 
@@ -127,8 +117,7 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
             require(lambda: len({answer.process for answer in clients.answers()}) == PAGE.processes,
                     "not all workers answer")  # fmt: skip
             begin = time.monotonic()
-            while time.monotonic() < begin + size.kills:
-                due = time.monotonic() + KILL_EVERY
+            for number in range(1, round(size.kills / KILL_EVERY) + 1):
                 # Who answered lately and lives is a worker, whatever else belongs to the server.
                 alive = sorted({answer.process for answer in clients.recent(1)} & set(proc.tree(run.process.pid)))
                 if alive := [pid for pid in alive if pid != run.process.pid]:
@@ -136,17 +125,19 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
                 if run.process.poll() is not None:
                     remark = f"the supervisor ended with status {run.process.returncode}"
                     break
-                time.sleep(max(0.0, due - time.monotonic()))
+                time.sleep(max(0.0, begin + number * KILL_EVERY - time.monotonic()))
             time.sleep(REST)
         numbers = clients.numbers()
     if not killed:
         raise Failure("no worker could be killed")
     born = births(killed, clients.answers())
     first = [fault for fault in clients.faults() if not fault.is_retry]
+    # Who has no successor has waited for one to the end.
+    waits = born + [clients.end - each.at for each in killed[len(born) :]]
     return {
         **numbers, "kills": len(killed), "elsewhere": sum(not met(fault, killed) for fault in first),
-        "unborn": len(killed) - len(born), "born": median(born) * 1e3 if born else float("inf"),
-        "latest": max(born, default=float("inf")) * 1e3, "remark": remark,
+        "unborn": len(killed) - len(born), "born": median(waits) * 1e3,
+        "latest": max(waits) * 1e3, "remark": remark,
     }  # fmt: skip
 
 
