@@ -312,8 +312,7 @@ CHERRYPY = (
         ("test/test_*.py::*::test_gc",),
     ),
     Deviation(
-        "It sleeps for two seconds and wants CherryPy's own cleaner to have run meanwhile, once a second by a thread: a "
-        "busy machine lets that be late.",
+        "It sleeps for two seconds and wants a thread of CherryPy's to have run: a busy machine lets that be late.",
         ("test/test_session.py::SessionTest::test_0_Session",),
     ),
 )

@@ -28,7 +28,8 @@ const TICK: u64 = 100;
 const PUT_OFF: u64 = 5 * TICK;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
-/// How long a client may take to say what it wants although there is a successor, in ms.
+/// How long a client that has just come, or was just answered, may take to say what it wants although the server stops, in
+/// ms.
 const FRESH: u64 = 1000;
 
 /// Tokens below this are the loop's own; those of connections have a generation in their upper half.
@@ -331,7 +332,7 @@ impl<H: Handler> EventLoop<H> {
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         let is_left = connection.is_idle() && shared.is_stopping();
-        if is_left && !(shared.has_successor() && connection.is_fresh(FRESH)) {
+        if is_left && !connection.is_fresh(FRESH) {
             if std::mem::replace(&mut connection.was_looked_at, true) {
                 return self.close(key, connection, shared);
             }

@@ -6,11 +6,6 @@ import pytest
 from starter import Start, wait_for
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a stop closes at once what is idle, so that a request which is on its way is reset; behind lighttpd, which "
-    "connects first and sends later, that is a 503",
-)
 @pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
 def test_a_connection_of_just_now_is_answered_once_more(start: Start, shape: str, kept: bool) -> None:
     """New: it was accepted, and its request comes when nobody else is accepted any more. Kept: the same with one that
