@@ -63,6 +63,7 @@ FAST = 1.0
 
 STANDSTILL = 1.0
 """Seconds: whoever wakes up so much later than he wanted to was stopped (SIGSTOP), and everybody with him."""
+
 RETRY = 30.0
 """Seconds between two tries to start anew a program with a call that does not return."""
 

@@ -62,6 +62,9 @@ class Engine:
     def stop(self):
         self.stopped.set()
 
+    def was_insisted(self):
+        return False
+
 '''
 
 
