@@ -68,8 +68,8 @@ class Engine:
     def listeners(self) -> list[int]:
         """Descriptors of the listeners, the engine's own, to be looked at only; empty after a stop."""
 
-    def was_insisted(self) -> bool:
-        """Whether a second signal to stop came."""
+    def stopped_at_once_by(self) -> int:
+        """The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 for none."""
 
     def makes_way(self) -> bool:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""

@@ -289,6 +289,7 @@ class Reload:
         Signals wait until the new image hears them. Called on any thread.
         """
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        signal.setitimer(signal.ITIMER_REAL, 0)  # it would go on in the new image, which does not know it
         self._error_log.flush()
         try:
             _execute(self.handover, self._home)

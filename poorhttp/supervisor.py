@@ -120,6 +120,7 @@ class _Supervisor:
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
+        self._are_away = False  # the workers, because of WINCH
         self._backlog = Backlog(error_log)
         self._budget = _budget(config.memory)
         self._scale = _scale(config)
@@ -232,7 +233,7 @@ class _Supervisor:
 
     def _count(self) -> None:
         """Let there be more or fewer workers, by their load."""
-        if self._scale is None or self._state.stopping is not None or not self._state.wanted:
+        if self._scale is None or self._state.stopping is not None or self._are_away:
             return
         if self._scale.decide(self._state.serving(), self._now()):
             more = "more" if self._scale.wanted > self._state.wanted else "fewer"
@@ -240,7 +241,7 @@ class _Supervisor:
         self._state.wanted = self._scale.wanted
 
     def _tell_manager(self) -> None:
-        count = sum(each.is_ready and each.draining is None for each in self._state.workers.values())
+        count = sum(each.is_ready and not each.is_old for each in self._state.workers.values())
         status = f"{count} of {self._state.wanted} workers serve"
         if self._is_ready:
             self._manager.status(status)
@@ -292,13 +293,13 @@ class _Supervisor:
             elif signum == signal.SIGWINCH and not _has_terminal():
                 self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
                 self._manager.status("SIGWINCH came: no workers; HUP brings them back")
-                self._state.wanted = 0
+                self._are_away, self._state.wanted = True, 0
             if self._state.quitting:
                 self._at_once = self._at_once or signum
 
     def _step(self, by: int) -> None:
         """One worker more or fewer; where the load decides, within its bounds."""
-        if self._scale and self._state.wanted:
+        if self._scale and not self._are_away:
             self._scale.step(by, self._now())
             self._state.wanted = self._scale.wanted
         elif by > 0 or self._state.wanted > 1:
@@ -334,11 +335,11 @@ class _Supervisor:
         # What came until now is heard here; what comes from now on, by the new image.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, worker.STOPS)
         self._hear()
-        if self._state.stopping is not None:
+        if self._state.stopping is not None or reload.is_trying():  # once more: it was asked for again
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return
         reload.keep(each.fileno() for each in self._listeners)
-        if self._state.wanted:
+        if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
         reload.handover.workers = {
             pid: (self._lifelines[pid], each.draining is not None) for pid, each in self._state.workers.items()

@@ -26,19 +26,11 @@ def check(settings: Config) -> int:
     """
     server.say_notes(settings)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
-    if privileges.can_become(settings.user, settings.group):
-        server.check_logs(settings)
-        if settings.pidfile:
-            pidfile.check(settings.pidfile)
-    else:
+    if not privileges.can_become(settings.user, settings.group):
         say(f"note: logs and pidfile are not looked at: only root can become {settings.user or settings.group}")
-    return _load(settings)
-
-
-def _load(settings: Config) -> int:
-    os.environ.update(settings.environ)
-    server.application(settings, None)
-    return write("ok\n")
+    elif settings.pidfile:
+        pidfile.check(settings.pidfile)
+    return in_child(settings) or write("ok\n")
 
 
 def end(settings: Config, *tried: str) -> NoReturn:
@@ -54,17 +46,30 @@ def end(settings: Config, *tried: str) -> NoReturn:
 
 
 def in_child(settings: Config) -> int:
-    """Load the application in a child: a server is not stopped for one that could not start."""
+    """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
+    application. Returns its exit code.
+    """
+    sys.stdout.flush()
     pid = os.fork()
     if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    code = 1
     try:
+        if privileges.can_become(settings.user, settings.group):
+            privileges.drop(settings.user, settings.group)
+            server.check_logs(settings)
         os.environ.update(settings.environ)
         server.application(settings, None)
+        code = 0
     except PoorhttpError as error:
         tell(error)
-        os._exit(error.exit_code)
-    os._exit(0)
+        code = error.exit_code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
@@ -83,4 +88,6 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     if settings.pidfile and settings.pidfile != written:
         pidfile.remove(pidfile.write(settings.pidfile))
     server.say_notes(settings)
-    return _load(settings)
+    os.environ.update(settings.environ)
+    server.application(settings, None)
+    return write("ok\n")

@@ -13,7 +13,7 @@ import atexit
 import os
 import sys
 import time
-from _thread import get_ident
+from _thread import get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine
@@ -124,7 +124,7 @@ def serve(
         _close(listeners, supervised=lifeline is not None)
         _run(engine, threads, ready, signals)
         signals.make_way()
-        return signals.exit_code(engine.was_insisted())
+        return signals.exit_code(engine.stopped_at_once_by())
     finally:
         _serving.clear()
         signals.restore()
@@ -284,13 +284,13 @@ class _Signals:
         self._successor: Reload | None = None
         self._backlog: Backlog | None = None
         self._is_stuck = self._is_leaving = False
+        self._is_asked = self._is_on_trial = False  # a reload
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
         self._since: float | None = None
         self._patience = self._due = 0.0  # seconds until the process is left, and when that is
         self._at_once = 0  # the first signal that wanted the end at once
-        self._last = 0
         self._late_code = 1
         # Under a supervisor there is nothing left to do afterwards but to leave: no late signal shall spoil that.
         spare = [signum for signum in HANDLED if signum != signal.SIGQUIT] if supervised else []
@@ -316,12 +316,13 @@ class _Signals:
         self._patience, self._due = seconds, time.monotonic() + seconds
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def exit_code(self, was_insisted: bool) -> int:
+    def exit_code(self, at_once: int) -> int:
         """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop.
 
-        was_insisted: the engine took a signal for a second one; its clock may tell the two further apart than ours.
+        at_once: the signal that made the engine stop so, 0 for none; its clock may tell two signals further apart than
+        ours.
         """
-        at_once = self._at_once or (self._last if was_insisted else 0)
+        at_once = self._at_once or at_once
         return 128 + at_once if at_once not in (0, signal.SIGQUIT) else 0
 
     def make_way(self) -> None:
@@ -346,7 +347,6 @@ class _Signals:
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         self._deliver(signum)
-        self._last = signum
         now = time.monotonic()
         first = self._since is None
         if self._since is None:
@@ -388,10 +388,7 @@ class _Signals:
             if signal.SIGALRM not in self._old:
                 self.expect_end(DRAIN_SECONDS + self._graceful_timeout + LATE)
             return
-        if self._reload is not None and self._reload.is_trying():
-            self._reload.begin()
-            return
-        self._begin_trial(self._make_reload())
+        self._begin_trial()
 
     def told(self, what: int) -> None:
         """The engine tells, on a thread of its own, what a supervisor would be told."""
@@ -414,29 +411,45 @@ class _Signals:
         """Become a new image, as a reload does."""
         if self._make_reload is None:
             self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
-        elif self._successor is None and (self._reload is None or not self._reload.is_trying()):
+        elif self._successor is None and not self._is_on_trial:
             self._error_log.write("E", "its thread is lost; the program is started anew in this process")
             self._is_stuck = True
-            self._begin_trial(self._make_reload())
+            self._begin_trial()
 
-    def _begin_trial(self, reload: Reload) -> None:
-        from threading import Thread
+    def _begin_trial(self) -> None:
+        """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
+        self._is_asked = True
+        if not self._is_on_trial:
+            self._is_on_trial = True
+            start_new_thread(self._await_trial, ())
 
-        self._reload = reload
+    def _await_trial(self) -> None:
+        """Try the new code, again where that was asked for meanwhile; where it succeeds, become it."""
+        try:
+            while self._is_asked and self._make_reload is not None:
+                reload = self._reload = self._make_reload()
+                if self._has_succeeded(reload) and self._successor is None:
+                    self._let_succeed(reload)
+        except Exception as error:
+            self._error_log.exception(error, "-", "a reload")
+        finally:
+            self._is_on_trial = False
+
+    def _has_succeeded(self, reload: Reload) -> bool:
+        """Whether the newest code can be loaded."""
+        self._is_asked = False
         reload.begin()
-        Thread(target=self._await_trial, args=(reload,), name="poorhttp-reload", daemon=True).start()
-
-    def _await_trial(self, reload: Reload) -> None:
-        """Wait for the trial; where it succeeds, let the engine make way, and go on without a main thread that is in a
-        call which does not return.
-        """
-        while not reload.wait():
-            if not self._is_stuck or self._since is not None:
-                return
-            time.sleep(RETRY)  # there is nothing to go back to
+        while not reload.wait() or self._is_asked:
+            if not self._is_asked:
+                if not self._is_stuck or self._since is not None:
+                    return False
+                time.sleep(RETRY)  # there is nothing to go back to
+            self._is_asked = False
             reload.begin()
-        if self._successor is not None:
-            return
+        return True
+
+    def _let_succeed(self, reload: Reload) -> None:
+        """Let the engine make way, and go on without a main thread that is in a call which does not return."""
         engines = list(_serving)
         sockets = [descriptor for engine in engines for descriptor in engine.keep_listeners()]
         if not sockets:
@@ -460,7 +473,6 @@ class _Signals:
             # A stop that came until now is obeyed here, what comes from now on by the new image.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             if self._since is None:
-                signal.setitimer(signal.ITIMER_REAL, 0)
                 reload.execute()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except OSError as error:

@@ -98,8 +98,8 @@ impl Engine {
         self.server.makes_way()
     }
 
-    fn was_insisted(&self) -> bool {
-        self.server.was_insisted()
+    fn stopped_at_once_by(&self) -> i32 {
+        self.server.stopped_at_once_by()
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

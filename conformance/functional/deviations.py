@@ -271,11 +271,6 @@ CHERRYPY = (
         fails="Overflow conn did not get RST",
     ),
     Deviation(
-        "Reads the port from the socket of the server after the stop; a stopped engine has closed it.",
-        ("test/test_core.py::TestBinding::test_bind_ephemeral_port",),
-        fails="Bad file descriptor",
-    ),
-    Deviation(
         "PATH_INFO is decoded, %2F too (RFC 3875 4.1.5); cheroot leaves %2F as it is. REQUEST_URI has what was sent.",
         ("test/test_objectmapping.py::ObjectMappingTest::testObjectMapping",),
         fails=r"b\"default:\('page/name',\)\".*actual body:.*default:\('page', 'name'\)",

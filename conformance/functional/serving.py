@@ -7,7 +7,9 @@ goes to the file that the variable POORHTTP_FUNCTIONAL_LOG names, where the runn
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -80,11 +82,19 @@ class Serving:
                     if self._engine is engine:
                         return
         finally:
-            listener.close(self._listeners)
+            self._refuse()
+            listener.close([each for each in self._listeners if each.family == socket.AF_UNIX])
 
     def stop(self) -> None:
-        """Let `run` return, when what is in flight is answered."""
+        """Let `run` return, when what is in flight is answered; nobody can connect meanwhile."""
         self._engine.stop()
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Listen no more. The socket stays open: some ask it for its port afterwards."""
+        for each in self._listeners:
+            with contextlib.suppress(OSError):  # it does so already
+                each.shutdown(socket.SHUT_RD)
 
     def change(self, **settings: Any) -> None:
         """Serve on with these settings as well; connections that are open now are closed when they are idle."""

@@ -83,9 +83,10 @@ impl Calls {
         stuck
     }
 
-    /// How many of those there are.
-    pub fn stuck(&self) -> usize {
-        self.slots.iter().filter(|call| call.stage == Stage::Stuck).count()
+    /// All of those: their slots and last signs of life.
+    pub fn stuck(&self) -> Vec<(usize, u64)> {
+        let stuck = self.slots.iter().enumerate().filter(|(_, call)| call.stage == Stage::Stuck);
+        stuck.filter_map(|(slot, call)| Some((slot, call.beat?))).collect()
     }
 
     fn older(&self, age: u64, is_wanted: impl Fn(Stage) -> bool) -> Vec<Late> {
@@ -130,9 +131,9 @@ mod tests {
         assert_eq!(calls.newly_stuck(), []);
         watched(&mut calls, 7000, 7100);
         assert_eq!(calls.newly_stuck(), [Late { slot: 0, beat: 1000, age: 6100 }]);
-        assert_eq!((calls.newly_stuck(), calls.stuck()), (vec![], 1));
+        assert_eq!((calls.newly_stuck(), calls.stuck()), (vec![], vec![(0, 1000)]));
         calls.look(7200, 100, [Some(7150)].into_iter());
-        assert_eq!(calls.stuck(), 0, "it came back");
+        assert_eq!(calls.stuck(), [], "it came back");
     }
 
     #[test]

@@ -358,10 +358,9 @@ impl<H: Handler> Connection<H> {
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(shared, &mut desk.thread);
-        let began = desk.thread.pulse.last();
+        let began = clock::now();
         while verdict.is_none() {
-            // It has beaten since where there was a second answer.
-            if desk.thread.pulse.last() > began.map(|began| began + TURN) {
+            if clock::now() > began + TURN {
                 self.after_flush = AfterFlush::Next;
                 verdict = Some(self.wait_for_room());
                 break;
@@ -404,7 +403,11 @@ impl<H: Handler> Connection<H> {
                 self.stream = Some(Stream { answer, owner: thread.slot });
                 Some(self.wait_for_room())
             }
-            Outcome::Done(done) => self.conclude(done, shared),
+            Outcome::Done(done) => {
+                // What comes now, such as a log that nobody reads, is not the application's fault.
+                thread.pulse.rest();
+                self.conclude(done, shared)
+            }
         }
     }
 
@@ -433,9 +436,9 @@ impl<H: Handler> Connection<H> {
 
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
-        shared.count_request();
         // Health is asked for every other second, for ever.
         if !self.asks_health(shared) {
+            shared.count_request();
             self.log(done, shared);
         }
         self.peer.forget();

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Signal;
 
 use super::access_log::AccessLog;
 use super::clock;
@@ -206,9 +207,9 @@ impl<H: Handler> Server<H> {
         self.shared.is_finished() && self.shared.has_successor()
     }
 
-    /// Whether a second signal to stop came.
-    pub fn was_insisted(&self) -> bool {
-        self.shared.was_insisted()
+    /// The number of the first signal that asked to stop at once; 0 for none.
+    pub fn stopped_at_once_by(&self) -> i32 {
+        self.shared.stop_at_once().map_or(0, Signal::as_raw)
     }
 
     /// The application.
@@ -325,10 +326,11 @@ impl<H: Handler> Server<H> {
         if !self.team.is_caretaker(slot) {
             self.adopt_returned(event_loop);
         }
-        shared.end_drain(event_loop.connections());
+        let given_up = || shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last));
+        shared.end_drain(event_loop.connections(), given_up);
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
-            if event_loop.is_done(shared.given_up()) {
+            if event_loop.is_done(given_up()) {
                 return shared.finish();
             }
         }

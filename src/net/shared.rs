@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -90,7 +90,7 @@ pub struct Shared<H: Handler> {
     /// Where the supervisor hears of this worker; none where there is no supervisor.
     report: Option<OwnedFd>,
     /// How many calls do not return.
-    stuck: AtomicUsize,
+    stuck: Mutex<Vec<(usize, u64)>>,
     /// The watchdog read signals that the interpreter has not heard yet.
     overheard: AtomicBool,
     returned: Mutex<Vec<(Named<H>, Verdict)>>,
@@ -100,9 +100,8 @@ pub struct Shared<H: Handler> {
     finished: AtomicBool,
     /// When a signal asked to stop; 0 before it.
     first_stop_signal: AtomicU64,
-    insisted: AtomicBool,
-    /// The last signal to stop; 0 before it.
-    last_stop_signal: AtomicU8,
+    /// The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 before it.
+    stop_at_once: AtomicU8,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
     /// The listeners, for a successor.
@@ -142,7 +141,7 @@ impl<H: Handler> Shared<H> {
             controls,
             events,
             report,
-            stuck: AtomicUsize::new(0),
+            stuck: Mutex::default(),
             overheard: AtomicBool::new(false),
             returned: Mutex::default(),
             has_returned: AtomicBool::new(false),
@@ -150,8 +149,7 @@ impl<H: Handler> Shared<H> {
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
-            insisted: AtomicBool::new(false),
-            last_stop_signal: AtomicU8::new(0),
+            stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
             kept: Mutex::new(kept),
             stop_deadline: AtomicU64::new(0),
@@ -185,16 +183,23 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// So many calls do not return: nobody waits for them where there is a successor.
-    pub fn note_stuck(&self, count: usize) {
-        if self.stuck.swap(count, Ordering::Relaxed) != count {
+    /// The calls of these slots, with these last signs of life, do not return: nobody waits for them where there is a
+    /// successor.
+    pub fn note_stuck(&self, calls: Vec<(usize, u64)>) {
+        let mut stuck = lock(&self.stuck);
+        if *stuck != calls {
+            *stuck = calls;
+            drop(stuck);
             self.wake();
         }
     }
 
-    /// How many connections are not waited for.
-    pub fn given_up(&self) -> usize {
-        if self.has_successor() { self.stuck.load(Ordering::Relaxed) } else { 0 }
+    /// How many connections are not waited for; `last_beat` tells that of a slot now: a call may have returned since.
+    pub fn given_up(&self, last_beat: impl Fn(usize) -> Option<u64>) -> usize {
+        if !self.has_successor() {
+            return 0;
+        }
+        lock(&self.stuck).iter().filter(|&&(slot, beat)| last_beat(slot) == Some(beat)).count()
     }
 
     /// Leave a connection that was served to the holder of the baton.
@@ -277,15 +282,12 @@ impl<H: Handler> Shared<H> {
             self.end_in(ORPHAN_ENDS);
         }
         for signal in signals {
-            if matches!(*signal, SIGINT | SIGQUIT | SIGTERM) {
-                self.last_stop_signal.store(*signal, Ordering::Relaxed);
-            }
             match *signal {
                 SIGQUIT => {
                     self.drain_until.store(0, Ordering::Relaxed);
-                    self.finish();
+                    self.finish_for(*signal);
                 }
-                SIGINT | SIGTERM if self.is_insisted() => self.finish(),
+                SIGINT | SIGTERM if self.is_insisted() => self.finish_for(*signal),
                 SIGINT => self.begin_stop_within(FAST),
                 SIGTERM | STOP => self.begin_stop(),
                 DRAIN => self.begin_drain(),
@@ -343,19 +345,19 @@ impl<H: Handler> Shared<H> {
     fn is_insisted(&self) -> bool {
         let now = clock::now();
         let first = self.first_stop_signal.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        let is_insisted = first.is_err_and(|first| now.saturating_sub(first) >= REPEAT);
-        self.insisted.fetch_or(is_insisted, Ordering::Relaxed);
-        is_insisted
+        first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
     }
 
-    /// The last signal to stop, if one came.
-    pub fn last_stop_signal(&self) -> Option<Signal> {
-        Signal::from_named_raw(self.last_stop_signal.load(Ordering::Relaxed).into())
+    /// Let every run return, for a signal asks for that.
+    fn finish_for(&self, signal: u8) {
+        // It fails where there was one before.
+        let _ = self.stop_at_once.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+        self.finish();
     }
 
-    /// Whether a second signal to stop came.
-    pub fn was_insisted(&self) -> bool {
-        self.insisted.load(Ordering::Relaxed)
+    /// The first signal that asked to stop at once.
+    pub fn stop_at_once(&self) -> Option<Signal> {
+        Signal::from_named_raw(self.stop_at_once.load(Ordering::Relaxed).into())
     }
 
     /// Make room for a successor: close each connection with its next answer, accept as before, then stop.
@@ -370,9 +372,9 @@ impl<H: Handler> Shared<H> {
         Some(self.drain_until.load(Ordering::Relaxed)).filter(|&time| time != 0 && !self.is_stopping())
     }
 
-    /// Stop once all have gone, or have had their time.
-    pub fn end_drain(&self, connections: usize) {
-        if self.drain_until().is_some_and(|time| connections <= self.given_up() || time <= clock::now()) {
+    /// Stop once all have gone but those that are given up, or have had their time.
+    pub fn end_drain(&self, connections: usize, given_up: impl Fn() -> usize) {
+        if self.drain_until().is_some_and(|time| connections <= given_up() || time <= clock::now()) {
             self.stop();
         }
     }

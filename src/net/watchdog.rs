@@ -260,8 +260,9 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         seen.pending.extend(fresh.into_iter().map(Job::GiveUp));
         tell(shared, seen, STUCK);
     }
-    let stuck = seen.calls.stuck();
-    shared.note_stuck(stuck);
+    let calls = seen.calls.stuck();
+    let stuck = calls.len();
+    shared.note_stuck(calls);
     let waited = time_at_work(shared);
     let is_hogged = stuck > 0 && waited.is_some_and(|waited| waited > HOG);
     if is_hogged && !seen.is_hog_told {
@@ -356,7 +357,7 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let shared = server.shared();
     let is_in_application = server.team().pulse(0).and_then(Pulse::last).is_some();
-    let signal = shared.last_stop_signal().filter(|_| shared.is_finished() && is_in_application);
+    let signal = shared.stop_at_once().filter(|_| is_in_application);
     let now = clock::now();
     match signal {
         Some(signal) if seen.next_urging != 0 && now >= seen.next_urging => {

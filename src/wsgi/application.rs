@@ -342,7 +342,7 @@ impl Handler for Application {
             let exchange = exchange.clone();
             let known = request.thread.seat.known.clone();
             let _served = known.serve(&exchange);
-            giving_back(&exchange, outbox, |outbox| {
+            let outcome = giving_back(&exchange, outbox, |outbox| {
                 let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
                     exchange.try_borrow_mut()?.input_file = file;
                     self.app.bind(py).call1((environ, kit.start_response.bind(py)))
@@ -360,14 +360,18 @@ impl Handler for Application {
                     &mut Lent { outbox, thread: request.thread },
                     &about,
                 )
-            })
+            });
+            // One that came while the application's objects were let go.
+            known.forget_interrupt();
+            outcome
         })
     }
 
     fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let exchange = stream.kit.exchange.bind(py).clone();
-            resumed.thread.seat.known.resumes(Some(stream.about.clone()));
+            let known = resumed.thread.seat.known.clone();
+            known.resumes(Some(stream.about.clone()));
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
                 exchange.transport = Some(resumed.transport.clone());
@@ -383,8 +387,8 @@ impl Handler for Application {
                     Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, &resumed.thread.pulse)
                         .map(|progress| (progress, Some(iterator))),
                 };
-                resumed.thread.seat.known.forget_interrupt();
-                resumed.thread.seat.known.resumes(None);
+                known.forget_interrupt();
+                known.resumes(None);
                 let about = stream.about;
                 let iterable = stream.iterable.bind(py);
                 self.hand_over(
@@ -396,6 +400,7 @@ impl Handler for Application {
                     &|| about.clone(),
                 )
             });
+            known.forget_interrupt();
             if is_lent.is_err() {
                 outbox.break_off();
             }
@@ -482,7 +487,8 @@ impl Handler for Application {
                 let about = About { peer: None, line: "a signal handler".to_owned() };
                 self.tell_exception(py, &error, &about);
                 // SystemExit and KeyboardInterrupt ask for the end, as they would in a program of its own.
-                !error.is_instance_of::<PyException>(py)
+                // A RequestTimeout of a call that has just returned does not.
+                !error.is_instance_of::<PyException>(py) && !error.is_instance_of::<RequestTimeout>(py)
             }
         })
     }

@@ -183,26 +183,26 @@ def test_help(capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("usage: poorhttp [-c FILE] [APP] [options]\n")
 
 
-def test_check_config(capsys, tmp_path, world):
+def test_check_config(capfd, tmp_path, world):
     (tmp_path / "my.ini").write_text("[http]\nsecret = x\n")
     assert cli.main(["-c", "my.ini", "one", "--check-config", "--port=1", "-p", "pid", "--errorlog=e"]) == 0
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert (said.out, said.err) == ("ok\n", "note: my.ini:2: secret is not used\n")
     assert cli.main(["--check-config", "--port=x"]) == 2
-    assert capsys.readouterr().err.startswith("error: flag --port: port must be")
+    assert capfd.readouterr().err.startswith("error: flag --port: port must be")
     assert cli.main(["one", "--check-config", "--errorlog=/no/e"]) == 2
-    assert capsys.readouterr().err.startswith("error: cannot open the log /no/e")
+    assert capfd.readouterr().err.startswith("error: cannot open the log /no/e")
     assert world.calls == []
     assert not (tmp_path / "pid").exists()
 
 
-def test_check_config_loads_the_application(capsys, tmp_path, monkeypatch):
+def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
     (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini", "--check-config"]) == 0
     assert cli.main(["no_such_module", "--check-config"]) == 3
-    said = capsys.readouterr()
+    said = capfd.readouterr()
     assert said.out == "ok\n"
     assert said.err.startswith("error: no module 'no_such_module'")
 
@@ -410,11 +410,11 @@ def test_run_what_is_no_application(app):
 
 
 @pytest.mark.parametrize("argv", [["--port=0"], ["--check-config"]])
-def test_run_by_an_application_that_is_being_loaded(world, capsys, tmp_path, argv):
+def test_run_by_an_application_that_is_being_loaded(world, capfd, tmp_path, argv):
     (tmp_path / "eager.py").write_text(f"import poorhttp\n{APP}poorhttp.run(application, port=0)\n")
     for _ in range(2):
         assert cli.main(["eager.py", *argv]) == 3
-        assert capsys.readouterr().err.splitlines() == [
+        assert capfd.readouterr().err.splitlines() == [
             f"error: poorhttp.run was called ({tmp_path}/eager.py, line 4) while poorhttp loads eager.py",
             'hint: put the call under: if __name__ == "__main__":',
         ]

@@ -62,8 +62,8 @@ class Engine:
     def stop(self):
         self.stopped.set()
 
-    def was_insisted(self):
-        return False
+    def stopped_at_once_by(self):
+        return 0
 
 '''
 
