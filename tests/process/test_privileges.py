@@ -192,3 +192,43 @@ def test_the_program_of_a_log_is_not_roots(start: Start, directory: Path) -> Non
     assert set((directory / "log" / "ids").read_text().split()) == {"Uid:", "Gid:", "Groups:", "65534"}
     assert lines.stat().st_uid == 65534
     assert server.stop() == 0
+
+
+LOADED = """
+import os
+
+with open("loaded", "a") as file:
+    file.write(f"{os.getuid()} {os.environ['HOME']}\\n")
+
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "0")])
+    return []
+"""
+
+
+def test_only_the_user_who_serves_loads_the_application(launch: Start, directory: Path) -> None:
+    """Whoever may write the application must not get root by a check or a restart."""
+    for name in "code", "log":
+        (directory / name).mkdir()
+        os.chown(directory / name, 65534, 65534)
+    (directory / "code" / "app.py").write_text(LOADED)
+    common = ("app.py", "--user=nobody", "--pidfile=../pid", "--errorlog=../log/error.log", "--bind=127.0.0.1:0")
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "poorhttp"]
+
+    def run(*words: str) -> int:
+        return subprocess.run(
+            [*command, *words], cwd=directory / "code", env=environ, check=False, timeout=60
+        ).returncode
+
+    assert run(*common, "--check-config") == 0
+    assert run("start", *common) == 0
+    assert run("restart", *common) == 0
+    (directory / "log").chmod(0o700)
+    os.chown(directory / "log", 0, 0)
+    assert run("restart", *common) == 2, "the log cannot be opened any more, so nothing was stopped"
+    assert run("status", *common) == 0
+    assert run("stop", *common) == 0
+    loaded = (directory / "code" / "loaded").read_text().splitlines()
+    assert len(loaded) >= 4 and {line.split()[0] for line in loaded} == {"65534"}

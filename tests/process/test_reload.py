@@ -129,6 +129,19 @@ def test_two_reloads_at_once_end_with_the_last_code(start: Start, shape: str) ->
     assert server.stop() == 0
 
 
+def test_a_reload_told_twice_is_one(start: Start, shape: str) -> None:
+    """A process manager tells a process and then its group: the second signal comes while the first is heard."""
+    for version, microseconds in enumerate((0, 300, 1000, 3000), 1):
+        server = start(shape, source=VERSION.format(version="0", more=""))
+        write(server.directory, str(version))
+        server.send(signal.SIGHUP)
+        time.sleep(microseconds / 1e6)  # what is tried out
+        server.send(signal.SIGHUP)
+        wait_for(lambda server=server, version=version: server.get()[1].startswith(f"{version} "), "the new code")
+        assert server.stop() == 0
+        assert "Error" not in server.said
+
+
 def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
     """The trial imports for ever; whoever wants the server to stop need not wait for it."""
     server = start(shape, source=VERSION.format(version="0", more=""))

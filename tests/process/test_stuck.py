@@ -8,8 +8,10 @@ import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -225,3 +227,39 @@ def test_a_program_that_calls_run_says_that_it_cannot_and_goes_on(tmp_path: Path
             assert process.wait(PATIENCE) == 1, "the application did not return"
         finally:
             process.kill()
+
+
+def test_a_log_that_nobody_reads_is_no_late_call(start: Start, shape: str, tmp_path: Path) -> None:
+    """The lines of these requests are more than a pipe holds; the time is several times that of a late call."""
+    fifo = tmp_path / "access.fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        server = start(shape, TIMEOUT, f"--accesslog={fifo}", source=SOURCE)
+        count = 150
+        with contextlib.closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)) as client:
+            client.sendall(b"GET /?%s HTTP/1.1\r\nHost: a\r\n\r\n" % (b"p" * 900) * count)
+            time.sleep(3)  # what is tried out
+            os.set_blocking(reader, True)
+            drain = threading.Thread(target=lambda: all(iter(lambda: os.read(reader, 1 << 16), b"")))
+            drain.start()
+            answers = b""
+            while answers.count(b"HTTP/1.1 ") < count:
+                answers += client.recv(1 << 16)
+        assert answers.count(b"HTTP/1.1 200 OK") == count
+        assert server.stop() == 0
+        drain.join(PATIENCE)
+        assert "RequestTimeout" not in server.said and "does not return" not in server.said
+    finally:
+        os.close(reader)
+
+
+def test_a_program_that_was_started_anew_stays(start: Start) -> None:
+    """No timer of the image before it goes on."""
+    server = start("1x1", TIMEOUT, "--graceful-timeout=0.5", source=SOURCE)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        server.get("/swallow")
+    server.await_text("reloaded: ")
+    time.sleep(2)  # longer than graceful_timeout and what a late application gets
+    assert server.get()[0] == 200
+    assert server.stop() == 0
