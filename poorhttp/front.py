@@ -36,6 +36,12 @@ def render(program: str, config: Config) -> str:
 
 
 def _reachable(address: Address) -> Address:
+    if address.fd:
+        raise ConfigError(f"fd:{address.fd} is a socket whose address is not known here", "set port, or bind")
+    if address.path.startswith("@"):
+        raise ConfigError(
+            f"no front server can reach the abstract socket unix:{address.path}", "name a path, or a port"
+        )
     if not address.path and not address.port:
         raise ConfigError("port 0 is any free one, which no front server can know", "set port, or bind")
     return type(address)(EVERY.get(address.host, address.host), address.port, address.path)

@@ -12,7 +12,7 @@ import select
 import time
 
 from poorhttp import listener
-from poorhttp.errors import printable
+from poorhttp.errors import ConfigError, printable
 from poorhttp.lean import socket
 
 TYPE_CHECKING = False
@@ -25,6 +25,12 @@ FIRST = 3
 PASSED = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
 NOTIFIED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
+MOST_DIGITS = 6
+"""Of a number of descriptors."""
+
+SHORTEST, LONGEST = 0.1, 86400.0
+"""Seconds of a watchdog that are heeded."""
+
 TRIES = 4
 """How often the server is looked at in the time of the watchdog."""
 
@@ -34,14 +40,18 @@ def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> 
     pid, count, names, _ = (environ.pop(name, "") for name in PASSED)
     if not count.isdecimal() or not pid.isdecimal():
         return []
-    if int(pid) != os.getpid():
+    if pid != str(os.getpid()):
         note(f"LISTEN_FDS is for process {pid}, not for this one: its sockets are not used")
         return []
-    told = names.split(":") if names else []
-    told += ["unknown"] * (int(count) - len(told))
-    for descriptor in range(FIRST, FIRST + int(count)):
-        os.set_inheritable(descriptor, False)
-    return list(enumerate(told[: int(count)], FIRST))
+    told = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
+    number = int(count[:MOST_DIGITS])
+    told += ["unknown"] * (number - len(told))
+    try:
+        for descriptor in range(FIRST, FIRST + number):
+            os.set_inheritable(descriptor, False)
+    except OSError:
+        raise ConfigError(f"LISTEN_FDS is {count[:99]}, but descriptor {descriptor} is not open", "unset it") from None
+    return list(enumerate(told[:number], FIRST))
 
 
 class Manager:
@@ -60,7 +70,10 @@ class Manager:
         """The one that the environment names."""
         address, microseconds, pid = (environ.pop(name, "") for name in NOTIFIED)
         is_for_us = microseconds.isdecimal() and pid in ("", str(os.getpid()))
-        return cls(address if address[:1] in ("/", "@") else "", int(microseconds) / 1e6 if is_for_us else 0.0)
+        watchdog = (
+            min(max(float(microseconds) / 1e6, SHORTEST), LONGEST) if is_for_us and int(microseconds[:20]) else 0.0
+        )
+        return cls(address if address[:1] in ("/", "@") else "", watchdog)
 
     def tell(self, *lines: str) -> None:
         """Send one datagram."""

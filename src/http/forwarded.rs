@@ -212,12 +212,23 @@ fn host(text: &[u8]) -> Result<&[u8], Reject> {
 
 /// RFC 3986 3.3, and nothing in it that would lead elsewhere: it becomes the beginning of links.
 fn prefix(text: &[u8]) -> Result<&[u8], Reject> {
+    // Of a part with parameters (RFC 3986 3.3) some heed only what stands before them.
+    let leads_elsewhere = |part: &[u8]| {
+        let name = part.split(|&byte| byte == b';').next().unwrap_or_default();
+        part.is_empty() || matches!(name, b"." | b"..")
+    };
     let is_path = |path: &[u8]| {
         path.iter().all(|&byte| is_target_byte(byte) && !matches!(byte, b'?' | b',' | b'\\' | b'"' | b'<' | b'>'))
-            && !path.split(|&byte| byte == b'/').skip(1).any(|part| matches!(part, b"" | b"." | b".."))
-            // An escaped dot, slash or backslash.
+            && !path.split(|&byte| byte == b'/').skip(1).any(leads_elsewhere)
+            // An escaped dot, slash, backslash or control character.
             && !path.windows(3).any(|part| {
-                matches!(part, [b'%', b'2', b'e' | b'E' | b'f' | b'F'] | [b'%', b'5', b'c' | b'C'])
+                matches!(
+                    part,
+                    [b'%', b'2', b'e' | b'E' | b'f' | b'F']
+                        | [b'%', b'5', b'c' | b'C']
+                        | [b'%', b'0' | b'1', _]
+                        | [b'%', b'7', b'f' | b'F']
+                )
             })
     };
     let path = text.strip_suffix(b"/").unwrap_or(text);

@@ -270,3 +270,12 @@ application = dispatch(SimpleNamespace(handlers={"/": (http.METHOD_GET, send)}))
         response = connection.getresponse()
         assert (response.status, response.read()) == (200, b"")
         assert response.headers["X-Sendfile"] == str((server.directory / "app.py").resolve())
+
+
+@pytest.mark.parametrize("bind", ["unix:@name", "fd:web", "127.0.0.1:0"])
+@pytest.mark.parametrize("name", PORTS)
+def test_a_socket_that_no_front_server_can_find(name: str, bind: str) -> None:
+    command = [sys.executable, "-m", "poorhttp", f"--print-{name}", f"--bind={bind}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and "hint: " in done.stderr

@@ -316,3 +316,27 @@ def test_the_units_are_understood(tmp_path: Path) -> None:
     )
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "poorhttp" in line]
     assert complaints == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "code"),
+    [
+        ({"LISTEN_FDS": "200"}, 2),
+        ({"LISTEN_FDS": "9" * 5000}, 2),
+        ({"LISTEN_FDS": "x"}, 0),
+        ({"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "9" * 5000}, 0),
+        ({"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "0"}, 0),
+        ({"NOTIFY_SOCKET": "nowhere", "WATCHDOG_USEC": "1"}, 0),
+    ],
+)
+def test_what_no_manager_says(tmp_path: Path, environ: dict[str, str], code: int) -> None:
+    """It is refused in words, or of no consequence."""
+    (tmp_path / "app.py").write_text(APPLICATION)
+    script = "import os, sys; os.environ['LISTEN_PID'] = str(os.getpid()); sys.argv[0] = 'poorhttp'\n"
+    script += "from poorhttp.systemd import Manager, passed\nfrom poorhttp.errors import ConfigError\n"
+    script += "try:\n    passed(os.environ, print)\nexcept ConfigError as error:\n    print(error)\n    sys.exit(2)\n"
+    script += "assert 0 <= Manager.of(os.environ).watchdog <= 86400\n"
+    command = [sys.executable, "-c", script]
+    environ = {"PYTHONPATH": str(ROOT), **environ}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (code, "")
