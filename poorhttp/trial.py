@@ -58,8 +58,7 @@ def in_child(settings: Config) -> int:
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
-        os.environ.update(settings.environ)
-        server.application(settings, None)
+        _load(settings)
         code = 0
     except PoorhttpError as error:
         tell(error)
@@ -88,6 +87,10 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     if settings.pidfile and settings.pidfile != written:
         pidfile.remove(pidfile.write(settings.pidfile))
     server.say_notes(settings)
+    _load(settings)
+    return write("ok\n")
+
+
+def _load(settings: Config) -> None:
     os.environ.update(settings.environ)
     server.application(settings, None)
-    return write("ok\n")

@@ -135,7 +135,7 @@ struct Seen {
     is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
-    next_urging: u64,
+    next_urging: Option<u64>,
     looked: u64,
 }
 
@@ -151,7 +151,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
-        next_urging: 0,
+        next_urging: None,
         looked: 0,
     };
     while !is_over(server) {
@@ -357,16 +357,14 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let shared = server.shared();
     let is_in_application = server.team().pulse(0).and_then(Pulse::last).is_some();
-    let signal = shared.stop_at_once().filter(|_| is_in_application);
+    let Some(signal) = shared.stop_at_once().filter(|_| is_in_application) else {
+        seen.next_urging = None;
+        return;
+    };
     let now = clock::now();
-    match signal {
-        Some(signal) if seen.next_urging != 0 && now >= seen.next_urging => {
-            let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
-            seen.next_urging = now + URGE;
-        }
-        Some(_) if seen.next_urging == 0 => seen.next_urging = now + URGE,
-        Some(_) => {}
-        None => seen.next_urging = 0,
+    if now >= *seen.next_urging.get_or_insert(now + URGE) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        seen.next_urging = Some(now + URGE);
     }
 }
 
