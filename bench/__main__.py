@@ -1,4 +1,4 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale`.
+"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload`.
 
 Prints Markdown and keeps it as a record.
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import faults, front, launch, measure, record, report, robust, scale
+from bench import faults, front, launch, measure, record, reload, report, robust, scale
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import ALL as ALL_SERVERS
@@ -148,7 +148,7 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale}
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload}
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
@@ -157,7 +157,7 @@ COMMANDS = {
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
-ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1, "faults": 1, "scale": 3}
+ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1, "faults": 1, "scale": 3, "reload": 1}
 
 
 def parse() -> argparse.Namespace:

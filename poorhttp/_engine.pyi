@@ -5,7 +5,9 @@ Times are seconds in `Config` and in messages; sizes are bytes. Every setting th
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 
+from poorhttp.board import Row
 from poorhttp.config import Config
 from poorhttp.log import ErrorLog
 
@@ -14,6 +16,14 @@ class RequestTimeout(BaseException):
 
     No Exception, so that a framework which answers every Exception itself does not swallow it.
     """
+
+class SignalHandler:
+    """A signal handler that calls the given one, once more where a RequestTimeout of the late call of the main thread
+    was raised in it.
+    """
+
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None: ...
+    def __call__(self, signal: int, frame: FrameType | None) -> None: ...
 
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
@@ -27,6 +37,7 @@ class Engine:
         error_log: ErrorLog,
         config: Config,
         report: int | Callable[[int], None] | None = None,
+        board: Row | None = None,
     ) -> None:
         """Prepare to serve `app`.
 
@@ -47,6 +58,11 @@ class Engine:
             (see poorhttp.worker): a descriptor that does not block, for a worker, whose process kills itself where
             it was told to drain and all its threads are stuck; or what to call on another thread, for a process alone.
 
+        board: this process's row in the memory that shows what it does, and what answers who asks for that (at
+            `config.status_path`, and anything on the last of `listeners` where `config.control_socket` is set).
+
+        Where `config` has `gates` (see poorhttp.dev), descriptors, nobody is accepted while one of them is readable.
+
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """
 
@@ -59,14 +75,19 @@ class Engine:
     def stop(self) -> None:
         """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""
 
-    def keep_listeners(self) -> list[int]:
-        """Descriptors of the listeners, the caller's from now on: they stay open when the engine stops.
+    def listeners(self) -> list[int]:
+        """Descriptors of the listeners, the engine's own: to be looked at, or, where it makes way, for a successor.
 
-        Empty where it has stopped already, and the second time.
+        Empty after a stop.
         """
 
-    def listeners(self) -> list[int]:
-        """Descriptors of the listeners, the engine's own, to be looked at only; empty after a stop."""
+    def take_unread(self) -> list[tuple[int, int]]:
+        """Connections that were accepted and of which nothing was read, the caller's from now on, with the numbers of
+        their listeners: for a successor. Call it when it makes way.
+        """
+
+    def adopt(self, connection: int, listener: int) -> None:
+        """Go on with such a connection, of which it has a copy; before run()."""
 
     def stopped_at_once_by(self) -> int:
         """The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 for none."""
@@ -78,4 +99,6 @@ class Engine:
         """In a child that the application forked: serve no more; it ends when it returns from its call."""
 
     def stats(self) -> dict[str, int]:
-        """Counts since the start: `connections` (open now), `accepted`, `requests`, `rejected`."""
+        """Counts since the start: `connections` (open now), `accepted`, `requests`, `refused` with an answer, and `cut`
+        without one.
+        """

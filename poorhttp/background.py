@@ -23,18 +23,16 @@ SILENCE = 3.0
 """Seconds of waiting after which it is told what is waited for."""
 
 
-def start(settings: Config, directory: str, patience: float = 0.0) -> int:
+def start(settings: Config, directory: str, patience: float) -> int:
     """Serve in a process of its own session; return when it serves, or with its exit code.
 
-    patience: seconds after which one that does not serve is ended, 0: never.
+    patience: seconds after which one that does not serve is ended.
     """
     pid = control.find(settings)
     if pid > 0:
         say(f"running already: pid {pid}")
         return 0
-    for name in "errorlog", "accesslog":
-        if getattr(settings, name) == "-":
-            raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
+    check(settings)
     told, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -43,9 +41,9 @@ def start(settings: Config, directory: str, patience: float = 0.0) -> int:
         sys.exit(_serve(settings, directory, ready))
     os.close(ready)
     try:
-        if not _is_ready(told, SILENCE if not patience else min(SILENCE, patience)):
+        if not _is_ready(told, min(SILENCE, patience)):
             say(f"pid {pid} does not serve yet: it loads {settings.application}")
-        if not _is_ready(told, patience - SILENCE if patience else None):
+        if not _is_ready(told, patience - SILENCE):
             return _give_up(pid, patience)
         serves = os.read(told, 1)
     except KeyboardInterrupt:
@@ -57,8 +55,15 @@ def start(settings: Config, directory: str, patience: float = 0.0) -> int:
     return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or 1
 
 
-def _is_ready(told: int, seconds: float | None) -> bool:
-    return bool(select.select([told], [], [], None if seconds is None else max(seconds, 0.0))[0])
+def check(settings: Config) -> None:
+    """Whether it can be in the background. Raises ConfigError."""
+    for name in "errorlog", "accesslog":
+        if getattr(settings, name) == "-":
+            raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
+
+
+def _is_ready(told: int, seconds: float) -> bool:
+    return bool(select.select([told], [], [], max(seconds, 0.0))[0])
 
 
 def _give_up(pid: int, seconds: float) -> int:
@@ -68,6 +73,7 @@ def _give_up(pid: int, seconds: float) -> int:
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     say(f"pid {pid} did not serve in {seconds:g} s; ended")
+    say("hint: --wait SECONDS gives it another time")
     return 1
 
 

@@ -80,9 +80,13 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
 
 def _main(argv: Sequence[str], directory: str) -> int:
+    if "POORHTTP_DEV" in os.environ:
+        from poorhttp.dev import child
+
+        child.run(argv, directory)
     flags = config.parse_flags(argv, directory)
     if flags.command == "help":
-        return write(config.help_text())
+        return write(config.help_text(flags.topic))
     if flags.command == "version":
         return write(f"{server.version()}\n")
     if flags.command == "dump_config":
@@ -113,6 +117,10 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return trial.check(settings)
     if flags.command in config.ACTIONS and handover is None:
         return _act(flags, settings, directory)
+    if settings.autoreload and handover is None:
+        from poorhttp.dev import supervisor
+
+        return supervisor.run(settings, directory, flags.public or flags.command != config.DEV)
     return server.serve(settings, None, directory, handover)
 
 
@@ -120,13 +128,20 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
     """Do something with the server of the pidfile."""
     from poorhttp import background, control, trial
 
+    patience = flags.wait or trial.PATIENCE
+
     def start() -> int:
-        return background.start(settings, directory, flags.wait)
+        return background.start(settings, directory, patience)
 
     if flags.command == "start":
         return start()
     if flags.command == "restart":
-        return trial.in_child(settings) or control.stop(settings, say) or start()
+        background.check(settings)
+        return trial.restart(settings, control.find(settings), patience) or control.stop(settings, say) or start()
+    if flags.watch:
+        from poorhttp import watch
+
+        return watch.run(settings, flags.json)
     if flags.json:
         code, facts = control.facts(settings)
         return write(f"{facts}\n") or code

@@ -71,17 +71,27 @@ COMMANDS = {
 ACTIONS = {
     "start": "serve in the background; it is there when this returns",
     "stop": "finish what is in flight, then end",
-    "restart": "stop, then start",
+    "restart": "try to start, and where that can be: stop, then start",
     "reload": "try the new code and configuration, then take them",
-    "status": "whether it runs, since when, its workers and their memory",
+    "status": "whether it runs, since when, its workers, what they do and their memory",
     "logrotate": "open the logs anew, after they were renamed",
 }
 SHORT = {"c": "config", "h": "help", "v": "version"} | {
     each.short: name for name, each in SETTINGS.items() if each.short
 }
 SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
-OF_ACTIONS = {"json": "status: as JSON", "wait": "start: for so many seconds at most"}
-FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES)]
+DEV = "dev"
+"""The command that serves while the program is being written."""
+OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "graceful_timeout": 5.0}
+"""What it sets where nobody else does; a debugger is to wait for its user as long as he wants."""
+OF_ACTIONS = {
+    "json": "status: as JSON",
+    "watch": "status: again each second, until q",
+    "wait": "start: for so many seconds at most [60]",
+    "public": "dev: also on an address that others can reach",
+}
+ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
+FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
 
 NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
@@ -133,16 +143,17 @@ class Config(Settings):
 
 
 class Flags:
-    """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, or ""), `config` (the ini file or ""),
-    values; `json` for status, `wait` for start (seconds, 0: for ever).
+    """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, DEV, or ""), `config` (the ini file or ""),
+    values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
+    or ""), `public` for dev.
     """
 
-    __slots__ = ("command", "config", "given", "json", "wait")
+    __slots__ = ("command", "config", "given", "json", "public", "topic", "wait", "watch")
 
     def __init__(self) -> None:
-        self.command = ""
+        self.command = self.topic = ""
         self.config = ""
-        self.json = False
+        self.json = self.watch = self.public = False
         self.wait = 0.0
         self.given: Layer = {}
 
@@ -150,7 +161,7 @@ class Flags:
 def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
-    return _merge(ini, _chosen(ini, flags, environ, directory))
+    return _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
 
 
 def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
@@ -208,13 +219,17 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
             _flag(flags, word, words, directory)
         else:
             _argument(flags, word, directory)
-    if (flags.json and flags.command != "status") or (flags.wait and flags.command not in ("start", "restart")):
-        raise ConfigError("--json is for status, --wait for start and restart", "poorhttp --help")
+    command = flags.topic or flags.command
+    of_status = flags.json or flags.watch
+    if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
+        raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
+    if flags.public and flags.command != DEV:
+        raise ConfigError("--public is for dev", "elsewhere the address alone says it: --address or --bind")
     return flags
 
 
 def _argument(flags: Flags, word: str, directory: str) -> None:
-    if word in ACTIONS and not flags.command and "application" not in flags.given:
+    if word in (*ACTIONS, DEV) and not flags.command and "application" not in flags.given:
         flags.command = word
         return
     if "application" in flags.given:
@@ -241,10 +256,12 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.given[name] = (value, f"flag {setting.flag}", directory)
     elif value is not None:
         raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
-    elif name == "json":
-        flags.json = True
+    elif name in ("json", "public", "watch"):
+        setattr(flags, name, True)
+    elif name == "help" and flags.command in ACTIONS:
+        flags.command, flags.topic = name, flags.command
     elif name in COMMANDS:
-        flags.command = flags.command or name
+        flags.command = name if flags.command in ("", DEV) else flags.command
     else:
         name = name.removeprefix("no_")
         flags.given[name] = ("no", f"flag --no-{name}", directory)
@@ -259,7 +276,7 @@ def _split_flag(word: str) -> tuple[str, str | None]:
         name, value = flag.replace("-", "_"), text if sign else None
     if name not in FLAGS:
         raise _unknown("flag", word.partition("=")[0], map(_dashed, FLAGS))
-    return name, value
+    return ALIASES.get(name, name), value
 
 
 def _value(word: str, value: str | None, words: list[str], metavar: str) -> str:
@@ -410,20 +427,18 @@ def _chosen(ini: _Ini, flags: Flags, environ: Mapping[str, str], directory: str)
     return chosen
 
 
-def _merge(ini: _Ini, chosen: Chosen) -> Config:
-    values = {name: each.default for name, each in SETTINGS.items()}
+def _merge(ini: _Ini, chosen: Chosen, preset: dict[str, Any] | None = None) -> Config:
+    """preset: what a command sets in the place of defaults."""
+    values = {name: each.default for name, each in SETTINGS.items()} | (preset or {})
     values["application"] = SETTINGS["application"].unit.parse(values["application"], ini.directory)
     values["import_directory"] = ini.directory
-    sources = dict.fromkeys(SETTINGS, "default")
+    sources = dict.fromkeys(SETTINGS, "default") | dict.fromkeys(preset or (), f"default of {DEV}")
     for name, (value, (_, source, directory)) in chosen.items():
         values[name], sources[name] = value, source
         if name == "application":
             values["import_directory"] = directory
     _resolve(values, sources)
-    notes = list(ini.notes)
-    if values["autoreload"]:
-        notes.append("autoreload arrives with a later version; serving without it")
-    values.update(directory=ini.directory, sources=sources, notes=tuple(notes))
+    values.update(directory=ini.directory, sources=sources, notes=tuple(ini.notes))
     values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
     return Config(values)
 
@@ -488,16 +503,24 @@ def _as_text(value: Any) -> str:
 # The declarations as text
 
 
-def help_text() -> str:
-    """Return what `--help` prints."""
-    lines = ["usage: poorhttp [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
+def help_text(action: str = "") -> str:
+    """Return what `--help` prints; what it prints behind one of ACTIONS."""
+    if action:
+        return _help_of(action)
+    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp dev [APP] [options]"]
+    lines += [f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
     lines += [f"APP: {SETTINGS['application'].help}", "", "With a pidfile:"]
     lines += [f"  {name.ljust(12)}{text}" for name, text in ACTIONS.items()]
-    lines += ["", "Without one of these words it serves in the foreground.", ""]
+    lines += [
+        "",
+        "Without one of these words it serves in the foreground; with dev (on this machine alone) again after each",
+    ]
+    lines += ["save, and pages tell what went wrong.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
-    lines += [_help_line("", "--json", "", OF_ACTIONS["json"]), _help_line("", "--wait", "SECONDS", OF_ACTIONS["wait"])]
+    for name, metavar in ("json", ""), ("watch", ""), ("wait", "SECONDS"), ("public", ""):
+        lines.append(_help_line("", _dashed(name), metavar, OF_ACTIONS[name]))
     group = ""
     for setting in SETTINGS.values():
         if setting.group != group:
@@ -510,6 +533,23 @@ def help_text() -> str:
         f"Each is a variable ({PREFIX}PORT) and an ini key (port) too; a flag has precedence, then a variable.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _help_of(action: str) -> str:
+    is_start = action in ("start", "restart")
+    lines = [f"usage: poorhttp {action} {'[-c FILE] [APP] [options]' if is_start else '-c FILE'}", ""]
+    lines += [
+        ACTIONS[action] + ".",
+        "",
+        _help_line("c", "--config", "FILE", "the ini file, which names the pidfile; or:"),
+    ]
+    lines.append(_help_line("p", "--pidfile", "FILE", SETTINGS["pidfile"].help))
+    if action == "status":
+        lines.append(_help_line("", "--json", "", "as JSON"))
+    if is_start:
+        lines.append(_help_line("", "--wait", "SECONDS", "for so many seconds at most [60]"))
+    lines += ["", "poorhttp --help lists the other options.", ""]
+    return "\n".join(lines)
 
 
 def _help_line(short: str, flag: str, metavar: str, text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from poorhttp.config import Config
+    from poorhttp.watch import Rates
 
 STOPPED, FAILED = 0, 1
 RUNNING, DEAD, ABSENT, UNKNOWN = 0, 1, 3, 4
@@ -49,16 +50,29 @@ def find(settings: Config) -> int:
         raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", "ask its owner") from None
     if not text.isdigit() or not 1 < int(text) < 1 << 22:
         raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    return int(text) if wrote(int(text), written) else -1
+    return int(text) if wrote(int(text), written) and _is_server(int(text)) else -1
 
 
 def wrote(pid: int, written: float) -> bool:
-    """Whether the living process of this number is the one that wrote a pidfile at this time (s since the epoch).
+    """Whether the living process of this number may have written a pidfile at this time (s since the epoch).
 
-    One that is older than the file is: two do not have the same number at a time. Where the file's time has changed,
+    One that is older than the file may: two do not have the same number at a time. Where the file's time has changed,
     or the clock, the command line is to tell.
     """
-    return _lives(pid) and (time.time() - _age(pid) < written + SKEW or _is_poorhttp(pid))
+    return lives(pid) and (time.time() - age(pid) < written + SKEW or _is_poorhttp(pid))
+
+
+def _is_server(pid: int) -> bool:
+    """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
+    also where this user may not look there.
+    """
+    if _is_poorhttp(pid):
+        return True
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return b"/poorhttp/_engine." in file.read()
+    except OSError:
+        return True
 
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:
@@ -88,8 +102,11 @@ def logrotate(settings: Config, say: Callable[[str], object]) -> int:
     )
 
 
-def status(settings: Config, say: Callable[[str], object]) -> int:
-    """Say whether the server runs, since when, with which workers, and what they weigh together."""
+def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
+    """Say whether the server runs, since when, with which workers, what they do, and what they weigh together.
+
+    rates: to tell requests per second. width: of a terminal.
+    """
     try:
         pid = find(settings)
     except ConfigError as error:
@@ -101,18 +118,33 @@ def status(settings: Config, say: Callable[[str], object]) -> int:
     if pid < 0:
         say(f"not running; a dead process has left {settings.pidfile}")
         return DEAD
-    workers = list(_children(pid))
-    say(f"running: pid {pid}, for {_duration(_age(pid))}")
+    from poorhttp import status as board
+
+    workers = list(children(pid))
+    say(f"running: pid {pid}, for {duration(age(pid))}"[: width or None])
     if workers:
-        say(f"workers: {', '.join(f'{each} (for {_duration(_age(each))})' for each in workers)}")
-    memory = [_pss(each) for each in (pid, *workers)]
+        say(f"workers: {', '.join(f'{each} (for {duration(age(each))})' for each in workers)}"[: width or None])
+    elif settings.type == "forking" or settings.processes.most > 1:
+        say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
+    memory = [pss(each) for each in (pid, *workers)]
     say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
+    try:
+        told = board.of(pid)
+    except PermissionError:
+        say(f"what it does is told to its user (after `user`: to root) only: /proc/{pid}/fd"[: width or None])
+        return RUNNING
+    if told is None:
+        say("what it does is not known: it does not serve yet, or is of another version"[: width or None])
+    else:
+        for line in board.text(told, rates.of(told, time.monotonic()) if rates else None, width):
+            say(line)
     return RUNNING
 
 
 def facts(settings: Config) -> tuple[int, str]:
     """The same as JSON, and the exit code: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
-    of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know.
+    of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
+    `board`, what `poorhttp.status.of` tells, or null (then `error` may say why).
     """
     import json
 
@@ -124,12 +156,18 @@ def facts(settings: Config) -> tuple[int, str]:
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
         return code, json.dumps(told | {"state": state})
-    workers = [_weight(each) for each in _children(pid)]
-    return RUNNING, json.dumps(told | _weight(pid) | {"workers": workers})
+    from poorhttp import status as board
+
+    told |= _weight(pid) | {"workers": [_weight(each) for each in children(pid)], "board": None}
+    try:
+        told["board"] = board.of(pid)
+    except PermissionError:
+        told["error"] = f"/proc/{pid}/fd is not for this user"
+    return RUNNING, json.dumps(told)
 
 
 def _weight(pid: int) -> dict[str, object]:
-    return {"pid": pid, "seconds": round(_age(pid), 1), "pss": _pss(pid) * 1024 or None}
+    return {"pid": pid, "seconds": round(age(pid), 1), "pss": pss(pid) * 1024 or None}
 
 
 def _tell(settings: Config, signum: int, what: str, say: Callable[[str], object]) -> int:
@@ -154,14 +192,14 @@ def _send(pid: int, signum: int) -> None:
 def wait_for_end(pid: int, seconds: float) -> bool:
     """Whether the process ends in this time."""
     end = time.monotonic() + seconds
-    while _lives(pid):
+    while lives(pid):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
     return True
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     fields = _stat(pid)
     return bool(fields) and fields[0] not in (b"Z", b"X")
 
@@ -172,15 +210,15 @@ def _is_poorhttp(pid: int) -> bool:
     return words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp"
 
 
-def _children(pid: int) -> Iterator[int]:
-    """Its workers; a trial of a reload is none."""
+def children(pid: int) -> Iterator[int]:
+    """Its workers, and other children; a trial of a reload is none."""
     for each in os.listdir("/proc"):
         is_child = each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]
         if is_child and b"POORHTTP_TRIAL=" not in _read(int(each), "environ"):
             yield int(each)
 
 
-def _age(pid: int) -> float:
+def age(pid: int) -> float:
     """Seconds since its start; 0 where it is gone."""
     fields = _stat(pid)
     if not fields:
@@ -190,7 +228,7 @@ def _age(pid: int) -> float:
     return max(uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
-def _pss(pid: int) -> int:
+def pss(pid: int) -> int:
     """KiB; 0 where this user may not know."""
     for line in _read(pid, "smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
@@ -211,7 +249,7 @@ def _read(pid: int, what: str) -> bytes:
         return b""
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """`3 d 4 h`, `5 min`, `12 s`: the two greatest units."""
     parts: list[str] = []
     left = int(seconds)

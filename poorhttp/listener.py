@@ -144,6 +144,18 @@ def is_public(sock: socket.socket) -> bool:
     return sock.family != socket.AF_UNIX and sock.getsockname()[0] in LOOPBACK
 
 
+def is_held(address: Address, pid: int) -> bool:
+    """Whether this process listens there, so that it cannot be tried before its end; also where that is not known."""
+    sockets = set(_sockets(pid))
+    if not sockets or address.fd:
+        return True
+    if address.path:
+        lines = map(str.split, _lines("/proc/net/unix"))
+        return any(fields[6] in sockets and fields[7:] == [address.path] for fields in lines)
+    family, place = _resolve(address)
+    return not sockets.isdisjoint(_inodes(family, str(place[0]).partition("%")[0], address.port))
+
+
 def close(socks: Iterable[socket.socket]) -> None:
     """Close the sockets (again does no harm), and remove those unix sockets that this process made."""
     for sock in socks:
@@ -326,14 +338,19 @@ def _inodes(family: int, host: str, port: int) -> Iterator[str]:
     """Yield the inodes of the sockets that listen on this port, on this or on every address."""
     wanted = {_hexadecimal(family, host), "0" * 8, "0" * 32}
     for table in "/proc/net/tcp", "/proc/net/tcp6":
-        if not os.path.exists(table):
-            continue
-        with open(table, encoding="ascii") as lines:
-            next(lines)
-            for fields in map(str.split, lines):
-                local, _, number = fields[1].partition(":")
-                if fields[3] == LISTENING and int(number, 16) == port and (local in wanted or host in LOOPBACK):
-                    yield fields[9]
+        for fields in map(str.split, _lines(table)):
+            local, _, number = fields[1].partition(":")
+            if fields[3] == LISTENING and int(number, 16) == port and (local in wanted or host in LOOPBACK):
+                yield fields[9]
+
+
+def _lines(table: str) -> list[str]:
+    """The lines of a table of the kernel below its head; none where it is not there."""
+    try:
+        with open(table, encoding="utf-8", errors="surrogateescape") as lines:
+            return lines.readlines()[1:]
+    except OSError:
+        return []
 
 
 def _hexadecimal(family: int, host: str) -> str:

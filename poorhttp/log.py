@@ -50,7 +50,7 @@ class ErrorLog:
 
     path: file to append to (made if it is not there), "-" is standard error, "|program" a pipe to a program.
     level: least urgent level that is written, one of `LEVELS`; the last one means everything.
-    debug: whether `exception` shows the traceback to the client.
+    debug: whether pages tell the versions of poorhttp and Python.
     webmaster: who is named at the foot of the pages, as text; "" for nobody.
 
     Raises OSError where the file cannot be opened.
@@ -87,14 +87,12 @@ class ErrorLog:
             _append(self._descriptor, _line(level, text, remote).encode())
 
     def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
-        """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page.
+        """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page without it.
 
         remote: the client's address, "-" if there is none. request: what was being done, such as "GET /light".
         """
         trace = _traceback(exc)
         self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
-        if self._debug:
-            return self._html("500 - Internal Server Error", f'<pre style="text-align: left">{_html_text(trace)}</pre>')
         return self.page(500, "Internal Server Error", "The application failed; the error log says more.")
 
     def write_trace(self, level: str, text: str, remote: str, trace: str) -> None:

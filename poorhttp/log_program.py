@@ -3,14 +3,17 @@
 Knows how the program is started, kept running and ended. Does not know what is logged.
 Contract: who writes into the pipe never waits for the program: between them stands a keeper, a process of its own that
 takes everything, holds `ROOM` bytes of it and loses what is beyond, which it tells. The program gets whole lines, is
-started again where it ends, and ends with the server: its input does. The keeper is the child of nobody here, and
-belongs to the image of the server that started it: after a reload it goes when the last old worker does.
+started again where it ends, and ends with the server: its input does. The keeper is the child of a guardian, which does
+nothing but wait for its end and start another one if that was not the last line's: the pipe holds the lines meanwhile.
+The guardian is the child of nobody here, and belongs to the image of the server that started it: after a reload both go
+when the last old worker does.
 There is no shell, as in Apache since 2.4: who wants one writes `|sh -c '...'`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import select
 import sys
@@ -67,9 +70,10 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
         try:
             os.setsid()  # what a terminal sends is not for the program
             if os.fork() == 0:
-                _become_keeper(told, report, arguments, line)
+                _become_guardian(told, report, arguments, line)
         except BaseException:
             sys.excepthook(*sys.exc_info())
+            os._exit(1)
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
@@ -77,8 +81,8 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
     return tell
 
 
-def _become_keeper(source: int, report: int, arguments: list[str], line: Callable[[str], bytes]) -> NoReturn:
-    """Let go of all that was the server's, and keep the program until the last writer is gone."""
+def _become_guardian(source: int, report: int, arguments: list[str], line: Callable[[str], bytes]) -> NoReturn:
+    """Let go of all that was the server's, and see to it that there is a keeper until the last writer is gone."""
     for signum in SIGNALS:
         signal.signal(signum, lambda *_: None)  # a service manager tells everybody; the end comes with the last line
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -89,8 +93,20 @@ def _become_keeper(source: int, report: int, arguments: list[str], line: Callabl
     os.closerange(len(mine), os.sysconf("SC_OPEN_MAX"))
     os.set_blocking(mine[3], False)
     os.set_inheritable(mine[3], False)  # else the program would keep it open, and nobody would read it
-    _Keeper(mine[3], arguments, line, is_error_log=report == nothing).run()
-    os._exit(0)
+    is_error_log, back_off, text = report == nothing, FIRST_BACK_OFF, ""
+    gc.freeze()  # what is here is shared with the keeper for as long as no collection writes to it
+    while True:
+        born = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            _Keeper(mine[3], arguments, line, is_error_log).run(text)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code == 0:
+            os._exit(0)
+        back_off = FIRST_BACK_OFF if born + LONGEST_BACK_OFF < time.monotonic() else min(2 * back_off, LONGEST_BACK_OFF)
+        time.sleep(back_off)
+        text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost, another one goes on"
 
 
 class _Keeper:
@@ -115,7 +131,10 @@ class _Keeper:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def run(self) -> None:
+    def run(self, text: str) -> None:
+        """Keep the program until the last writer is gone; text: what to tell before, "" for nothing."""
+        if text:
+            self._report(text)
         while not self._is_over():
             if self._pid < 0 and time.monotonic() >= self._next:
                 self._start()
@@ -219,7 +238,7 @@ class _Keeper:
         code = os.waitstatus_to_exitcode(status)
         if self._born + LONGEST_BACK_OFF < time.monotonic():
             self._back_off = FIRST_BACK_OFF
-        self._put_off(f"ended: {f'killed by signal {-code}' if code < 0 else f'exit code {code}'}")
+        self._put_off(_ended(code))
 
     def _put_off(self, why: str) -> None:
         self._pid = -1
@@ -251,3 +270,7 @@ class _Keeper:
             if time.monotonic() > end:
                 os.kill(self._pid, signal.SIGKILL)
             time.sleep(0.02)
+
+
+def _ended(code: int) -> str:
+    return f"ended: {f'killed by signal {-code}' if code < 0 else f'exit code {code}'}"

@@ -16,16 +16,25 @@ if TYPE_CHECKING:
 
 
 class lent_to:
-    """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`."""
+    """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`.
+
+    Raises ConfigError where he could not even import a module.
+    """
 
     def __init__(self, user: str, group: str) -> None:
         _, self._uid, self._gid = _find(user, group)
+        self._user = user
 
     def __enter__(self) -> None:
         self._groups = os.getgroups()
         os.setgroups([self._gid])
         os.setegid(self._gid)
         os.seteuid(self._uid)
+        try:
+            _check_interpreter(self._user)
+        except ConfigError:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         os.seteuid(0)
@@ -65,9 +74,7 @@ def drop(user: str, group: str) -> None:
         os.setgroups([gid])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    if not os.access(os.__file__, os.R_OK):
-        hint = "install Python and poorhttp where that user may read them"
-        raise ConfigError(f"{user} may not read the interpreter's own {os.__file__}", hint)
+    _check_interpreter(user)
     if uid and _can_return():
         raise ConfigError(f"could not give up root for {user}", "this is a fault of the system: start as that user")
 
@@ -86,6 +93,13 @@ def can_become(user: str, group: str) -> bool:
     """Whether this process could become them. Raises ConfigError where there are none of these names."""
     _, uid, gid = _find(user, group)
     return os.geteuid() == 0 or (os.geteuid(), os.getegid()) == (uid, gid)
+
+
+def _check_interpreter(user: str) -> None:
+    for path in os.__file__, __file__:
+        if not os.access(path, os.R_OK, effective_ids=True):
+            hint = "install Python and poorhttp where that user may read them"
+            raise ConfigError(f"{user} may not read {path}", hint)
 
 
 def _move_in(name: str) -> None:

@@ -13,8 +13,8 @@ import os
 import sys
 import time
 
-from poorhttp import listener
-from poorhttp.errors import PoorhttpError
+from poorhttp import control, listener
+from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
 from poorhttp.systemd import NOTIFIED, PASSED
 from poorhttp.worker import HANDLED, STOPS
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, NoReturn
 
+    from poorhttp.board import Board
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.systemd import Manager
 
 TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 """Variables that tell a child what is bound already, and a new image what it gets."""
+
+FACTS = 2
+"""How many there are at least for a trial beside the number of the server: its shape and its pidfile."""
 
 PATIENCE = 60.0
 """Seconds that a trial may take."""
@@ -52,11 +56,12 @@ LINES = 40
 
 
 class Handover:
-    """What a new image gets from the one before.
+    """What a new image gets from the one before, which had the same process number.
 
     sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
-    configured. passed: sockets of the service manager, descriptor and name. pidfile: "" for none.
+    configured. passed: sockets of the service manager, descriptor and name. connections: of which nothing was read,
+    descriptor and number of the listener. pidfile: "" for none.
     """
 
     def __init__(self) -> None:
@@ -64,6 +69,7 @@ class Handover:
         self.workers: dict[int, tuple[int, bool]] = {}
         self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
+        self.connections: list[tuple[int, int]] = []
         self.pidfile = ""
         self._text = ""  # as it was received
 
@@ -71,15 +77,20 @@ class Handover:
         sockets = (f"socket {' '.join(map(str, facts))} {address}" for address, facts in self.sockets.items())
         workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
+        connections = (f"connection {descriptor} {number}" for descriptor, number in self.connections)
         count = f"count {self.wanted} {self.configured}"
-        return "\n".join([*sockets, *workers, *passed, count, f"pidfile {self.pidfile}"])
+        of, pidfile = f"of {os.getpid()}", f"pidfile {self.pidfile}"
+        return "\n".join([of, *sockets, *workers, *passed, *connections, count, pidfile])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
-        """The inverse of str(). Raises ValueError."""
+        """The inverse of str(). Raises ValueError, also where it is another process's."""
         self = cls()
         self._text = text
-        for line in text.split("\n"):
+        first, *lines = text.split("\n")
+        if first != f"of {os.getpid()}":
+            raise ValueError(first)
+        for line in lines:
             kind, _, rest = line.partition(" ")
             if kind == "socket":
                 descriptor, device, inode, address = rest.split(" ", 3)
@@ -90,6 +101,8 @@ class Handover:
             elif kind == "passed":
                 descriptor, name = rest.split(" ", 1)
                 self.passed.append((int(descriptor), name))
+            elif kind == "connection":
+                self.connections.append((int(rest.split(" ")[0]), int(rest.split(" ")[1])))
             elif kind == "count":
                 wanted, configured = rest.split(" ")
                 self.wanted, self.configured = int(wanted), configured
@@ -107,7 +120,8 @@ class Handover:
     def descriptors(self) -> list[int]:
         """All that must stay open."""
         lifelines = [lifeline for lifeline, _ in self.workers.values()]
-        return [facts[0] for facts in self.sockets.values()] + lifelines + [each for each, _ in self.passed]
+        others = [each for each, _ in (*self.passed, *self.connections)]
+        return [facts[0] for facts in self.sockets.values()] + lifelines + others
 
 
 def received() -> Handover | None:
@@ -120,9 +134,14 @@ def received() -> Handover | None:
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)
     except (OSError, ValueError):
-        raise PoorhttpError(
-            f"{HANDOVER} is not what a reload hands over", "unset it: it is for poorhttp's use"
-        ) from None
+        say(f"note: {HANDOVER} is ignored: it is not what a reload of this process hands over; unset it")
+        return None
+    children = set(control.children(os.getpid()))
+    for pid in set(handover.workers) - children:
+        say(f"note: worker {pid} of {HANDOVER} is ignored: it is no child of this process")
+        del handover.workers[pid]
+    for pid in children.difference(handover.workers):
+        os.waitpid(pid, os.WNOHANG)  # one of the image before, which cannot do it any more
     _distrust_bytecode()
     return handover
 
@@ -133,20 +152,20 @@ def tried() -> list[str] | None:
     if not text:
         return None
     server, *facts = text.split("\n")
-    _end_with(int(server))
+    _end_with_parent()
+    if server != str(os.getppid()) or len(facts) < FACTS:
+        raise PoorhttpError(f"{TRIAL} is not what a server says that is to be reloaded", "unset it")
     _distrust_bytecode()
     return facts
 
 
-def _end_with(server: int) -> None:
+def _end_with_parent() -> None:
     """Let the kernel end this trial with the server, whatever the application does in it: nobody else would."""
     try:
         import ctypes
     except ImportError:
         return  # a Python without it
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != server:
-        os._exit(1)
 
 
 def _distrust_bytecode() -> None:
@@ -178,7 +197,9 @@ class Reload:
     does not change. keys: each listening socket's address as configured, "" for one that was passed.
     """
 
-    def __init__(self, config: Config, home: str, shape: str, error_log: ErrorLog, manager: Manager) -> None:
+    def __init__(
+        self, config: Config, home: str, shape: str, error_log: ErrorLog, manager: Manager, board: Board | None = None
+    ) -> None:
         self.handover = Handover()
         self.keys: list[str] = []
         self._manager = manager
@@ -190,6 +211,12 @@ class Reload:
         self._began = 0.0
         self._again = self._cancelled = False
         self.handover.pidfile = config.pidfile
+        self._board = board
+
+    def note(self, result: str, why: str = "") -> None:
+        """Show how it goes to whoever looks."""
+        if self._board is not None:
+            self._board.note_reload(result, why)
 
     def begin(self) -> None:
         """Begin a trial; while one goes on: another one after it."""
@@ -206,6 +233,7 @@ class Reload:
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
+        self.note("trying")
         self._said, self._told = os.memfd_create("said"), os.memfd_create("told")
         try:
             self._trial = Popen(
@@ -273,8 +301,10 @@ class Reload:
     def cancel(self) -> None:
         """End a trial that goes on: the server stops."""
         self._cancelled = True
-        if self._trial is not None:
-            self._trial.kill()
+        trial = self._trial
+        if trial is not None:
+            trial.kill()
+            trial.wait()
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the addresses."""
@@ -308,6 +338,7 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+        self.note("failed", why)
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, serving as before: {why}")
 
 

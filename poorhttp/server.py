@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import sys
 
-from poorhttp import __version__, backlog, listener, pidfile
+from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, PoorhttpError, say, tell
+from poorhttp.units import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +21,18 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import NoReturn, TypeVar
 
+    from poorhttp.board import Board
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Handover, Reload
     from poorhttp.systemd import Manager
-    from poorhttp.units import Address
     from poorhttp.worker import Boot
 
     WSGI = Callable[..., Iterable[bytes]]
     T = TypeVar("T")
+
+CONTROL_BACKLOG = 16
+"""Who wants to know what the server does is one person, or one program."""
 
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
@@ -59,6 +63,7 @@ def serve(
     listeners: list[socket] = []
     keys: list[str] = []
     written = ""
+    shown = None
 
     def clean_up() -> None:
         pidfile.remove(written)
@@ -74,29 +79,50 @@ def serve(
                 listeners.append(listener.adopt(*inherited))
             else:
                 listeners.append(listen(settings, address))
-        say_notes(settings)
+        if settings.control_socket:
+            address = Address(path=settings.control_socket)
+            keys.append(str(address))
+            inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
+            listeners.append(listener.adopt(*inherited) if inherited else listen_for_control(settings))
+        if handover is None:
+            say_notes(settings)
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
         if handover is not None:
             boot.go_on()
             _drop_rest(handover, written)
         if settings.user or settings.group:
-            _drop_privileges(settings, bool(home))
+            _drop_privileges(settings, bool(home), error_log)
         os.environ.update(settings.environ)
         try:
             app, title = application(settings, app)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
-        _say_start(settings, title, listeners)
+        if settings.debug:
+            from poorhttp.dev.guard import Guard
+
+            app = Guard(app, error_log)
+        facts = _facts(settings, title, listeners)
+        shown = board.make(settings.processes.most, settings.threads + 1)
+        if shown is not None:
+            shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
         if handover is not None:
-            error_log.write("S", f"reloaded: {title}, {shape(settings)}")
+            error_log.write("S", f"reloaded: {', '.join(facts)}")
+            say_notes(settings, lambda text: error_log.write("N", text))
+            if shown is not None:
+                shown.note_reload("succeeded")
+        else:
+            for line in facts:
+                say(line)
+            if settings.errorlog != "-":
+                error_log.write("S", f"started: {', '.join(facts)}")
         if serving is not None:
             serving(error_log)
         _follow_streams(error_log, settings)
-        make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed)) if home else None
+        make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, shown)) if home else None
         if is_supervised(settings):
             from poorhttp.supervisor import supervise
 
-            return supervise(app, listeners, settings, error_log, access_log, make_reload, handover, manager)
+            return supervise(app, listeners, settings, error_log, access_log, make_reload, handover, manager, shown)
         from poorhttp.worker import serve
 
         return serve(
@@ -108,6 +134,8 @@ def serve(
             clean_up=clean_up,
             make_reload=make_reload,
             manager=manager,
+            connections=handover.connections if handover is not None else (),
+            row=None if shown is None else shown.row(0),
         )
     except Exception as error:
         if handover is not None and app is None:
@@ -117,6 +145,8 @@ def serve(
         if home:
             boot.silence()
         clean_up()
+        if shown is not None:
+            os.close(shown.descriptor)
         if not home:
             boot.restore()
 
@@ -129,6 +159,16 @@ def listen(settings: Config, address: Address) -> socket:
 
         owner = privileges.owner(settings.socket_owner, settings.user, settings.group)
     return listener.listen(address, settings.backlog, settings.socket_mode, owner, settings.reuse_port)
+
+
+def listen_for_control(settings: Config) -> socket:
+    """Bind `control_socket`, for its user only. Raises ConfigError, ListenError."""
+    owner = -1, -1
+    if settings.user or settings.group:
+        from poorhttp import privileges
+
+        owner = privileges.owner("", settings.user, settings.group)
+    return listener.listen(Address(path=settings.control_socket), CONTROL_BACKLOG, 0o600, owner)
 
 
 def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
@@ -223,13 +263,18 @@ def is_supervised(settings: Config) -> bool:
     return settings.processes.most > 1 or settings.type == "forking"
 
 
-def say_notes(settings: Config) -> None:
-    """Print what the configuration has to say."""
+def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> None:
+    """Print what the configuration, and the kernel about it, have to say; or let `note` do so."""
+    note = note or _note
     for name in "max_requests", "memory":
         if getattr(settings, name) and not is_supervised(settings):
-            _note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
-    for note in settings.notes:
-        _note(note)
+            note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
+    if settings.status_path and not (settings.forwarded or settings.proxy_protocol):
+        note("status_path: a front server on this machine needs forwarded, or its clients see it too")
+    for each in filter(None, (*settings.notes, backlog.note(settings.backlog))):
+        note(each)
+    if settings.autoreload:
+        note("autoreload is for the command line in the foreground; serving without it")
 
 
 def version() -> str:
@@ -250,12 +295,18 @@ def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
     return systemd.passed(os.environ, _note), systemd.Manager.of(os.environ)
 
 
-def _drop_privileges(settings: Config, may_reload: bool) -> None:
+def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) -> None:
     from poorhttp import privileges, reload
 
     if may_reload:
         reload.remember_environ()  # a process that was root may not look at its own afterwards
+    was_root = os.geteuid() == 0
     privileges.drop(settings.user, settings.group)
+    files = [settings.pidfile, *(each.path for each in settings.addresses if not each.path.startswith("@"))]
+    for path in filter(None, files if was_root else []):
+        if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+            where = f"put it into a directory of {settings.user or settings.group}; the next start replaces it"
+            error_log.write("W", f"{path} cannot be removed at a stop, by who serves then; {where}")
 
 
 def _reload(
@@ -265,11 +316,12 @@ def _reload(
     manager: Manager | None,
     keys: list[str],
     passed: list[tuple[int, str]],
+    shown: Board | None,
 ) -> Reload:
     from poorhttp.reload import Reload
     from poorhttp.systemd import Manager
 
-    reload = Reload(settings, home, shape(settings), error_log, manager or Manager())
+    reload = Reload(settings, home, shape(settings), error_log, manager or Manager(), shown)
     reload.keys, reload.handover.passed = keys, passed
     return reload
 
@@ -304,13 +356,11 @@ def _boot() -> Boot:
     return Boot()
 
 
-def _say_start(settings: Config, title: str, listeners: list[socket]) -> None:
-    say(version())
-    say(title)
-    say(", ".join(listener.url(each) + listener.others(each) for each in listeners))
+def _facts(settings: Config, title: str, listeners: list[socket]) -> list[str]:
+    """What is told at a start, a line each."""
     kind = "forking" if is_supervised(settings) else "threading" if settings.threads > 1 else "single"
     processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
-    say(f"{kind}, {processes} x {settings.threads} thread{'s' * (settings.threads > 1)}")
-    text = backlog.note(settings.backlog)
-    if text:
-        _note(text)
+    clients = listeners[: len(listeners) - bool(settings.control_socket)]
+    urls = ", ".join(listener.url(each) + listener.others(each) for each in clients)
+    threads = f"{settings.threads} thread{'s' * (settings.threads > 1)}"
+    return [version(), title, urls, f"{kind}, {processes} x {threads}"]

@@ -13,6 +13,7 @@ from poorhttp.units import (
     Application,
     Bytes,
     Choice,
+    ControlSocket,
     Count,
     Counts,
     FieldValue,
@@ -121,11 +122,17 @@ class Settings:
     reuse_port = setting(Switch(), False, SERVING, "share TCP ports with other servers that do (SO_REUSEPORT)")
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
 
-    debug = setting(Switch(), False, RUNNING, "show tracebacks in error pages", short="d")
-    autoreload = setting(Switch(), False, RUNNING, "accepted, without effect in this version")
+    debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")
+    autoreload = setting(Switch(), False, RUNNING, "serve new code as soon as it is saved (--reload)")
     pidfile = setting(Path(empty=True), "", RUNNING, "file for the process number while the server runs", short="p")
     user = setting(Text(), "", RUNNING, "become this user once the sockets are bound (start as root)")
     group = setting(Text(), "", RUNNING, "and this group; empty: that of the user")
+    status_path = setting(
+        UrlPath(), "", RUNNING, "path that tells local and trusted clients what the server does; empty: none"
+    )
+    control_socket = setting(
+        ControlSocket(), "", RUNNING, "unix socket that tells the same to who may connect, its user; empty: none"
+    )
     webmaster = setting(Text(), "root@localhost", RUNNING, "who is named on error pages and as SERVER_ADMIN")
     server_header = setting(FieldValue(), "poorhttp", RUNNING, "value of the Server field; empty: no such field")
 
@@ -171,6 +178,9 @@ class Settings:
     body_timeout = setting(Seconds(0.001), 30.0, DEADLINES, "longest silence within a request's body")
     body_rate = setting(Bytes(), 500, DEADLINES, "least bytes per second of a request's body")
     request_timeout = setting(Seconds(), 60.0, DEADLINES, "the application must answer by then; 0: no limit")
+    slow_request = setting(
+        Seconds(), 5.0, DEADLINES, "log a request that runs so long, while it does: users give up soon; 0: none"
+    )
     write_timeout = setting(Seconds(0.001), 30.0, DEADLINES, "longest time in which a client reads nothing")
     linger_timeout = setting(Seconds(), 2.0, DEADLINES, "wait for the client to read the last answer")
     graceful_timeout = setting(Seconds(), 30.0, DEADLINES, "requests in flight may last so long at a stop")

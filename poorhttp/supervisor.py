@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    from poorhttp.board import Board
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.memory import Budget
@@ -50,11 +51,13 @@ def supervise(
     make_reload: Callable[[], Reload] | None = None,
     handover: Handover | None = None,
     manager: Manager | None = None,
+    board: Board | None = None,
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
     make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
-    one, which leave as new ones serve. manager: the service manager, that is told how this server does.
+    one, which leave as new ones serve. manager: the service manager, that is told how this server does. board: where
+    all show what they do.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
@@ -64,7 +67,7 @@ def supervise(
     error_log.follow(access_log, config.accesslog)
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
-    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager())
+    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board)
     if handover is not None:
         supervisor.adopt(handover)
     try:
@@ -101,8 +104,10 @@ class _Supervisor:
         access_log: int,
         make_reload: Callable[[], Reload] | None,
         manager: Manager,
+        board: Board | None,
     ) -> None:
         self._app = app
+        self._board = board
         self._manager = manager
         self._watch = manager.watch(listeners)
         self._is_ready = False
@@ -127,10 +132,13 @@ class _Supervisor:
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
+        # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._old: dict[int, Any] = {signum: worker.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         worker.raise_delayed()
 
     def adopt(self, handover: Handover) -> None:
@@ -292,7 +300,7 @@ class _Supervisor:
                 self._step(1 if signum == signal.SIGTTIN else -1)
             elif signum == signal.SIGWINCH and not _has_terminal():
                 self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
-                self._manager.status("SIGWINCH came: no workers; HUP brings them back")
+                self._manager.status("no workers (WINCH); TTIN or HUP starts them")
                 self._are_away, self._state.wanted = True, 0
             if self._state.quitting:
                 self._at_once = self._at_once or signum
@@ -348,6 +356,7 @@ class _Supervisor:
             reload.execute()
         except OSError as error:
             self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
+            reload.note("failed", str(error))
             self._manager.ready(f"reload failed, serving as before: {error}")
 
     def _reopen(self) -> None:
@@ -362,6 +371,8 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
+            if self._board:
+                self._board.free(pid)
             now = self._now()
             was_leaving = self._state.workers[pid].draining is not None
             self._state.died(pid, code, now)
@@ -413,6 +424,7 @@ class _Supervisor:
         """Fork one worker. Signals wait meanwhile, in the child until it hears them: none is lost, none kills it."""
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+        slot = self._board.next_slot() if self._board else -1
         try:
             pid, lifeline, report = _fork()
         except OSError as error:
@@ -420,7 +432,9 @@ class _Supervisor:
             self._not_born(error)
             return
         if pid == 0:
-            self._work(lifeline, report, mask)
+            self._work(lifeline, report, mask, slot)
+        if self._board:
+            self._board.take(slot, pid)
         self._lifelines[pid] = lifeline
         self._reports[report] = pid
         self._state.born(pid, self._now())
@@ -441,7 +455,7 @@ class _Supervisor:
             except (AttributeError, OSError, ValueError):
                 continue
 
-    def _work(self, lifeline: int, report: int, mask: Any) -> NoReturn:
+    def _work(self, lifeline: int, report: int, mask: Any, slot: int) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
@@ -455,6 +469,7 @@ class _Supervisor:
                 lifeline,
                 report,
                 ready=lambda: _be_born(report, mask),
+                row=self._board.row(slot) if self._board else None,
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")

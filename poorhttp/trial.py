@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from poorhttp import listener, pidfile, privileges, server
-from poorhttp.errors import ConfigError, PoorhttpError, say, tell, write
+from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell, write
+from poorhttp.lean import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from poorhttp.config import Config
+
+
+PATIENCE = 60.0
+"""Seconds that loading the application may take, here and in the background, as in the trial of a reload."""
 
 
 def check(settings: Config) -> int:
@@ -33,6 +39,16 @@ def check(settings: Config) -> int:
     return in_child(settings) or write("ok\n")
 
 
+def restart(settings: Config, pid: int, patience: float) -> int:
+    """Try what of a start can be tried while the server that is to make room for it still runs, as `pid` if above 0:
+    its addresses, where they are not that server's, logs and application. Returns an exit code; raises PoorhttpError.
+    """
+    for address, descriptor in listener.choose(settings.addresses, []):
+        if descriptor < 0 and not (pid > 0 and listener.is_held(address, pid)):
+            listener.close([server.listen(settings, address)])
+    return in_child(settings, patience)
+
+
 def end(settings: Config, *tried: str) -> NoReturn:
     """Try, and end at once: what the application has started, threads for instance, is thrown away with it."""
     try:
@@ -45,20 +61,30 @@ def end(settings: Config, *tried: str) -> NoReturn:
     os._exit(code)
 
 
-def in_child(settings: Config) -> int:
+def in_child(settings: Config, patience: float = PATIENCE) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
-    application. Returns its exit code.
+    application. Returns its exit code. Raises LoadError where that takes longer than `patience`.
     """
     sys.stdout.flush()
+    loaded, telling = os.pipe()  # an exit code could be the application's
     pid = os.fork()
     if pid:
-        return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        os.close(telling)
+        try:
+            code = _end_of(pid, patience, settings.application)
+            os.set_blocking(loaded, False)
+            if code == 0 and _read(loaded) != str(pid):
+                raise LoadError(f"{settings.application} ends the process when it is imported", "it must return")
+            return code
+        finally:
+            os.close(loaded)
     code = 1
     try:
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
         _load(settings)
+        os.write(telling, str(os.getpid()).encode())
         code = 0
     except PoorhttpError as error:
         tell(error)
@@ -69,6 +95,28 @@ def in_child(settings: Config) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _read(descriptor: int) -> str:
+    """What is there; nothing where a process that the application has left behind keeps the other end open."""
+    try:
+        return os.read(descriptor, 100).decode()
+    except BlockingIOError:
+        return ""
+
+
+def _end_of(pid: int, patience: float, application: str) -> int:
+    end = time.monotonic() + patience
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return abs(os.waitstatus_to_exitcode(status))
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            hint = "what it does when it is imported must come to an end; restart --wait SECONDS gives it another time"
+            raise LoadError(f"{application} could not be loaded in {patience:g} s", hint)
+        time.sleep(0.01)
 
 
 def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
@@ -82,6 +130,8 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     for address, descriptor in chosen:
         if descriptor < 0 and str(address) not in sockets:
             listener.close([server.listen(settings, address)])
+    if settings.control_socket and f"unix:{settings.control_socket}" not in sockets:
+        listener.close([server.listen_for_control(settings)])
     privileges.drop(settings.user, settings.group)
     server.check_logs(settings)
     if settings.pidfile and settings.pidfile != written:

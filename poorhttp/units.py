@@ -237,6 +237,26 @@ class Path(Text):
         return os.path.join(directory, text) if text else text
 
 
+class ControlSocket(Text):
+    """The path of a unix socket, absolute, or nothing. Not in the user's home, where everything else of his would be
+    able to reach it, and which services often may not write.
+    """
+
+    metavar = "FILE"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        if not text:
+            return text
+        path = os.path.join(directory, text)
+        home = os.path.realpath(os.environ.get("HOME") or "/")
+        place = os.path.realpath(os.path.dirname(path))
+        if home != "/" and f"{place}/".startswith(f"{home}/"):
+            raise ValueError(f"a path outside of the home directory {home}, such as /run/poorhttp/control.sock")
+        if os.path.basename(path) in ("", ".", "..") or text.startswith(("@", "unix:")):
+            raise ValueError("the path of a unix socket, such as /run/poorhttp/control.sock")
+        return _unix_path(path)
+
+
 class UrlPath(Text):
     """The path of a URL as it is sent, escaped (RFC 3986 section 3.3), or nothing."""
 

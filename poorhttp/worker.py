@@ -13,10 +13,10 @@ import atexit
 import os
 import sys
 import time
-from _thread import get_ident, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
-from poorhttp._engine import Engine
+from poorhttp._engine import Engine, SignalHandler
 from poorhttp.lean import signal, socket
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from poorhttp.backlog import Backlog
+    from poorhttp.board import Row
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     Application = Callable[..., Iterable[bytes]]
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+NAMES: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT", signal.SIGQUIT: "SIGQUIT"}
 RELOADS = (signal.SIGHUP, signal.SIGUSR2)
 COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
 HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
@@ -86,6 +88,8 @@ def serve(
     clean_up: Callable[[], None] | None = None,
     make_reload: Callable[[], Reload] | None = None,
     manager: Manager | None = None,
+    connections: Sequence[tuple[int, int]] = (),
+    row: Row | None = None,
 ) -> int:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
@@ -95,7 +99,8 @@ def serve(
     descriptor on which it tells of itself.
     ready: called once signals are heard and the engine is built, immediately before serving. clean_up: called before
     the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
-    all. manager: the service manager, that is told how this server does.
+    all. manager: the service manager, that is told how this server does. row: where this process shows what it does.
+    connections: what the image before this one accepted and could not serve, descriptor and number of the listener.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs. Where the main thread is inside the application then, or a thread does not return from it in
@@ -115,7 +120,10 @@ def serve(
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         told = signals.told if report is None else report
-        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told)
+        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told, row)
+        for descriptor, number in connections:
+            engine.adopt(descriptor, number)
+            os.close(descriptor)
         _serving.append(engine)
         if manager is not None:
             status = f"serving with {config.threads} thread{'s' * (config.threads > 1)}"
@@ -284,7 +292,10 @@ class _Signals:
         self._successor: Reload | None = None
         self._backlog: Backlog | None = None
         self._is_stuck = self._is_leaving = False
-        self._is_asked = self._is_on_trial = False  # a reload
+        self._is_supervised = supervised
+        self._is_over = False  # the interpreter waits for the thread of a trial, which therefore waits for nothing then
+        self._is_asked = False  # for a reload
+        self._on_trial = allocate_lock()
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -334,6 +345,7 @@ class _Signals:
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
+        self._is_over = True
         if signal.SIGALRM in self._old:
             signal.setitimer(signal.ITIMER_REAL, 0)
         restore(self._old)
@@ -343,7 +355,7 @@ class _Signals:
 
     def _handle(self, signum: int, handler: Any) -> None:
         self._old.setdefault(signum, afterwards(signum))
-        signal.signal(signum, handler)
+        signal.signal(signum, SignalHandler(handler) if callable(handler) else handler)
 
     def _stop(self, signum: int, frame: FrameType | None) -> None:
         self._deliver(signum)
@@ -357,6 +369,8 @@ class _Signals:
             if signum == signal.SIGINT:
                 seconds, self._late_code = min(seconds, FAST), 128 + signum
             self.expect_end(seconds + LATE)
+            if not self._is_supervised:
+                self._error_log.write("S", f"stopping: {NAMES[signum]}")
         elif signum != signal.SIGQUIT and now - self._since < REPEAT:
             return
         if signum == signal.SIGQUIT or not first:
@@ -411,7 +425,7 @@ class _Signals:
         """Become a new image, as a reload does."""
         if self._make_reload is None:
             self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
-        elif self._successor is None and not self._is_on_trial:
+        elif self._successor is None and not self._on_trial.locked():
             self._error_log.write("E", "its thread is lost; the program is started anew in this process")
             self._is_stuck = True
             self._begin_trial()
@@ -419,21 +433,21 @@ class _Signals:
     def _begin_trial(self) -> None:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
         self._is_asked = True
-        if not self._is_on_trial:
-            self._is_on_trial = True
-            start_new_thread(self._await_trial, ())
+        start_new_thread(self._await_trial, ())
 
     def _await_trial(self) -> None:
-        """Try the new code, again where that was asked for meanwhile; where it succeeds, become it."""
-        try:
-            while self._is_asked and self._make_reload is not None:
+        """Try the new code, unless another thread does, again where that was asked for meanwhile; where it succeeds,
+        become it.
+        """
+        while self._is_asked and self._make_reload is not None and self._on_trial.acquire(blocking=False):
+            try:
                 reload = self._reload = self._make_reload()
                 if self._has_succeeded(reload) and self._successor is None:
                     self._let_succeed(reload)
-        except Exception as error:
-            self._error_log.exception(error, "-", "a reload")
-        finally:
-            self._is_on_trial = False
+            except Exception as error:
+                self._error_log.exception(error, "-", "a reload")
+            finally:
+                self._on_trial.release()
 
     def _has_succeeded(self, reload: Reload) -> bool:
         """Whether the newest code can be loaded."""
@@ -441,29 +455,47 @@ class _Signals:
         reload.begin()
         while not reload.wait() or self._is_asked:
             if not self._is_asked:
-                if not self._is_stuck or self._since is not None:
+                if not self._is_stuck or self._since is not None or self._is_over:
                     return False
-                time.sleep(RETRY)  # there is nothing to go back to
+                self._pause(RETRY)  # there is nothing to go back to
             self._is_asked = False
             reload.begin()
         return True
 
     def _let_succeed(self, reload: Reload) -> None:
         """Let the engine make way, and go on without a main thread that is in a call which does not return."""
+        # A stop that comes while the main thread executes the new image would otherwise end here, unheard.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        try:
+            self._make_way_for(reload)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _make_way_for(self, reload: Reload) -> None:
         engines = list(_serving)
-        sockets = [descriptor for engine in engines for descriptor in engine.keep_listeners()]
+        sockets = [descriptor for engine in engines for descriptor in engine.listeners()]
         if not sockets:
             return  # stopped meanwhile
         reload.keep(sockets)
         self._successor = reload
         os.write(self._wake, DRAIN)
         os.kill(os.getpid(), signal.SIGUSR2)  # a handler is the main thread's to set: see `_begin_reload`
-        while not all(engine.makes_way() for engine in engines):
-            time.sleep(LATE / 10)
-        time.sleep(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds
+        while not all(engine.makes_way() for engine in engines) and not self._is_over:
+            self._pause(LATE / 10)
+        self._pause(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds
         if all(engine.makes_way() for engine in engines) and self._since is None and not self._is_leaving:
             self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
-            reload.execute()
+            self._execute(reload)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._is_over:
+            time.sleep(LATE / 10)
+
+    def _execute(self, reload: Reload) -> NoReturn:
+        for engine in _serving:
+            reload.handover.connections += engine.take_unread()
+        reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:
         """Execute the new image; what the application wanted to be done at the exit is done before."""
@@ -473,7 +505,7 @@ class _Signals:
             # A stop that came until now is obeyed here, what comes from now on by the new image.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             if self._since is None:
-                reload.execute()
+                self._execute(reload)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except OSError as error:
             self._error_log.write("E", f"cannot become the new image: {error}")

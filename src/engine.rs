@@ -1,7 +1,7 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::fd::{IntoRawFd, RawFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::http::forwarded::Fields;
 use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
+use crate::net::board::Row;
 use crate::net::front::{Fronts, Networks};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
@@ -31,7 +32,7 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None))]
+    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None, board = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         app: Py<PyAny>,
@@ -41,6 +42,7 @@ impl Engine {
         error_log: Py<PyAny>,
         config: &Bound<'_, PyAny>,
         report: Option<Bound<'_, PyAny>>,
+        board: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
@@ -55,8 +57,11 @@ impl Engine {
             Some(Err(told)) => (None, Some(told)),
             None => (None, None),
         };
+        let status = board.map(|board| board.getattr("answer")).transpose()?.map(Bound::unbind);
+        let fronts = fronts(config, listeners.len())?;
+        let row = row(board, threads, threads + usize::from(fronts.has_caretaker))?;
         let application = Application::new(
-            app,
+            (app, status),
             error_log,
             told,
             Environs::new(py, &addresses, &common)?,
@@ -65,12 +70,13 @@ impl Engine {
                 write_timeout: Duration::from_millis(limits.write_timeout),
                 has_id: setting::<String>(config, "request_id")? == "answer",
                 handover: Handover::new(&setting::<String>(config, "sendfile_header")?).map(Arc::new),
+                warns: warns(&setting::<String>(config, "log_level")?),
             },
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let ends = Ends { listeners, controls, report };
-        let server = Server::new(application, limits, fronts(config)?, access_log, ends, threads).map_err(os_error)?;
+        let ends = Ends { listeners, controls, report, row, gates: gates(config)? };
+        let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -86,12 +92,18 @@ impl Engine {
         self.server.stop();
     }
 
-    fn keep_listeners(&self) -> Vec<RawFd> {
-        self.server.keep_listeners().into_iter().map(IntoRawFd::into_raw_fd).collect()
-    }
-
     fn listeners(&self) -> Vec<RawFd> {
         self.server.listeners()
+    }
+
+    fn take_unread(&self) -> Vec<(RawFd, usize)> {
+        let unread = self.server.take_unread().into_iter();
+        unread.map(|(socket, listener)| (socket.into_raw_fd(), listener)).collect()
+    }
+
+    fn adopt(&self, connection: RawFd, listener: usize) -> PyResult<()> {
+        self.server.adopt(duplicate(connection).map_err(os_error)?, listener);
+        Ok(())
     }
 
     fn makes_way(&self) -> bool {
@@ -106,10 +118,11 @@ impl Engine {
         let counts = self.server.counts();
         let stats = PyDict::new(py);
         for (name, count) in [
-            ("connections", &counts.connections),
-            ("accepted", &counts.accepted),
-            ("requests", &counts.requests),
-            ("rejected", &counts.rejected),
+            ("connections", counts.connections),
+            ("accepted", counts.accepted),
+            ("requests", counts.requests),
+            ("refused", counts.refused),
+            ("cut", counts.cut),
         ] {
             stats.set_item(name, count.load(Ordering::Relaxed))?;
         }
@@ -127,6 +140,13 @@ where
     T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
 {
     config.getattr(name)?.extract().map_err(|error: PyErr| PyValueError::new_err(format!("setting {name}: {error}")))
+}
+
+/// The gates of a process under development, whose configuration has them.
+fn gates(config: &Bound<'_, PyAny>) -> PyResult<Vec<OwnedFd>> {
+    let descriptors: Vec<RawFd> =
+        config.getattr_opt("gates")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())?;
+    descriptors.into_iter().map(duplicate).collect::<std::io::Result<_>>().map_err(os_error)
 }
 
 /// `processes` is the least number of them, and has the most as an attribute.
@@ -149,6 +169,7 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         body_timeout: milliseconds(config, "body_timeout")?,
         body_rate: setting(config, "body_rate")?,
         request_timeout: milliseconds(config, "request_timeout")?,
+        slow_request: milliseconds(config, "slow_request")?,
         write_timeout: milliseconds(config, "write_timeout")?,
         linger_timeout: milliseconds(config, "linger_timeout")?,
         graceful_timeout: milliseconds(config, "graceful_timeout")?,
@@ -164,9 +185,25 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
     })
 }
 
-fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
+/// The row of the board that is this process's; one that nobody sees where there is no board.
+fn row(board: Option<&Bound<'_, PyAny>>, threads: usize, cells: usize) -> PyResult<Row> {
+    let Some(board) = board else {
+        return Row::private(threads, cells).ok_or_else(|| PyValueError::new_err("no row"));
+    };
+    let descriptor = duplicate(board.getattr("descriptor")?.extract()?).map_err(os_error)?;
+    Row::map(descriptor.as_fd(), board.getattr("offset")?.extract()?, threads, cells).map_err(os_error)
+}
+
+/// Whether warnings are logged at this level.
+fn warns(level: &str) -> bool {
+    !matches!(level, "emerg" | "alert" | "crit" | "error")
+}
+
+/// `listeners`: how many there are; that of `control_socket` is the last one.
+fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
     let trusted: Vec<String> = setting(config, "trusted_proxies")?;
     let forwarded: Vec<String> = setting(config, "forwarded")?;
+    let has_control_socket = !setting::<String>(config, "control_socket")?.is_empty();
     Ok(Fronts {
         trusted: Networks::parse(trusted.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting trusted_proxies: {trusted:?}")))?,
@@ -174,6 +211,8 @@ fn fronts(config: &Bound<'_, PyAny>) -> PyResult<Fronts> {
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
         has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        status_path: setting::<String>(config, "status_path")?.into_bytes(),
+        status_listener: listeners.checked_sub(1).filter(|_| has_control_socket),
         health: setting::<String>(config, "health")?.into_bytes(),
         request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })

@@ -18,4 +18,6 @@ mod _engine {
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::wsgi::application::RequestTimeout;
+    #[pymodule_export]
+    use crate::wsgi::signal_handler::SignalHandler;
 }

@@ -15,6 +15,8 @@ pub struct Limits {
     pub body_rate: u64,
     /// Longest time that the application may work without giving a byte; 0: any.
     pub request_timeout: u64,
+    /// An application that gives nothing for so long is told of while it works; 0: never.
+    pub slow_request: u64,
     /// Longest wait for a client to take a byte of its answer.
     pub write_timeout: u64,
     /// How long a refused client may still send before the connection is cut.

@@ -15,6 +15,7 @@ use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
 use _engine::net::access_log::{AccessLog, Format};
+use _engine::net::board::Row;
 use _engine::net::front::Fronts;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::listener::Listener;
@@ -106,6 +107,8 @@ impl Handler for Site {
 
     fn last_words(&self, _: &str) {}
 
+    fn warn(&self, _: Option<SocketAddr>, _: &str) {}
+
     fn page(&self, status: u16, _: &str, _: &str) -> Vec<u8> {
         status.to_string().into_bytes()
     }
@@ -146,6 +149,7 @@ fn limits() -> Limits {
         body_timeout: 20_000,
         body_rate: 0,
         request_timeout: 0,
+        slow_request: 0,
         write_timeout: 20_000,
         linger_timeout: 1000,
         graceful_timeout: 20_000,
@@ -170,7 +174,8 @@ fn start(threads: usize) -> Running {
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
-    let ends = Ends { listeners: adopted, controls: vec![], report: None };
+    let row = Row::private(threads, threads).unwrap();
+    let ends = Ends { listeners: adopted, controls: vec![], report: None, row, gates: vec![] };
     let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);

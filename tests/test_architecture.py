@@ -22,6 +22,7 @@ RUST = sorted((ROOT / "src").rglob("*.rs"))
 SERVING = [
     "__init__",
     "backlog",
+    "board",
     "cli",
     "config",
     "errors",
@@ -83,17 +84,20 @@ ALLOWED = {
     "plan": set(),
     "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
-    "server": {"backlog", "errors", "listener", "pidfile"},
-    "trial": {"errors", "listener", "pidfile", "privileges", "server"},
+    "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
+    "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server"},
     "log_program": {"lean", "privileges"},
     "background": {"control", "errors", "lean", "server"},
     "backlog": {"lean"},
+    "board": set(),
+    "status": {"board", "control"},
+    "watch": {"control"},
     "memory": {"units"},
     "scale": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"errors", "lean", "listener", "systemd", "worker"},
+    "reload": {"control", "errors", "lean", "listener", "systemd", "worker"},
     "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "systemd", "worker"},
 }
 
@@ -182,6 +186,15 @@ def test_imports_point_one_way(module: str) -> None:
 def test_only_the_entries_know_the_command_line(path: Path) -> None:
     if path.name not in ("__main__.py", "__init__.py", "cli.py"):
         assert not {"cli", "__main__"} & own_modules(imports_of(path, everywhere=True))
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_only_the_entry_knows_development(path: Path) -> None:
+    """And does not import it before it is asked for: a server in production has nothing of it."""
+    if path.parent.name != "dev":
+        known = {name for name in imports_of(path, everywhere=True) if f"{name}.".startswith("poorhttp.dev.")}
+        assert not known or path.name in ("cli.py", "server.py")
+        assert not {name for name in imports_of(path, everywhere=False) if f"{name}.".startswith("poorhttp.dev.")}
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)

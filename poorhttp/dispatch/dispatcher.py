@@ -234,7 +234,7 @@ class Dispatcher:
             self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
         else:
             _replace(req, HTTP_INTERNAL_SERVER_ERROR)
-            self._write_traceback(req, trace)
+            self._write_traceback(req, error, trace)
 
     def _report(self, req: Request, error: Exception) -> str:
         from traceback import format_exception
@@ -257,7 +257,15 @@ class Dispatcher:
 
         req.write(page(req.status, req.method, req.uri, self._webmaster_of(req), notice))
 
-    def _write_traceback(self, req: Request, trace: str) -> None:
+    def _write_traceback(self, req: Request, error: Exception, trace: str) -> None:
+        page = req.environ.get("poorhttp.error_page")  # of a server that has a better one
+        if page is not None:
+            fields, body = page(error)
+            req.content_type = fields.pop("Content-Type")
+            for name, value in fields.items():
+                req.headers_out[name] = value
+            req.write(body)
+            return
         from poorhttp import __version__
         from poorhttp.dispatch.pages import traceback_page
 

@@ -280,6 +280,14 @@ impl Entry<'_> {
     }
 }
 
+/// Bytes as they may stand in any line.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    // Writing into memory cannot fail.
+    let _ = escape(&mut out, bytes);
+    out
+}
+
 /// As Apache does: `"` and `\` with a backslash, what is not printable ASCII as `\xhh`.
 fn escape(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
     escape_with(out, bytes, |out, byte| write!(out, "\\x{byte:02x}"))

@@ -30,20 +30,22 @@ struct Call {
     beat: Option<u64>,
     age: u64,
     stage: Stage,
+    is_told: bool,
 }
 
 /// The calls of all slots. Times are milliseconds of one steady clock.
 #[derive(Debug)]
 pub struct Calls {
     timeout: u64,
+    slow: u64,
     looked: u64,
     slots: Vec<Call>,
 }
 
 impl Calls {
-    /// For so many slots. A call is late after `timeout` (0: never).
-    pub fn new(slots: usize, timeout: u64, now: u64) -> Self {
-        Self { timeout, looked: now, slots: vec![Call::default(); slots] }
+    /// For so many slots. A call is slow after `slow`, late after `timeout` (0: never).
+    pub fn new(slots: usize, slow: u64, timeout: u64, now: u64) -> Self {
+        Self { timeout, slow, looked: now, slots: vec![Call::default(); slots] }
     }
 
     /// Nothing ran until now.
@@ -60,9 +62,21 @@ impl Calls {
                 call.age += elapsed;
             } else {
                 let age = beat.map_or(0, |beat| now.saturating_sub(beat).min(elapsed));
-                *call = Call { beat, age, stage: Stage::Working };
+                *call = Call { beat, age, ..Call::default() };
             }
         }
+    }
+
+    /// The calls that are slow, told once.
+    pub fn newly_slow(&mut self) -> Vec<Late> {
+        let slow = self.slow;
+        let is_slow = |call: &Call| slow > 0 && call.age > slow && !call.is_told;
+        let calls = self.slots.iter_mut().enumerate().filter(|(_, call)| is_slow(call));
+        let told = calls.filter_map(|(slot, call)| {
+            call.is_told = true;
+            Some(Late { slot, beat: call.beat?, age: call.age })
+        });
+        told.collect()
     }
 
     /// The calls that are late, and are not known to be yet.
@@ -119,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_call_is_late_then_stuck_each_once() {
-        let mut calls = Calls::new(1, 3000, 1000);
+        let mut calls = Calls::new(1, 0, 3000, 1000);
         watched(&mut calls, 1000, 4000);
         assert_eq!(calls.late(), []);
         watched(&mut calls, 4000, 4100);
@@ -137,8 +151,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_call_is_told_once_until_it_gives_something() {
+        let mut calls = Calls::new(1, 500, 0, 1000);
+        watched(&mut calls, 1000, 1500);
+        assert_eq!(calls.newly_slow(), []);
+        watched(&mut calls, 1500, 1600);
+        assert_eq!(calls.newly_slow(), [Late { slot: 0, beat: 1000, age: 600 }]);
+        watched(&mut calls, 1600, 9000);
+        assert_eq!(calls.newly_slow(), []);
+    }
+
+    #[test]
     fn time_in_which_nobody_looked_does_not_count() {
-        let mut calls = Calls::new(1, 3000, 1000);
+        let mut calls = Calls::new(1, 0, 3000, 1000);
         watched(&mut calls, 1000, 2000);
         calls.look(1_000_000, 100, [Some(1000)].into_iter());
         assert_eq!(calls.late(), []);
@@ -148,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_stop_before_the_first_look_does_not_count_either() {
-        let mut calls = Calls::new(1, 3000, 0);
+        let mut calls = Calls::new(1, 0, 3000, 0);
         calls.skip(999_000);
         calls.look(999_100, 100, [Some(1000)].into_iter());
         assert_eq!(calls.late(), []);
@@ -156,12 +181,12 @@ mod tests {
 
     #[test]
     fn who_rests_is_not_late_and_zero_is_never() {
-        let mut calls = Calls::new(2, 1000, 0);
+        let mut calls = Calls::new(2, 1000, 1000, 0);
         for now in 0..100 {
             calls.look(now * 100, 100, [None, Some(now * 100)].into_iter());
         }
-        assert_eq!((calls.late(), calls.newly_stuck()), (vec![], vec![]));
-        let mut calls = Calls::new(1, 0, 1000);
+        assert_eq!((calls.newly_slow(), calls.late(), calls.newly_stuck()), (vec![], vec![], vec![]));
+        let mut calls = Calls::new(1, 0, 0, 1000);
         watched(&mut calls, 1000, 100_000);
         assert_eq!((calls.late(), calls.newly_stuck()), (vec![], vec![]));
     }

@@ -25,23 +25,44 @@ fn milliseconds(time: Timespec) -> u64 {
     seconds * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// Since when a thread has been in the application without a sign of life.
-#[derive(Debug, Default)]
-pub struct Pulse(AtomicU64);
+/// Since when a thread has been in the application, and since when without a sign of life.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    began: &'static AtomicU64,
+    last: &'static AtomicU64,
+}
 
 impl Pulse {
-    /// A sign of life: the application begins, or has just given something.
-    pub fn beat(&self) {
-        self.0.store(now().max(1), Ordering::Relaxed);
+    /// One that is kept there.
+    pub fn new(began: &'static AtomicU64, last: &'static AtomicU64) -> Self {
+        Self { began, last }
+    }
+
+    /// The application begins. Returns when.
+    pub fn begin(self) -> u64 {
+        let now = now().max(1);
+        self.began.store(now, Ordering::Relaxed);
+        self.last.store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// A sign of life: the application has just given something.
+    pub fn beat(self) {
+        self.last.store(now().max(1), Ordering::Relaxed);
     }
 
     /// The application has returned.
-    pub fn rest(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    pub fn rest(self) {
+        self.last.store(0, Ordering::Relaxed);
+    }
+
+    /// When it began, the last time.
+    pub fn began(self) -> u64 {
+        self.began.load(Ordering::Relaxed)
     }
 
     /// When the last sign of life came, if the application is at work.
-    pub fn last(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|&beat| beat != 0)
+    pub fn last(self) -> Option<u64> {
+        Some(self.last.load(Ordering::Relaxed)).filter(|&beat| beat != 0)
     }
 }

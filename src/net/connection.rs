@@ -6,6 +6,8 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::access_log::Entry;
 use super::clock;
@@ -15,6 +17,7 @@ use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
 use super::shared::Shared;
+use super::slate::{Served, Slate};
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::http::head::RequestHead;
@@ -69,14 +72,16 @@ pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
     scratch: Vec<u8>,
+    /// What the thread serves is shown here.
+    slate: Arc<Slate>,
     /// The thread.
     pub thread: Thread<H::Seat>,
 }
 
 impl<H: Handler> Desk<H> {
     /// That of `thread`.
-    pub fn new(thread: Thread<H::Seat>) -> Self {
-        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), thread }
+    pub fn new(thread: Thread<H::Seat>, slate: Arc<Slate>) -> Self {
+        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), slate, thread }
     }
 }
 
@@ -95,6 +100,10 @@ pub struct Connection<H: Handler> {
     lingered: usize,
     /// Bytes that the client had still to take when it was last parked to flush.
     untaken: u32,
+    /// Nothing has been read of it yet.
+    pub is_unread: bool,
+    /// Its request was logged as a slow one.
+    is_told: AtomicBool,
     /// It was idle after a stop had begun, and was looked at once more.
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
@@ -117,7 +126,7 @@ fn request_line(head: &RequestHead, bytes: &[u8]) -> Option<String> {
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, fronts: &Fronts) -> Self {
-        let peer = Peer::new(peer, fronts);
+        let peer = if fronts.is_own(listener) { Peer::new(peer, &Fronts::default()) } else { Peer::new(peer, fronts) };
         Self {
             transport,
             // The header of the PROXY protocol is sent at once.
@@ -131,6 +140,8 @@ impl<H: Handler> Connection<H> {
             stream: None,
             lingered: 0,
             untaken: 0,
+            is_unread: true,
+            is_told: AtomicBool::new(false),
             was_looked_at: false,
             watched: None,
         }
@@ -146,6 +157,11 @@ impl<H: Handler> Connection<H> {
         &self.transport
     }
 
+    /// The number of its listener.
+    pub fn listener(&self) -> usize {
+        self.listener
+    }
+
     /// Its peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -154,6 +170,15 @@ impl<H: Handler> Connection<H> {
     /// Whether it waits for a new request only.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
+    }
+
+    /// Whether what has come is the application's, and nothing of it was read: somebody else may still read it.
+    pub fn is_for_application(&self, shared: &Shared<H>) -> bool {
+        // What stands behind the header of the PROXY protocol is not looked for.
+        self.is_unread && !self.peer.is_awaited() && {
+            let begin = self.transport.peek();
+            !begin.is_empty() && !shared.fronts.begins_health(&begin)
+        }
     }
 
     /// Whether what it waits for has been awaited for less than `milliseconds`.
@@ -239,6 +264,7 @@ impl<H: Handler> Connection<H> {
             self.inbound = Some(inbound);
             received
         };
+        self.is_unread &= received == Received::Nothing;
         match received {
             Received::Bytes(_) if self.peer.is_awaited() => self.introduce(shared, desk),
             Received::Bytes(_) => self.parse(shared, desk),
@@ -357,7 +383,7 @@ impl<H: Handler> Connection<H> {
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(shared, &mut desk.thread);
+        let mut verdict = self.answer(shared, &mut desk.thread, &desk.slate);
         let began = clock::now();
         while verdict.is_none() {
             if clock::now() > began + TURN {
@@ -366,7 +392,7 @@ impl<H: Handler> Connection<H> {
                 break;
             }
             verdict = match self.step(shared) {
-                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread),
+                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread, &desk.slate),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -389,14 +415,11 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
-        thread.pulse.beat();
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, slate: &Slate) -> Option<Verdict> {
+        let began = thread.pulse.begin();
         let outcome = match self.stream.take() {
-            Some(stream) => {
-                let resumed = Resumed { transport: &self.transport, thread };
-                shared.handler.resume(stream.answer, resumed, &mut self.outbox)
-            }
-            None => self.call(shared, thread)?,
+            Some(stream) => self.resume(stream.answer, shared, thread, slate, began),
+            None => self.call(shared, thread, slate, began)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
@@ -411,7 +434,30 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Outcome<H::Stream>> {
+    fn resume(
+        &mut self,
+        stream: H::Stream,
+        shared: &Shared<H>,
+        thread: &mut Thread<H::Seat>,
+        slate: &Slate,
+        began: u64,
+    ) -> Outcome<H::Stream> {
+        let resumed = Resumed { transport: &self.transport, thread };
+        let Some(inbound) = &self.inbound else {
+            return shared.handler.resume(stream, resumed, &mut self.outbox);
+        };
+        let (peer, is_told) = (&self.peer, &self.is_told);
+        let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), peer, is_told };
+        slate.during(&served, || shared.handler.resume(stream, resumed, &mut self.outbox))
+    }
+
+    fn call(
+        &mut self,
+        shared: &Shared<H>,
+        thread: &mut Thread<H::Seat>,
+        slate: &Slate,
+        began: u64,
+    ) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(shared.answer_health(asked, &mut self.outbox)));
@@ -421,26 +467,23 @@ impl<H: Handler> Connection<H> {
         if head.asterisk {
             return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
         }
-        let request = Request {
-            head,
-            bytes,
-            body,
-            peer: &self.peer,
-            listener: self.listener,
-            transport: &self.transport,
-            asked,
-            thread,
-        };
-        Some(shared.handler.call(request, &mut self.outbox))
+        let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
+        let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
+        let served = Served { began, head, bytes, peer, is_told: &self.is_told };
+        slate.during(&served, || {
+            let request = Request { head, bytes, body, peer, listener, transport, asked, asks_status, thread };
+            Some(shared.handler.call(request, &mut self.outbox))
+        })
     }
 
     /// The answer is complete: log it, and say what comes after it.
     fn conclude(&mut self, done: Done, shared: &Shared<H>) -> Option<Verdict> {
         // Health is asked for every other second, for ever.
         if !self.asks_health(shared) {
-            shared.count_request();
+            shared.count_request(done.status);
             self.log(done, shared);
         }
+        *self.is_told.get_mut() = false;
         self.peer.forget();
         let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
         if let Some(inbound) = &mut self.inbound {

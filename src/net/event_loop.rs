@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io;
 
 use super::clock;
@@ -26,6 +28,8 @@ use super::watchdog::STANDSTILL;
 const TICK: u64 = 100;
 /// How long they are not looked at after a standstill, in ms.
 const PUT_OFF: u64 = 5 * TICK;
+/// How soon a shut gate is looked at again, in ms.
+const SHUT: u64 = 2;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
 /// How long a client that has just come, or was just answered, may take to say what it wants although the server stops, in
@@ -59,6 +63,8 @@ enum Accepting {
     Full,
     /// Descriptors ran out; try again at this time.
     PausedUntil(u64),
+    /// A gate is shut; look again at this time.
+    ShutUntil(u64),
     /// Stopping.
     Never,
 }
@@ -66,10 +72,14 @@ enum Accepting {
 /// The loop.
 pub struct EventLoop<H: Handler> {
     poller: Poller,
-    /// Closed one by one after a stop.
+    /// Closed after a stop, unless they are a successor's.
     listeners: Vec<Listener>,
+    /// While one of them is readable nobody is to be accepted: another process may have to serve in the place of this.
+    gates: Vec<OwnedFd>,
     table: Table<Box<Connection<H>>>,
     crowd: Crowd,
+    /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
+    shelf: Vec<(Key, Box<Connection<H>>)>,
     /// How many events came last.
     batch: usize,
     /// Events that no descriptor gave; they come before those of the poller.
@@ -90,8 +100,13 @@ pub struct EventLoop<H: Handler> {
 }
 
 impl<H: Handler> EventLoop<H> {
-    /// Watch `listeners`, `controls` and `waker`.
-    pub fn new(listeners: Vec<Listener>, controls: &[OwnedFd], waker: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Watch `listeners`, `controls` and `waker`; accept nobody while one of `gates` is readable.
+    pub fn new(
+        listeners: Vec<Listener>,
+        controls: &[OwnedFd],
+        waker: BorrowedFd<'_>,
+        gates: Vec<OwnedFd>,
+    ) -> io::Result<Self> {
         let poller = Poller::new()?;
         for (token, control) in (CONTROLS..).zip(controls) {
             poller.add(control, token, Interest::Read)?;
@@ -100,8 +115,10 @@ impl<H: Handler> EventLoop<H> {
         let mut new = Self {
             poller,
             listeners,
+            gates,
             table: Table::default(),
             crowd: Crowd::default(),
+            shelf: Vec::new(),
             batch: 0,
             queued: VecDeque::new(),
             patient: VecDeque::new(),
@@ -200,9 +217,13 @@ impl<H: Handler> EventLoop<H> {
     }
 
     fn timeout(&self, drain_until: Option<u64>) -> Option<Duration> {
-        let retry = if let Accepting::PausedUntil(time) = self.accepting { Some(time) } else { None };
-        let next = [self.table.earliest_deadline(), retry, self.stop_at, drain_until].into_iter().flatten().min()?;
         let now = clock::now();
+        let retry = match self.accepting {
+            Accepting::PausedUntil(time) => Some(time),
+            Accepting::ShutUntil(time) => return Some(Duration::from_millis(time.saturating_sub(now) + 1)),
+            _ => None,
+        };
+        let next = [self.table.earliest_deadline(), retry, self.stop_at, drain_until].into_iter().flatten().min()?;
         // A tick more: the coarse clock must have passed the deadline when the poller returns.
         Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
     }
@@ -215,6 +236,9 @@ impl<H: Handler> EventLoop<H> {
             // What came meanwhile is read before anybody is called late.
             self.next_sweep = now + PUT_OFF;
             self.is_put_off = true;
+        }
+        if matches!(self.accepting, Accepting::ShutUntil(time) if time <= now) {
+            self.resume_accepting();
         }
         if now < self.next_sweep {
             return;
@@ -239,6 +263,10 @@ impl<H: Handler> EventLoop<H> {
             self.pause_accepting(Accepting::Full);
         }
         if self.accepting != Accepting::Yes {
+            return None;
+        }
+        if self.is_shut() {
+            self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
         }
         let accepted = self.listeners.get(listener)?.accept();
@@ -266,7 +294,7 @@ impl<H: Handler> EventLoop<H> {
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
-        if shared.fronts.proxy_protocol && !connection.peer().is_trusted {
+        if shared.fronts.proxy_protocol && !connection.peer().is_trusted && !shared.fronts.is_own(listener) {
             shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
@@ -276,7 +304,12 @@ impl<H: Handler> EventLoop<H> {
             return None;
         }
         let key = self.table.reserve(connection.descriptor());
+        self.show_count(shared);
         Some((key, connection))
+    }
+
+    fn show_count(&self, shared: &Shared<H>) {
+        shared.row.counts.connections.store(self.table.len() as u64, Ordering::Relaxed);
     }
 
     /// Once, however often it is tried in vain.
@@ -360,6 +393,41 @@ impl<H: Handler> EventLoop<H> {
         self.table.put(key, connection, deadline);
     }
 
+    /// Keep a connection of which nothing was read for whoever can serve it, in this image or the next.
+    pub fn shelve(&mut self, (key, mut connection): (Key, Box<Connection<H>>)) {
+        if connection.watched.take().is_some() {
+            let _ = self.poller.remove(connection.transport());
+        }
+        self.shelf.push((key, connection));
+    }
+
+    /// There is somebody who can serve them.
+    pub fn unshelve(&mut self) {
+        for (key, connection) in self.shelf.drain(..) {
+            self.table.put(key, connection, u64::MAX);
+            self.queued.push_back(Event::Ready(key));
+        }
+    }
+
+    /// The connections of which nothing was read, with their listeners.
+    pub fn take_unread(&mut self) -> Vec<(Transport, usize)> {
+        self.unshelve();
+        let waiting = self.table.waiting();
+        let connections = waiting.into_iter().filter_map(|key| self.table.take(key));
+        let unread = connections.filter(|connection| connection.is_unread);
+        unread.map(|connection| (connection.transport().clone(), connection.listener())).collect()
+    }
+
+    /// Go on with a connection that another image accepted.
+    pub fn adopt(&mut self, socket: OwnedFd, listener: usize, shared: &Shared<H>) {
+        let Ok(peer) = rustix::net::getpeername(&socket) else { return }; // it is gone
+        let peer = peer.and_then(|peer| peer.try_into().ok());
+        if let Some((key, connection)) = self.admit(Transport::new(socket), peer, listener, shared) {
+            self.table.put(key, connection, u64::MAX);
+            self.queued.push_back(Event::Ready(key));
+        }
+    }
+
     /// A connection comes back from the application.
     pub fn settle(&mut self, key: Key, mut connection: Box<Connection<H>>, verdict: Verdict, shared: &Shared<H>) {
         if verdict == Verdict::Close {
@@ -386,6 +454,7 @@ impl<H: Handler> EventLoop<H> {
         }
         drop(connection);
         self.table.release(key);
+        self.show_count(shared);
         if self.accepting == Accepting::Full {
             self.resume_accepting();
         }
@@ -398,15 +467,17 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
     pub fn stop(&mut self, deadline: u64, shared: &Shared<H>) {
-        if self.stop_at.replace(deadline).is_some() {
-            return;
+        if self.stop_at.replace(deadline).is_none() {
+            self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
+            self.pause_accepting(Accepting::Never);
         }
-        self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
-        self.pause_accepting(Accepting::Never);
-        let listeners = std::mem::take(&mut self.listeners);
-        // From here on the kernel refuses: nobody waits in vain. A successor takes over who waits already.
+        // A successor takes over who waits already; but a stop may come before there is one.
         if !shared.has_successor() {
-            self.accept_last(&listeners, shared);
+            let listeners = std::mem::take(&mut self.listeners);
+            // From here on the kernel refuses: nobody waits in vain. Behind a shut gate another process takes them.
+            if !self.is_shut() {
+                self.accept_last(&listeners, shared);
+            }
         }
     }
 
@@ -433,6 +504,13 @@ impl<H: Handler> EventLoop<H> {
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.table.len()
+    }
+
+    /// Whether the queues of the listeners may be another process's now. Looked at before each connection is taken, so
+    /// that no word has to reach this process, which may be busy, before that is so.
+    fn is_shut(&self) -> bool {
+        let mut gates: Vec<_> = self.gates.iter().map(|gate| PollFd::new(gate, PollFlags::IN)).collect();
+        !gates.is_empty() && poll(&mut gates, Some(&Timespec::default())) != Ok(0)
     }
 
     fn pause_accepting(&mut self, state: Accepting) {

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::peer::RequestIds;
+use super::peer::{Peer, RequestIds};
 use crate::http::forwarded::{Fields, Passing};
 use crate::http::head::RequestHead;
 
@@ -66,6 +66,10 @@ pub struct Fronts {
     pub proxy_protocol: bool,
     /// `request_id`: each request has one.
     pub request_ids: Option<RequestIds>,
+    /// `status_path`: the path on which the server tells those who may know what it does; empty for none.
+    pub status_path: Vec<u8>,
+    /// `control_socket`: the listener on which it tells nothing else, and everybody.
+    pub status_listener: Option<usize>,
     /// `health`: the path on which the server itself answers; empty for none.
     pub health: Vec<u8>,
     /// It does so also while all threads are in the application. Not where other processes serve the same clients: who
@@ -93,6 +97,35 @@ impl Fronts {
         !self.health.is_empty()
             && head.path.of(bytes) == self.health
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
+    }
+
+    /// Whether these bytes may be the begin of such a request.
+    pub fn begins_health(&self, bytes: &[u8]) -> bool {
+        let mut words = bytes.splitn(3, |&byte| byte == b' ');
+        let (method, target) = (words.next(), words.next().unwrap_or_default());
+        let is_path = target.starts_with(&self.health) && matches!(target.get(self.health.len()), None | Some(b'?'));
+        let may_be_path = words.next().is_none() && self.health.starts_with(target);
+        matches!(method, Some(b"GET" | b"HEAD")) && (is_path || may_be_path)
+    }
+}
+
+impl Fronts {
+    /// Whether a listener is for those who want to know what this server does.
+    pub fn is_own(&self, listener: usize) -> bool {
+        self.status_listener == Some(listener)
+    }
+
+    /// Whether a request asks what this server does, from somebody who may know. To all others there is no such path.
+    #[inline]
+    pub fn is_status(&self, head: &RequestHead, bytes: &[u8], peer: &Peer, listener: usize) -> bool {
+        self.is_own(listener) || (!self.status_path.is_empty() && self.may_see(head, bytes, peer))
+    }
+
+    #[cold]
+    fn may_see(&self, head: &RequestHead, bytes: &[u8], peer: &Peer) -> bool {
+        matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
+            && matches!(head.method.of(bytes), b"GET" | b"HEAD")
+            && peer.is_near(head, bytes, self)
     }
 }
 
@@ -126,6 +159,19 @@ mod tests {
         assert!(Networks::parse(["::/0"]).unwrap().hold("2001::".parse().unwrap()));
         for bad in ["", "localhost", "127.0.0.1/33", "::/129", "1.2.3.4/", "1.2.3.4/x"] {
             assert!(Networks::parse([bad]).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_begin_of_a_question_for_health() {
+        let fronts = Fronts { health: b"/health".to_vec(), ..Fronts::default() };
+        for bytes in
+            ["GET /health HTTP/1.1\r\n", "HEAD /health?q=1 HTTP/1.1", "GET /health", "GET /hea", "GET /health?"]
+        {
+            assert!(fronts.begins_health(bytes.as_bytes()), "{bytes}");
+        }
+        for bytes in ["GET / HTTP/1.1", "POST /health HTTP/1.1", "GET /healthy HTTP/1.1", "GET /q?/health HTTP/1.1"] {
+            assert!(!fronts.begins_health(bytes.as_bytes()), "{bytes}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! What the network asks of an application. `wsgi` implements it with Python; tests implement it without.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use super::clock::Pulse;
 use super::outbox::Outbox;
@@ -17,7 +16,7 @@ pub struct Thread<S> {
     /// Its number, below `threads`.
     pub slot: usize,
     /// Beat it whenever the application gives something.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Pulse,
     /// What the handler keeps for it.
     pub seat: S,
 }
@@ -39,6 +38,8 @@ pub struct Request<'a, S> {
     pub transport: &'a Transport,
     /// What decides the framing of the answer.
     pub asked: Asked,
+    /// It asks what this server does, and may know.
+    pub asks_status: bool,
     /// The thread that serves it.
     pub thread: &'a mut Thread<S>,
 }
@@ -100,6 +101,9 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Tell the log why the process ends, without the interpreter and without waiting for anybody.
     fn last_words(&self, text: &str);
+
+    /// The same as [`Handler::report`] of a warning, in the same way.
+    fn warn(&self, client: Option<SocketAddr>, text: &str);
 
     /// The body of an answer that the server gives itself.
     fn page(&self, status: u16, reason: &str, text: &str) -> Vec<u8>;

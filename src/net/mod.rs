@@ -4,6 +4,7 @@
 
 pub mod access_log;
 pub mod append;
+pub mod board;
 pub mod calls;
 pub mod clock;
 pub mod connection;
@@ -19,6 +20,7 @@ pub mod poller;
 pub mod proxy_protocol;
 pub mod server;
 pub mod shared;
+pub mod slate;
 pub mod spool;
 pub mod table;
 pub mod team;

@@ -42,6 +42,13 @@ fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(value).ok().filter(|_| fits)
 }
 
+/// Whether a field shows that a front server passed the request on.
+fn is_of_front(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+        || [b"forwarded".as_slice(), b"via", b"x-real-ip"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// The peer of a connection.
 #[derive(Debug)]
 pub struct Peer {
@@ -63,6 +70,8 @@ pub struct Told {
     source: Option<SocketAddr>,
     /// Its fields are believed.
     is_heard: bool,
+    /// Whose connection it is was not told.
+    is_hidden: bool,
     /// Whose request it is; none: it has no address.
     client: Option<SocketAddr>,
     /// What else the request's fields say.
@@ -81,6 +90,7 @@ impl Peer {
                 is_awaited: fronts.proxy_protocol,
                 source: address,
                 is_heard: is_trusted,
+                is_hidden: false,
                 client: address,
                 origin: Origin::default(),
                 id: String::new(),
@@ -97,6 +107,21 @@ impl Peer {
     /// Whose request it is, or whose connection where there is none; none: it has no address. Port 0 is an unknown one.
     pub fn client(&self) -> Option<SocketAddr> {
         self.told.as_ref().map_or(self.address, |told| told.client)
+    }
+
+    /// Whether a request comes from this machine, or from where front servers are trusted: not by way of one that tells
+    /// of its client in fields which the settings do not name, for it would be taken for the client.
+    pub fn is_near(&self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> bool {
+        let is_told = self.told.as_ref().is_some_and(|told| told.origin.client != Client::Peer);
+        if !is_told && head.fields.iter().any(|field| is_of_front(field.name.of(bytes))) {
+            return false;
+        }
+        match (self.client(), &self.told) {
+            (Some(client), _) => client.ip().to_canonical().is_loopback() || fronts.trusted.hold(client.ip()),
+            // A unix socket has no address, and neither has a client of whom a front server tells none.
+            (None, Some(told)) => self.address.is_none() && !is_told && !told.is_hidden,
+            (None, None) => true,
+        }
     }
 
     /// Whose place the connection takes; none where that is not counted, for everybody comes through a front server.
@@ -117,7 +142,7 @@ impl Peer {
         told.is_awaited = false;
         match header.source {
             Source::Peer => {}
-            Source::Unknown => (told.source, told.is_heard) = (None, false),
+            Source::Unknown => (told.source, told.is_heard, told.is_hidden) = (None, false, true),
             Source::Address(address) => (told.source, told.is_heard) = (Some(address), fronts.trust(Some(address))),
         }
         told.forget();

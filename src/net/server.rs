@@ -9,7 +9,7 @@
 //!
 //! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application:
 //! it holds the loop while all others are in there, answers for the server, and lays the baton down as soon as one of
-//! them is back.
+//! them is back. What has come for the application it leaves unread: where no thread comes back, a new image gets it.
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
@@ -23,14 +23,16 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
 
 use super::access_log::AccessLog;
+use super::board::{Counts, Row, State};
 use super::clock;
 use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
 use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
-use super::shared::{Counts, Descriptors, Named, Shared, read_control};
+use super::shared::{Descriptors, Named, Shared, read_control};
 use super::team::{Team, lock};
+use super::transport::Transport;
 use super::watchdog;
 use crate::limits::Limits;
 
@@ -72,6 +74,10 @@ pub struct Ends {
     pub controls: Vec<OwnedFd>,
     /// Where a supervisor is told of it; see [`Shared::tell`].
     pub report: Option<OwnedFd>,
+    /// While one of them is readable nobody is accepted.
+    pub gates: Vec<OwnedFd>,
+    /// Where everybody can see what it does; with a cell for each thread.
+    pub row: Row,
 }
 
 /// How many descriptors this process may have.
@@ -95,19 +101,19 @@ impl<H: Handler> Server<H> {
         ends: Ends,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, report } = ends;
+        let Ends { listeners, controls, report, row, gates } = ends;
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let event_loop = EventLoop::new(listeners, &controls, waker.as_fd())?;
+        let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
         let has_caretaker = fronts.has_caretaker;
         let events = event_loop.descriptor()?;
-        let descriptors = Descriptors { waker, controls, events, report, kept };
+        let descriptors = Descriptors { waker, controls, events, report, kept, row };
         let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
         Ok(Self {
             shared,
             baton: Mutex::new(event_loop),
-            team: Team::new(threads, has_caretaker),
+            team: Team::new(row.pulses().take(threads + usize::from(has_caretaker)), has_caretaker),
             threads,
             held: AtomicBool::new(false),
             calls: AtomicU64::new(0),
@@ -117,10 +123,11 @@ impl<H: Handler> Server<H> {
 
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
-        let pulse = self.team.join(slot)?;
-        let mut desk = Desk::new(Thread { slot, pulse, seat: self.shared.handler.enter(slot) });
+        let (pulse, slate) = self.team.join(slot)?;
+        let mut desk = Desk::new(Thread { slot, pulse, seat: self.shared.handler.enter(slot) }, slate);
         if slot == 0 {
             self.shared.note_first(true);
+            self.shared.row.enter(State::Serving);
         }
         watchdog::start(self)?;
         let mut held = self.take_baton_as(slot);
@@ -192,14 +199,21 @@ impl<H: Handler> Server<H> {
         self.shared.wake();
     }
 
-    /// The listeners, which stay open now when the server stops; none after that.
-    pub fn keep_listeners(&self) -> Vec<OwnedFd> {
-        self.shared.keep_listeners()
-    }
-
-    /// The descriptors of the listeners, to be looked at only; none after a stop.
+    /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
         self.shared.listeners()
+    }
+
+    /// The connections of which nothing was read, with the numbers of their listeners, for a successor.
+    pub fn take_unread(&self) -> Vec<(OwnedFd, usize)> {
+        let unread = self.take_baton().map_or_else(Vec::new, |mut event_loop| event_loop.take_unread());
+        let owned = |transport: &Transport| transport.as_fd().try_clone_to_owned().ok();
+        unread.iter().filter_map(|(transport, listener)| Some((owned(transport)?, *listener))).collect()
+    }
+
+    /// Go on with a connection that the image before this one accepted. Call it before any [`Server::run`].
+    pub fn adopt(&self, socket: OwnedFd, listener: usize) {
+        lock(&self.baton).adopt(socket, listener, &self.shared);
     }
 
     /// Whether it has finished for a successor's sake.
@@ -219,7 +233,7 @@ impl<H: Handler> Server<H> {
 
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
-        &self.shared.counts
+        &self.shared.row.counts
     }
 
     /// What the watchdog looks at.
@@ -283,6 +297,10 @@ impl<H: Handler> Server<H> {
             Some(Event::Accept(listener)) => return self.accept(event_loop, listener, desk),
             Some(Event::Ready(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
+                    if self.leaves(&connection, desk.thread.slot) {
+                        event_loop.shelve((key, connection));
+                        return Some(event_loop);
+                    }
                     let verdict = self.guarded(&mut connection, desk, Connection::advance);
                     return self.settle(event_loop, (key, connection), verdict, desk);
                 }
@@ -325,6 +343,7 @@ impl<H: Handler> Server<H> {
         // The caretaker has just looked: what came since keeps it from sleeping.
         if !self.team.is_caretaker(slot) {
             self.adopt_returned(event_loop);
+            event_loop.unshelve();
         }
         let given_up = || shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last));
         shared.end_drain(event_loop.connections(), given_up);
@@ -334,7 +353,6 @@ impl<H: Handler> Server<H> {
                 return shared.finish();
             }
         }
-        shared.counts.connections.store(event_loop.connections() as u64, Ordering::Relaxed);
         // The caretaker leaves as soon as there is somebody else.
         let keeps = self.team.is_caretaker(slot).then_some(|| !self.team.has_sleeper());
         if let Err(error) = event_loop.wait(shared, keeps, || !self.hear_signals(slot)) {
@@ -355,11 +373,20 @@ impl<H: Handler> Server<H> {
                 break;
             }
             let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
+            if self.leaves(&connection, desk.thread.slot) {
+                held.shelve((key, connection));
+                continue;
+            }
             // The request has often come with the connection: read at once, and spare the poller.
             let verdict = self.guarded(&mut connection, desk, Connection::advance);
             held = self.settle(held, (key, connection), verdict, desk)?;
         }
         Some(held)
+    }
+
+    /// Whether the thread of `slot` cannot serve what has come, and leaves it unread to one that can.
+    fn leaves(&self, connection: &Connection<H>, slot: usize) -> bool {
+        self.team.is_caretaker(slot) && connection.is_for_application(&self.shared)
     }
 
     /// Do what a verdict says.
@@ -488,7 +515,7 @@ impl<H: Handler> Server<H> {
 
     /// The interpreter runs its handlers on the main thread only, which may be a follower now.
     fn tell_interpreter(&self, slot: usize) {
-        self.team.wake(SIGNAL_SLOT);
+        self.team.summon(SIGNAL_SLOT);
         self.hear_signals(slot);
     }
 }

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::access_log::AccessLog;
+use super::board::{Row, State};
 use super::clock;
 use super::connection::{Connection, Verdict};
 use super::front::Fronts;
@@ -68,6 +69,8 @@ pub struct Descriptors {
     pub report: Option<OwnedFd>,
     /// Duplicates of the listeners, for a successor.
     pub kept: Vec<OwnedFd>,
+    /// Where everybody can see what it does.
+    pub row: Row,
 }
 
 /// A connection with its name.
@@ -112,26 +115,16 @@ pub struct Shared<H: Handler> {
     end_by: AtomicU64,
     /// The first thread, which ends the process, is in its run.
     first_is_here: AtomicBool,
-    /// What happened since the start.
-    pub counts: Counts,
+    /// What happened since the start, where everybody can see it.
+    pub row: Row,
     /// Looks after the calls and after a stop.
     pub watchdog: Watchdog,
-}
-
-/// What happened since the start.
-#[derive(Debug, Default)]
-#[allow(missing_docs)]
-pub struct Counts {
-    pub accepted: AtomicU64,
-    pub requests: AtomicU64,
-    pub rejected: AtomicU64,
-    pub connections: AtomicU64,
 }
 
 impl<H: Handler> Shared<H> {
     /// For a server with these descriptors.
     pub fn new(handler: H, limits: Limits, fronts: Fronts, access_log: AccessLog, descriptors: Descriptors) -> Self {
-        let Descriptors { waker, controls, events, report, kept } = descriptors;
+        let Descriptors { waker, controls, events, report, kept, row } = descriptors;
         Self {
             handler,
             limits,
@@ -155,7 +148,7 @@ impl<H: Handler> Shared<H> {
             stop_deadline: AtomicU64::new(0),
             end_by: AtomicU64::new(0),
             first_is_here: AtomicBool::new(false),
-            counts: Counts::default(),
+            row,
             watchdog: Watchdog::default(),
         }
     }
@@ -309,8 +302,9 @@ impl<H: Handler> Shared<H> {
     }
 
     /// A request was answered.
-    pub fn count_request(&self) {
-        let before = self.counts.requests.fetch_add(1, Ordering::Relaxed);
+    pub fn count_request(&self, status: u16) {
+        self.row.counts.note_status(status);
+        let before = self.row.counts.requests.fetch_add(1, Ordering::Relaxed);
         if before + 1 == self.limits.max_requests {
             self.tell(SPENT);
         }
@@ -318,7 +312,7 @@ impl<H: Handler> Shared<H> {
 
     /// A connection was accepted.
     pub fn count_accepted(&self) {
-        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+        self.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A stop reached its deadline with `connections` left.
@@ -364,6 +358,7 @@ impl<H: Handler> Shared<H> {
     fn begin_drain(&self) {
         if !self.is_stopping() {
             self.drain_until.store(clock::now() + DRAIN_TIME, Ordering::Relaxed);
+            self.row.enter(State::Draining);
         }
     }
 
@@ -389,12 +384,7 @@ impl<H: Handler> Shared<H> {
         self.drain_until.load(Ordering::Relaxed) != 0
     }
 
-    /// The listeners, which stay open now when the server stops; none after that.
-    pub fn keep_listeners(&self) -> Vec<OwnedFd> {
-        std::mem::take(&mut *lock(&self.kept))
-    }
-
-    /// Their descriptors, to be looked at only.
+    /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
         lock(&self.kept).iter().map(AsRawFd::as_raw_fd).collect()
     }
@@ -407,7 +397,7 @@ impl<H: Handler> Shared<H> {
     /// The same; what is in flight may last so many milliseconds, or `graceful_timeout` where that is less.
     fn begin_stop_within(&self, milliseconds: u64) {
         // Whoever comes now is to be refused, not left waiting.
-        drop(self.keep_listeners());
+        lock(&self.kept).clear();
         self.drain_until.store(0, Ordering::Relaxed);
         self.stop_within(milliseconds.min(self.limits.graceful_timeout));
     }
@@ -419,6 +409,7 @@ impl<H: Handler> Shared<H> {
     fn stop_within(&self, milliseconds: u64) {
         set_sooner(&self.stop_deadline, milliseconds);
         self.stopping.store(true, Ordering::Relaxed);
+        self.row.enter(State::Stopping);
         self.end_in(milliseconds + LAST_GRACE);
     }
 
@@ -454,6 +445,11 @@ impl<H: Handler> Shared<H> {
         let _ = rustix::io::read(&self.waker, &mut count);
     }
 
+    fn count_refusal(&self, status: u16) {
+        self.row.counts.note_status(status);
+        self.row.counts.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Refuse a request; `line` tells which, if that much of it came.
     pub fn answer_reject(
         &self,
@@ -463,7 +459,7 @@ impl<H: Handler> Shared<H> {
         line: Option<String>,
         outbox: &mut Outbox,
     ) -> Done {
-        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        self.count_refusal(reject.status);
         let line = line.map_or_else(String::new, |line| format!(" ({line})"));
         self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
         self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
@@ -471,7 +467,7 @@ impl<H: Handler> Shared<H> {
 
     /// Answer a connection that gets no place with 503, and be done: it must cost nothing that others could have.
     pub fn turn_away(&self, transport: &Transport, peer: Option<SocketAddr>, is_told: bool) {
-        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        self.count_refusal(503);
         if is_told {
             let text = "more connections of this address than max_connections_per_address; they are answered 503";
             self.handler.report('W', peer, text);
@@ -485,7 +481,7 @@ impl<H: Handler> Shared<H> {
 
     /// A connection that is not introduced by the PROXY protocol is cut off.
     pub fn refuse_introduction(&self, fault: &str, peer: Option<SocketAddr>) {
-        self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+        self.row.counts.cut.fetch_add(1, Ordering::Relaxed);
         self.handler.report('I', peer, &format!("connection closed before the header of the PROXY protocol: {fault}"));
     }
 

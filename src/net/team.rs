@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::clock::Pulse;
+use super::slate::Slate;
 
 /// The threads; `M` is what one thread can leave for another.
 #[derive(Debug)]
@@ -26,34 +27,41 @@ struct Seat<M> {
     taken: AtomicBool,
     /// 1 until its thread has seen that it was woken. A futex and not std's parking, which a signal does not interrupt.
     woken: AtomicU32,
+    /// It was summoned, perhaps just before it was on the list of those who sleep.
+    is_summoned: AtomicBool,
     mail: Mutex<Vec<M>>,
-    pulse: Arc<Pulse>,
+    pulse: Pulse,
+    slate: Arc<Slate>,
 }
 
 impl<M> Team<M> {
-    /// A team of `size` threads, and perhaps a caretaker.
-    pub fn new(size: usize, has_caretaker: bool) -> Self {
-        let seat = || Seat {
+    /// A team of threads with these pulses; the last one may be a caretaker.
+    pub fn new(pulses: impl Iterator<Item = Pulse>, has_caretaker: bool) -> Self {
+        let seat = |pulse| Seat {
             taken: AtomicBool::new(false),
             woken: AtomicU32::new(0),
+            is_summoned: AtomicBool::new(false),
             mail: Mutex::new(Vec::new()),
-            pulse: Arc::default(),
+            pulse,
+            slate: Arc::default(),
         };
+        let seats: Vec<_> = pulses.map(seat).collect();
         Self {
-            seats: (0..size + usize::from(has_caretaker)).map(|_| seat()).collect(),
-            asleep: Mutex::new(Vec::with_capacity(size + 1)),
+            asleep: Mutex::new(Vec::with_capacity(seats.len())),
+            seats,
             dismissed: AtomicBool::new(false),
             has_caretaker,
         }
     }
 
-    /// The calling thread is that of `slot`, and this is its pulse. Fails where there is no such slot, or it is taken.
-    pub fn join(&self, slot: usize) -> Result<Arc<Pulse>, &'static str> {
+    /// The calling thread is that of `slot`, and these are its pulse and its slate. Fails where there is no such slot, or
+    /// it is taken.
+    pub fn join(&self, slot: usize) -> Result<(Pulse, Arc<Slate>), &'static str> {
         let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
         if seat.taken.swap(true, Ordering::Relaxed) {
             Err("another thread has this slot")
         } else {
-            Ok(seat.pulse.clone())
+            Ok((seat.pulse, Arc::clone(&seat.slate)))
         }
     }
 
@@ -78,13 +86,18 @@ impl<M> Team<M> {
     }
 
     /// The pulse of the thread of `slot`.
-    pub fn pulse(&self, slot: usize) -> Option<&Pulse> {
-        self.seats.get(slot).map(|seat| &*seat.pulse)
+    pub fn pulse(&self, slot: usize) -> Option<Pulse> {
+        self.seats.get(slot).map(|seat| seat.pulse)
+    }
+
+    /// The slate of the thread of `slot`.
+    pub fn slate(&self, slot: usize) -> Option<&Slate> {
+        self.seats.get(slot).map(|seat| &*seat.slate)
     }
 
     /// All pulses, by slot.
-    pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
-        self.seats.iter().map(|seat| &*seat.pulse)
+    pub fn pulses(&self) -> impl Iterator<Item = Pulse> {
+        self.seats.iter().map(|seat| seat.pulse)
     }
 
     /// Sleep until woken, or until there is mail or a signal; not at all once dismissed. `tell` that it can be woken.
@@ -96,7 +109,8 @@ impl<M> Team<M> {
         drop(asleep);
         tell();
         // Whatever came before the slot was on the list woke nobody.
-        if !lock(&seat.mail).is_empty() || self.dismissed.load(Ordering::SeqCst) {
+        let is_summoned = seat.is_summoned.swap(false, Ordering::SeqCst);
+        if is_summoned || !lock(&seat.mail).is_empty() || self.dismissed.load(Ordering::SeqCst) {
             self.wake(slot);
         }
         while seat.woken.swap(0, Ordering::Acquire) == 0 {
@@ -135,6 +149,14 @@ impl<M> Team<M> {
         self.seats.get(slot).and_then(|seat| lock(&seat.mail).pop())
     }
 
+    /// Wake the thread of `slot`. One that is about to fall asleep, and has looked for signals before, does not.
+    pub fn summon(&self, slot: usize) {
+        if let Some(seat) = self.seats.get(slot) {
+            seat.is_summoned.store(true, Ordering::SeqCst);
+        }
+        self.wake(slot);
+    }
+
     /// Wake the thread of `slot` if it sleeps.
     pub fn wake(&self, slot: usize) {
         let mut asleep = lock(&self.asleep);
@@ -161,4 +183,30 @@ impl<M> Seat<M> {
 /// What is kept under these locks is never half-changed, so they are taken even if their last holder panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::net::board::Row;
+
+    #[test]
+    fn who_is_summoned_before_he_sleeps_does_not_sleep() {
+        let team = Arc::new(Team::<()>::new(Row::private(2, 2).unwrap().pulses(), false));
+        team.summon(0);
+        let (tell, told) = channel();
+        let sleeper = Arc::clone(&team);
+        let thread = std::thread::spawn(move || {
+            sleeper.sleep(0, || ());
+            tell.send(()).unwrap();
+        });
+        let has_woken = told.recv_timeout(Duration::from_secs(20)).is_ok();
+        team.dismiss();
+        thread.join().unwrap();
+        assert!(has_woken);
+        assert!(!team.has_sleeper());
+    }
 }

@@ -12,6 +12,8 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 const SIOCOUTQ: Opcode = 0x5411;
+/// Bytes that are looked at before they are read.
+const PEEK: usize = 256;
 
 /// A connected socket. Clones are the same socket.
 #[derive(Clone, Debug)]
@@ -56,6 +58,14 @@ impl Transport {
                 Err(_) => Received::End,
             };
         }
+    }
+
+    /// What has come, without reading it: as much as tells whose it is; nothing where the peer is gone, too.
+    pub fn peek(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PEEK);
+        // Where it fails, so does reading it.
+        let _ = rustix::net::recv(&self.0, spare_capacity(&mut bytes), RecvFlags::PEEK);
+        bytes
     }
 
     /// Write what goes now.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use super::access_log::escaped;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
 use super::handler::Handler;
@@ -17,6 +18,7 @@ use super::load::Load;
 use super::server::Server;
 use super::shared::{LOAD, PRESSED, STUCK, Shared};
 use super::team::lock;
+use crate::limits::Limits;
 
 /// How soon a blocked call is noticed, twice over.
 const SAMPLE: Duration = Duration::from_micros(500);
@@ -40,6 +42,9 @@ pub const LAST_GRACE: u64 = 2000;
 
 /// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
 const PRESSED_ALONE: u64 = 5000;
+
+/// How long a call lasts before it is worth a line on the board, in ms.
+const MOMENT: u64 = 20;
 
 const STACK: usize = 1024 * 1024;
 
@@ -127,6 +132,8 @@ struct Seen {
     progress: Option<u64>,
     idle: u32,
     calls: Calls,
+    /// The beginnings of the calls that are on the board.
+    shown: Vec<u64>,
     load: Load,
     /// When a process alone may be told again that clients wait.
     next_pressed: u64,
@@ -144,7 +151,8 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
     let mut seen = Seen {
         progress: None,
         idle: 0,
-        calls: Calls::new(server.threads(), shared.limits.request_timeout, clock::now()),
+        calls: Calls::new(server.threads(), shared.limits.slow_request, shared.limits.request_timeout, clock::now()),
+        shown: vec![0; server.threads()],
         load: Load::new(server.threads(), clock::now()),
         next_pressed: 0,
         pending: Vec::new(),
@@ -180,6 +188,8 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         urge_first(server, &mut seen);
         end_overdue(shared);
         end_late_stop(server, &mut seen);
+        show(server, &mut seen);
+        tell_slow(server, &mut seen);
         interrupt_late(server, &mut seen);
         give_up_stuck(server, &mut seen);
         tell_load(server, &mut seen);
@@ -206,7 +216,8 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
 }
 
 fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
-    let timeout = shared.limits.request_timeout;
+    let Limits { request_timeout, slow_request, .. } = shared.limits;
+    let timeout = [request_timeout, slow_request].into_iter().filter(|&time| time > 0).min().unwrap_or(0);
     let soon = Duration::from_millis(10);
     let is_ending = shared.end_by().is_some();
     let patience = if is_ending { Duration::from_millis(OVERHEAR) } else { PATIENT_SAMPLE };
@@ -242,6 +253,50 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     if now >= seen.next_overhearing {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
+    }
+}
+
+/// Write on the board what is served in calls that have lasted a moment.
+fn show<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    let (team, now) = (server.team(), clock::now());
+    for (slot, (shown, pulse)) in seen.shown.iter_mut().zip(team.pulses()).enumerate() {
+        let began = pulse.began();
+        if pulse.last().is_none() || began == *shown || now < began + MOMENT {
+            continue;
+        }
+        let told = team.slate(slot).and_then(|slate| {
+            slate.look(|served| {
+                let (method, path) = (served.head.method.of(served.bytes), served.head.path.of(served.bytes));
+                (served.began, [method, b" ", path].concat())
+            })
+        });
+        if let Some((began, text)) = told {
+            server.shared().row.show(slot, began, &text);
+            *shown = began;
+        }
+    }
+}
+
+/// Log the calls that are slow while they last, each request once.
+fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+    for slow in seen.calls.newly_slow() {
+        let told = server.team().slate(slow.slot).and_then(|slate| {
+            slate.look(|served| {
+                let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
+                (is_it && !served.is_told.swap(true, Ordering::Relaxed)).then(|| {
+                    let (method, target) = (served.head.method.of(served.bytes), served.head.target.of(served.bytes));
+                    let id = served.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
+                    let id = id.map_or_else(String::new, |id| format!(" (request id {id})"));
+                    let line = format!("{} {}{id}", escaped(method), escaped(target));
+                    (served.peer.client(), line)
+                })
+            })
+        });
+        if let Some((client, line)) = told.flatten() {
+            let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
+            let text = format!("slow request: {line} has been at work for {seconds}.{tenths} s and goes on");
+            server.shared().handler.warn(client, &text);
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pyo3::create_exception!(
 /// A WSGI application and what it needs of the server.
 pub struct Application {
     app: Py<PyAny>,
+    /// What answers who asks what this server does: an application like the other one.
+    status: Option<Py<PyAny>>,
     error_log: Py<PyAny>,
     /// What to call with what a supervisor would be told, where there is none.
     told: Option<Py<PyAny>>,
@@ -59,6 +61,8 @@ pub struct Manner {
     pub has_id: bool,
     /// How files are handed over to front servers, if they are.
     pub handover: Option<Arc<Handover>>,
+    /// The error log takes warnings.
+    pub warns: bool,
 }
 
 /// What a serving thread uses again for its next request.
@@ -92,9 +96,9 @@ impl Application {
         self.is_forked.store(true, Ordering::Relaxed);
     }
 
-    /// For `threads` serving threads. `told` is called, on a thread of its own, with what a supervisor would be told.
+    /// For `threads` serving threads. `status` answers who asks what this server does. `told` is called, on a thread of its own, with what a supervisor would be told.
     pub fn new(
-        app: Py<PyAny>,
+        (app, status): (Py<PyAny>, Option<Py<PyAny>>),
         error_log: Py<PyAny>,
         told: Option<Py<PyAny>>,
         environs: Environs,
@@ -107,6 +111,7 @@ impl Application {
         });
         Self {
             app,
+            status,
             error_log,
             told,
             error_descriptor,
@@ -203,6 +208,14 @@ impl Application {
         let _ = self.error_log.bind(py).call_method1(intern!(py, "write"), arguments);
     }
 
+    /// Write a line of the error log without the interpreter and without waiting for anybody.
+    fn write_detached(&self, level: char, client: Option<SocketAddr>, text: &str) {
+        if let Some(descriptor) = self.error_descriptor {
+            let time = local_time(clock::unix_second(), self.utc_offset);
+            append(descriptor, format!("{time}: [{}] [{level}] {text}\n", remote(client)).as_bytes(), || false);
+        }
+    }
+
     /// Log where the thread of `known` is, and what it works on.
     fn write_trace(&self, py: Python<'_>, level: char, about: &(String, String), text: &str, trace: &str) {
         let (line, remote) = about;
@@ -236,7 +249,7 @@ impl Application {
     fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
         match request.thread.seat.kit.take() {
             Some(kit) => Ok(kit),
-            None => Kit::new(py, request.thread.pulse.clone(), self.manner.own.clone(), self.manner.write_timeout),
+            None => Kit::new(py, request.thread.pulse, self.manner.own.clone(), self.manner.write_timeout),
         }
     }
 
@@ -345,12 +358,16 @@ impl Handler for Application {
             let outcome = giving_back(&exchange, outbox, |outbox| {
                 let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
                     exchange.try_borrow_mut()?.input_file = file;
-                    self.app.bind(py).call1((environ, kit.start_response.bind(py)))
+                    let app = match &self.status {
+                        Some(status) if request.asks_status => status,
+                        _ => &self.app,
+                    };
+                    app.bind(py).call1((environ, kit.start_response.bind(py)))
                 });
                 let result = returned
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
-                    .and_then(|returned| take_body(&exchange, returned, request.transport, &request.thread.pulse));
+                    .and_then(|returned| take_body(&exchange, returned, request.transport, request.thread.pulse));
                 request.thread.seat.known.forget_interrupt();
                 self.hand_over(
                     py,
@@ -384,7 +401,7 @@ impl Handler for Application {
                 let result = match iterator {
                     _ if is_broken => Ok((Progress::Gone, None)),
                     None => Ok((Progress::Finished, None)),
-                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, &resumed.thread.pulse)
+                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, resumed.thread.pulse)
                         .map(|progress| (progress, Some(iterator))),
                 };
                 known.forget_interrupt();
@@ -417,9 +434,12 @@ impl Handler for Application {
     }
 
     fn last_words(&self, text: &str) {
-        if let Some(descriptor) = self.error_descriptor {
-            let time = local_time(clock::unix_second(), self.utc_offset);
-            append(descriptor, format!("{time}: [-] [C] {text}\n").as_bytes(), || false);
+        self.write_detached('C', None, text);
+    }
+
+    fn warn(&self, client: Option<SocketAddr>, text: &str) {
+        if self.manner.warns {
+            self.write_detached('W', client, text);
         }
     }
 

@@ -57,7 +57,7 @@ pub struct Exchange {
     own: OwnFields,
     write_timeout: Duration,
     /// That of the thread whose it is.
-    pulse: Arc<clock::Pulse>,
+    pulse: Option<clock::Pulse>,
     /// Counts the requests that it served.
     turn: u64,
     /// The bound method `write`, made once.
@@ -75,8 +75,8 @@ pub struct Kit {
 
 impl Kit {
     /// A new exchange, for the thread of this pulse.
-    pub fn new(py: Python<'_>, pulse: Arc<clock::Pulse>, own: OwnFields, write_timeout: Duration) -> PyResult<Self> {
-        let exchange = Bound::new(py, Exchange { own, write_timeout, pulse, ..Exchange::default() })?;
+    pub fn new(py: Python<'_>, pulse: clock::Pulse, own: OwnFields, write_timeout: Duration) -> PyResult<Self> {
+        let exchange = Bound::new(py, Exchange { own, write_timeout, pulse: Some(pulse), ..Exchange::default() })?;
         let start_response = exchange.getattr(intern!(py, "start_response"))?.unbind();
         Ok(Self { exchange: exchange.unbind(), start_response })
     }
@@ -157,7 +157,7 @@ impl Exchange {
                 if exchange.turn != turn || exchange.transport.is_none() {
                     return Err(PyRuntimeError::new_err(AFTER_END));
                 }
-                exchange.pulse.beat();
+                exchange.beat();
                 if !exchange.committed {
                     // Nothing was written yet: another head may still replace this one (PEP 3333).
                     return Ok(());
@@ -168,10 +168,10 @@ impl Exchange {
                 if exchange.outbox.unsent() <= WRITE_AHEAD {
                     return Ok(());
                 }
-                (exchange.write_timeout, exchange.pulse.clone())
+                (exchange.write_timeout, exchange.pulse)
             };
             let untaken = transport.unacknowledged();
-            match py.detach(|| wait_for_room(&transport, timeout, &pulse)) {
+            match py.detach(|| wait_for_room(&transport, timeout, pulse)) {
                 // There is room only once a third of the buffer is free: a slow reader is not a dead one.
                 Ok(0) if transport.unacknowledged() >= untaken => slf.try_borrow_mut()?.outbox.break_off(),
                 Ok(_) => {}
@@ -187,7 +187,7 @@ const AFTER_END: &str = "write() was called after the end of its request";
 const BEAT: Duration = Duration::from_millis(100);
 
 /// How many sockets have room: 0 once the time is over. Interrupted by signals.
-fn wait_for_room(transport: &Transport, timeout: Duration, pulse: &clock::Pulse) -> rustix::io::Result<usize> {
+fn wait_for_room(transport: &Transport, timeout: Duration, pulse: Option<clock::Pulse>) -> rustix::io::Result<usize> {
     let end = Instant::now() + timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -197,18 +197,23 @@ fn wait_for_room(transport: &Transport, timeout: Duration, pulse: &clock::Pulse)
         if ready != Ok(0) || left <= BEAT {
             return ready;
         }
-        pulse.beat();
+        pulse.iter().copied().for_each(clock::Pulse::beat);
     }
 }
 
 impl Exchange {
+    /// A sign of life of the application.
+    fn beat(&self) {
+        self.pulse.iter().copied().for_each(clock::Pulse::beat);
+    }
+
     /// Take data from `write()`. Returns which turn it belongs to, and where it goes.
     fn take_written(&mut self, data: &[u8]) -> PyResult<(u64, Transport)> {
         let Some(transport) = self.transport.clone() else {
             return Err(PyRuntimeError::new_err(AFTER_END));
         };
         // Only while the request lasts: nobody would stop it afterwards.
-        self.pulse.beat();
+        self.beat();
         if !data.is_empty() {
             self.commit(None)?;
             self.block(data, &transport);

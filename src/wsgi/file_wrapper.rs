@@ -42,7 +42,7 @@ impl FileWrapper {
 
 impl FileWrapper {
     /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
-    /// One that fails to tell is read instead; but what is no Exception (a timeout, the end of the process) is raised.
+    /// One that fails to tell is read instead, as is one without a size, which may be made as it is read (/proc); but what is no Exception (a timeout, the end of the process) is raised.
     pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
         match numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
@@ -62,7 +62,7 @@ fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
 
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     let file = File::from(duplicate(descriptor).ok()?);
-    let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.len() > 0)?;
     Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
 }
 

@@ -30,7 +30,7 @@ pub fn take_body<'py>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,
     transport: &Transport,
-    pulse: &clock::Pulse,
+    pulse: clock::Pulse,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
     if let Some(block) = only_block(returned) {
         whole(exchange, block.as_bytes(), transport)?;
@@ -88,7 +88,7 @@ pub fn iterate<'py>(
     iterator: &Bound<'py, PyIterator>,
     total: Option<u64>,
     transport: &Transport,
-    pulse: &clock::Pulse,
+    pulse: clock::Pulse,
 ) -> PyResult<Progress> {
     let mut taken = 0;
     for block in iterator {

@@ -10,4 +10,5 @@ pub mod handover;
 pub mod input;
 pub mod iteration;
 pub mod known;
+pub mod signal_handler;
 pub mod text;

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -121,14 +122,17 @@ def lives(process: psutil.Process | None) -> bool:
         return False
 
 
+@pytest.mark.parametrize("age", [3600, -5])
 @pytest.mark.parametrize("name", ["poorhttp", "other"])
-def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str) -> None:
-    """The number of a dead server may be that of any process by now, one called poorhttp even."""
+def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str, age: int) -> None:
+    """The number of a dead server may be that of any process by now, one called poorhttp even; and where a pidfile was
+    kept over a boot, or written by hand, of one that is older than it.
+    """
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", name])
     try:
         (tmp_path / "run.pid").write_text(f"{other.pid}\n")
-        before = time.time() - 3600
-        os.utime(tmp_path / "run.pid", (before, before))
+        written = time.time() - age
+        os.utime(tmp_path / "run.pid", (written, written))
         for action in ("stop", "reload", "logrotate"):
             assert "not running" in run(action)[1]
         assert run("status")[0] == 1
@@ -139,6 +143,65 @@ def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str) 
     (tmp_path / "run.pid").write_text("1\n")
     assert run("stop")[0] == 2
     (tmp_path / "run.pid").unlink()
+
+
+def test_a_program_that_calls_run_is_found_by_its_engine(run: Run, tmp_path: Path) -> None:
+    lines = 'import app, poorhttp\npoorhttp.run(app.application, config="poorhttp.ini", type="single", processes=1)\n'
+    (tmp_path / "program.py").write_text(lines)
+    program = subprocess.Popen(
+        [sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        wait_for((tmp_path / "server.sock").exists, "the socket")
+        wait_for(lambda: run("status")[0] == 0, "it to run")
+        assert "stopped (was pid" in run("stop")[1] and program.wait(PATIENCE) == 0
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_a_restart_tries_what_it_can_before_it_stops_anybody(run: Run, tmp_path: Path) -> None:
+    assert run("start", "--bind=127.0.0.1:0")[0] == 0
+    pid = pid_of(tmp_path)
+    [port] = [each.laddr.port for each in psutil.Process(pid).net_connections() if each.status == "LISTEN"]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        code, said = run("restart", f"--bind=127.0.0.1:{other.getsockname()[1]}")
+        assert code == 4 and "is in use by pid" in said, said
+    assert run("restart", f"--bind=unix:{tmp_path}/missing/socket")[0] == 4
+    assert run("restart", "--errorlog=-")[0] == 2
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(3600)\n")
+    code, said = run("restart", "--wait=0.5")
+    assert code == 3 and "could not be loaded in 0.5 s" in said, said
+    assert pid_of(tmp_path) == pid and run("status")[0] == 0
+    (tmp_path / "app.py").write_text(APP)
+    assert run("restart", f"--bind=127.0.0.1:{port}")[0] == 0
+    assert run("restart", f"--bind=0.0.0.0:{port}")[0] == 0
+    assert run("restart", "--bind=unix:server.sock")[0] == 0
+    assert run("restart", "--bind=unix:server.sock")[0] == 0
+    assert pid_of(tmp_path) != pid
+
+
+@pytest.mark.parametrize("source", ["import os\nos._exit(0)\n", "import os\nif os.fork():\n    os._exit(0)\n"])
+def test_an_application_that_ends_the_process_is_no_good_one(run: Run, tmp_path: Path, source: str) -> None:
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    (tmp_path / "app.py").write_text(source)
+    code, said = run("restart")
+    assert code == 3 and "ends the process when it is imported" in said
+    assert pid_of(tmp_path) == pid and run("status")[0] == 0
+
+
+def test_status_says_what_became_of_the_workers(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    told = "no workers (WINCH); TTIN or HUP starts them\n"
+
+    def says_so() -> bool:
+        os.kill(pid_of(tmp_path), signal.SIGWINCH)  # one that comes before the supervisor listens is ignored
+        return told in run("status")[1]
+
+    wait_for(says_so, "no workers")
+    os.kill(pid_of(tmp_path), signal.SIGTTIN)
+    wait_for(lambda: told not in run("status")[1], "a worker")
 
 
 def test_status_for_programs(run: Run, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """A stop, for whom a connection is just about to be used: what a front server and a quick client do."""
 
+import select
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starter import Start, wait_for
@@ -25,4 +27,27 @@ def test_a_connection_of_just_now_is_answered_once_more(start: Start, shape: str
     answer = connection.getresponse()
     assert answer.status == 200 and answer.will_close and answer.read()
     connection.close()
+    assert server.end() == 0
+
+
+def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
+    """A reload waits for a call, and new clients in the queue of the socket for the new image; then comes a stop."""
+    server = start("1x4")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(server.get, "/held")
+        server.await_mark("held")
+        server.send(signal.SIGHUP)
+        while True:
+            waiting = server.connection()
+            waiting.request("GET", "/")
+            if not select.select([waiting.sock], [], [], 1.0)[0]:
+                break  # the drain is over
+            assert waiting.getresponse().status == 200
+            waiting.close()
+        server.send(signal.SIGTERM)
+        wait_for(server.refuses, "the end of accepting")
+        (server.marks / "release").touch()
+        assert held.result() == (200, "released")
+        assert waiting.getresponse().status == 200
+        waiting.close()
     assert server.end() == 0

@@ -4,7 +4,7 @@ import re
 import signal
 from pathlib import Path
 
-from starter import Server, Start, wait_for
+from starter import SUPERVISED, Server, Start, wait_for
 
 ACCESS_LINE = re.compile(
     r'127\.0\.0\.1(:\d+)? 127\.0\.0\.1 - \[\d\d/\w{3}/\d{4} \d\d:\d\d:\d\d\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+'
@@ -69,3 +69,16 @@ def old_files_open(server: Server) -> bool:
             except FileNotFoundError:
                 continue
     return False
+
+
+def test_start_reload_and_stop_are_dated_lines(start: Start, shape: str) -> None:
+    server = start_with_logs(start, shape)
+    server.send(signal.SIGHUP)
+    log = server.directory / "error.log"
+    left = 2 if shape in SUPERVISED else 0
+    wait_for(lambda: "reloaded: " in text(log) and text(log).count(" left: ") == left, "the reload")
+    assert server.get("/pid")[0] == 200
+    assert server.stop() == 0
+    marked = [line.split("[S] ")[1].split(" ")[0] for line in text(log).splitlines() if "[S] " in line]
+    assert marked == ["started:", "reload:", "reloaded:", "stopping" if shape in SUPERVISED else "stopping:"]
+    assert server.said.count("poorhttp ") == 1, "the others are lines of the log"

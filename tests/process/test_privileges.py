@@ -126,12 +126,18 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
     assert server.stop() == 0
 
 
-def test_a_reload_works_where_the_pidfile_is_in_a_directory_of_root(start: Start, directory: Path) -> None:
+def test_a_directory_of_root_is_told_and_in_nobodys_way(start: Start, directory: Path) -> None:
     (directory / "run").mkdir(mode=0o755)
-    server = start("1x1", "--user=nobody", "--pidfile=run/server.pid", source=WHO)
+    arguments = ("--user=nobody", "--pidfile=run/server.pid", "--bind=unix:server.sock", "--bind=127.0.0.1:0")
+    server = start("1x1", *arguments, source=WHO)
+    for name in "run/server.pid", "server.sock":
+        assert server.said.count(f"{directory}/{name} cannot be removed at a stop") == 1
     server.send(signal.SIGHUP)
     server.await_text("reloaded: ")
     assert eval(server.get()[1])[1] == NOBODY
+    assert server.stop() == 0
+    assert server.said.count("cannot be removed at a stop") == 2
+    server = start("1x1", *arguments, source=WHO)
     assert server.stop() == 0
 
 
@@ -232,3 +238,15 @@ def test_only_the_user_who_serves_loads_the_application(launch: Start, directory
     assert run("stop", *common) == 0
     loaded = (directory / "code" / "loaded").read_text().splitlines()
     assert len(loaded) >= 4 and {line.split()[0] for line in loaded} == {"65534"}
+
+
+@pytest.mark.parametrize("errorlog", ["|cat", "error.log"])
+def test_who_may_not_read_the_interpreter_is_told_so(launch: Start, tmp_path: Path, errorlog: str) -> None:
+    if is_for_all(sys.executable):
+        pytest.skip("everybody may read this one")
+    tmp_path.chmod(0o777)
+    (tmp_path / "app.py").write_text(WHO)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", f"--errorlog={errorlog}")
+    assert server.end() == 2
+    assert server.said.startswith("error: nobody may not read ") and server.said.count("\n") == 2
+    assert not (tmp_path / "error.log").exists()

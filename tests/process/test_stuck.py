@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -48,6 +49,10 @@ def swallow():
 
 def hog():
     sum(range(10**13))
+
+
+def nap():
+    time.sleep(60)
 
 
 def held():
@@ -108,22 +113,21 @@ def test_a_worker_with_a_stuck_call_is_replaced(
     victim, answer = begin(server, pool, name)
     wait_for(lambda: victim not in server.workers() and len(server.workers()) == 2, "another worker")
     assert before - {victim} <= server.workers(), "its neighbour goes on"
-    assert f"worker {victim}: a call does not return; another worker takes its place" in server.said
+    server.await_text(f"worker {victim}: a call does not return; another worker takes its place")
+    server.await_text(f"worker {victim} left: ")  # reaped: a stop before would find one that had to be killed
     if name == "hog":
         with pytest.raises((OSError, http.client.HTTPException)):
             answer.result(PATIENCE)
-        assert "a call keeps the interpreter for longer than request_timeout" in server.said
+        server.await_text("a call keeps the interpreter for longer than request_timeout")
     else:
         status, body = answer.result(PATIENCE)
         assert (status, "took too long" in body) == (504, True)
-        late = re.search(
-            rf"\[127\.0\.0\.1\] \[W\] GET /{name}\?q=1 has been at work for 0\.\d s; RequestTimeout", server.said
+        call = rf"\[127\.0\.0\.1\] \[{{}}\] GET /{name}\?q=1 has been at work for"
+        late = re.compile(call.format("W") + r" \d\.\d s; RequestTimeout")
+        stuck = re.compile(
+            call.format("E") + rf""" \d\.\d s and does not(?s:.*)\n      File ".*app\.py", line \d+, in {name}\n"""
         )
-        stuck = re.search(
-            rf"\[127\.0\.0\.1\] \[E\] GET /{name}\?q=1 has been at work for 1\.\d s and does not", server.said
-        )
-        assert late and stuck
-        assert re.search(rf'      File ".*app\.py", line \d+, in {name}\n', server.said[stuck.start() :])
+        wait_for(lambda: late.search(server.said) and stuck.search(server.said), "both lines and the stack")
         assert is_whole(server.said)
     assert "out of memory" not in server.said
     assert int(server.get()[1]) in server.workers()
@@ -263,3 +267,76 @@ def test_a_program_that_was_started_anew_stays(start: Start) -> None:
     time.sleep(2)  # longer than graceful_timeout and what a late application gets
     assert server.get()[0] == 200
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGUSR1], ids=["reload", "rotation"])
+def test_a_signal_during_a_late_call_is_heard(
+    start: Start, signum: int, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    """RequestTimeout waits until the main thread runs Python code, and the first that does is the signal's handler."""
+    log, old = tmp_path / "error.log", tmp_path / "error.old"
+    server = start("1x1", TIMEOUT, "--errorlog=error.log", source=SOURCE)
+    _, answer = begin(server, pool, "nap")
+    wait_for(lambda: "RequestTimeout is raised in it" in log.read_text(), "the interruption")
+    log.rename(old)
+    server.send(signum)
+    assert answer.result()[0] == 504
+    wait_for(
+        lambda: log.exists() and (signum == signal.SIGUSR1 or "reloaded: " in log.read_text()), "what was asked for"
+    )
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["lock", "swallow"])
+def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
+    start: Start, name: str, pool: ThreadPoolExecutor
+) -> None:
+    server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
+    _, answer = begin(server, pool, name)
+    others = [pool.submit(server.get) for _ in range(3)]
+    with contextlib.closing(server.connection()) as silent:
+        silent.connect()
+        assert server.get("/health")[1] == "serving\n"
+        assert answer.result(PATIENCE)[0] == 504
+        assert [other.result(PATIENCE)[0] for other in others] == [200] * 3
+        silent.request("GET", "/")
+        assert silent.getresponse().status == 200
+    assert "reloaded: " in server.said
+    assert server.stop() == 0
+
+
+def test_who_comes_while_only_the_health_is_answered_is_served_afterwards(
+    start: Start, pool: ThreadPoolExecutor
+) -> None:
+    server = start("1x4", "--health=/health", source=SOURCE)
+    _, answer = begin(server, pool, "held")
+    more = [pool.submit(server.get, "/held") for _ in range(3)]
+    wait_for(lambda: server.get("/health")[0] == 200, "an answer")
+    with ThreadPoolExecutor(3) as others:
+        waiting = [others.submit(server.get) for _ in range(3)]
+        assert server.get("/health")[1] == "serving\n"
+        (server.marks / "release").touch()
+        assert [each.result(PATIENCE)[0] for each in (answer, *more, *waiting)] == [200] * 7
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_a_stop_of_a_server_that_was_to_become_another_ends(start: Start, turn: int, pool: ThreadPoolExecutor) -> None:
+    """The thread that awaits the end of the old image does not wait for it any more, nor the interpreter for that."""
+    server = start("1x1", source=SOURCE)
+    _, answer = begin(server, pool, "held")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: any(map(blocks_term, psutil.Process(server.process.pid).threads())), "the begin of the drain")
+    server.send(signal.SIGTERM)
+    (server.marks / "release").touch()
+    assert answer.result(PATIENCE)[0] == 200
+    assert server.end() == 0
+
+
+def blocks_term(thread: Any) -> bool:
+    """Whether this thread leaves a stop to the main one, as the one does that waits for the old image."""
+    try:
+        told = Path(f"/proc/{thread.id}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return bool(int(re.search(r"SigBlk:\s+(\w+)", told)[1], 16) & 1 << (signal.SIGTERM - 1))

@@ -29,7 +29,7 @@ def test_a_killed_worker_is_replaced_while_the_others_serve(start: Start, superv
     os.kill(victim, signal.SIGKILL)
     wait_for(lambda: serves(server) and replaced(server, victim), "another worker", seconds=2.0)
     assert other in server.workers()
-    assert f"worker {victim} died: killed by SIGKILL (perhaps out of memory)" in server.said
+    server.await_text(f"worker {victim} died: killed by SIGKILL (perhaps out of memory)")
     assert server.stop() == 0
 
 

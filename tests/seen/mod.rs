@@ -15,6 +15,7 @@ pub fn limits() -> Limits {
         body_timeout: 0,
         body_rate: 0,
         request_timeout: 0,
+        slow_request: 0,
         write_timeout: 0,
         linger_timeout: 0,
         graceful_timeout: 0,

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import faults, front, launch, scale
+from bench import faults, front, launch, reload, scale
 from bench.clients import Answer, Clients, Fault
 from bench.faults import Kill
 from bench.servers import OURS, SERVERS
@@ -112,7 +112,7 @@ def test_the_nth_new_process_is_for_the_nth_kill() -> None:
     assert faults.births([Kill(1, 5), Kill(2, 6), Kill(3, 8)], answers) == [1, 3]
 
 
-@pytest.mark.parametrize("module", [faults, scale], ids=["faults", "scale"])
+@pytest.mark.parametrize("module", [faults, scale, reload], ids=["faults", "scale", "reload"])
 def test_limits_are_shown_and_judged_for_our_servers(module: object) -> None:
     rows = {row for row, _ in module.rows((), launch.Setting(), module.QUICK)}
     assert {target.row for target in module.targets()} <= {row for row in rows if row[1] in OURS}
@@ -149,3 +149,10 @@ def test_scale_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: P
     numbers = scenario.measure(SERVERS["forking"], launch.Setting(work=tmp_path), scale.QUICK)
     for column in scenario.columns.values():
         assert column.startswith("~") or numbers[column] > 0, column
+
+
+def test_reload_in_small_gives_the_numbers_that_are_judged(tmp_path: Path) -> None:
+    scenario = reload.SCENARIOS["bare"]
+    numbers = scenario.measure(SERVERS["single"], launch.Setting(work=tmp_path), reload.QUICK)
+    assert set(scenario.columns.values()) == set(numbers)
+    assert numbers["p50"] > 0 and numbers["refused"] == numbers["stale"] == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli, server
+from poorhttp import cli, config, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -28,13 +28,13 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload, manager):
+    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload, manager, connections, row):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.clean_up = clean_up
         self.serving()
         return 143 if config.backlog == 1 else 0
 
-    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover, manager):
+    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.serving()
         return 1 if config.backlog == 1 else 0
@@ -145,12 +145,12 @@ def test_environ_section_is_there_when_the_application_is_loaded(world, tmp_path
 
 
 def test_notes_come_before_the_start(capsys, tmp_path):
-    (tmp_path / "my.ini").write_text("[http]\nport = 0\nsecret = x\nautoreload = yes\n")
+    (tmp_path / "my.ini").write_text("[http]\nport = 0\nsecret = x\ndocument = y\n")
     assert cli.main(["-c", "my.ini", "one"]) == 0
     notes = capsys.readouterr().err.splitlines()[:2]
     assert notes == [
         "note: my.ini:3: secret is not used",
-        "note: autoreload arrives with a later version; serving without it",
+        "note: my.ini:4: document is not used",
     ]
 
 
@@ -175,6 +175,17 @@ def test_a_worker_that_leaves_without_returning_can_clean_up(world, tmp_path):
 def test_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"{VERSION}\n"
+
+
+@pytest.mark.parametrize("action", config.ACTIONS)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_for_one_command(capsys, tmp_path, action, flag):
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    assert cli.main([action, "-p", str(tmp_path / "pid"), flag]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"usage: poorhttp {action} ") and config.ACTIONS[action] in told
+    assert ("--json" in told) == (action == "status")
+    assert ("--wait" in told) == (action in ("start", "restart"))
 
 
 def test_help(capsys, monkeypatch):

@@ -336,8 +336,29 @@ debug = no
     )
 
 
-def test_autoreload_is_noted():
-    assert read("--autoreload").notes == ("autoreload arrives with a later version; serving without it",)
+@pytest.mark.parametrize(
+    ("argv", "values"),
+    [
+        ([], (False, False, 60.0, 30.0)),
+        (["--reload"], (True, False, 60.0, 30.0)),
+        (["--reload", "--no-reload"], (False, False, 60.0, 30.0)),
+        (["dev"], (True, True, 0.0, 5.0)),
+        (["dev", "app.py", "--no-debug", "--request-timeout=7"], (True, False, 7.0, 5.0)),
+    ],
+)
+def test_development(argv, values):
+    settings = read(*argv)
+    assert (settings.autoreload, settings.debug, settings.request_timeout, settings.graceful_timeout) == values
+
+
+def test_dev_is_a_word_only_before_the_application():
+    assert read("dev", "app").application == "app"
+    assert config.parse_flags(["dev", "app"], "/dir").command == "dev"
+    assert read("./dev").autoreload is False
+    assert config.parse_flags(["dev", "--help"], "/dir").command == "help"
+    with pytest.raises(ConfigError, match="--public is for dev"):
+        read("--public")
+    assert read("dev").sources["debug"] == "default of dev"
 
 
 # From code

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from poorhttp import reload
-from poorhttp.errors import PoorhttpError
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +19,7 @@ def handover() -> reload.Handover:
     made.workers = {100: (9, False), 101: (10, True)}
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
+    made.connections = [(11, 0), (12, 1)]
     made.pidfile = "/run/poor http.pid"
     return made
 
@@ -29,17 +29,55 @@ def test_what_is_handed_over_arrives() -> None:
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
-    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10]
+    assert found.connections == made.connections
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12]
 
 
 @pytest.mark.parametrize(
     "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3 4", "socket 9999 0 0 a"]
 )
-def test_what_no_reload_wrote_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv(reload.HANDOVER, text)
-    with pytest.raises(PoorhttpError, match="POORHTTP_HANDOVER"):
-        reload.received()
+@pytest.mark.parametrize("of", ["", f"of {os.getppid()}\n", f"of {os.getpid()}\n"], ids=["nobody", "parent", "this"])
+def test_what_no_reload_wrote_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], of: str, text: str
+) -> None:
+    monkeypatch.setenv(reload.HANDOVER, of + text)
+    assert reload.received() is None
     assert reload.HANDOVER not in os.environ
+    assert capsys.readouterr().err.startswith("note: POORHTTP_HANDOVER is ignored: ")
+
+
+def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process of somebody else would be told to end, and killed where it did not."""
+    lifelines = [os.open(os.devnull, os.O_WRONLY) for _ in range(2)]
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        made = reload.Handover()
+        made.workers = {child.pid: (lifelines[0], False), os.getppid(): (lifelines[1], False)}
+        monkeypatch.setenv(reload.HANDOVER, str(made))
+        monkeypatch.setattr(reload, "_distrust_bytecode", lambda: None)
+        found = reload.received()
+        assert found is not None and found.workers == {child.pid: (lifelines[0], False)}
+        assert f"worker {os.getppid()} of POORHTTP_HANDOVER is ignored" in capsys.readouterr().err
+    finally:
+        child.communicate(b"\n", timeout=30)
+        for each in lifelines:
+            os.close(each)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x", "x\ny\nz", f"{os.getpid()}\nshape", f"{os.getppid()}\nshape\npidfile"],
+    ids=["a word", "no number", "a line too few", "the parent"],
+)
+def test_a_trial_of_no_server_is_refused(text: str) -> None:
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), reload.TRIAL: text}
+    done = subprocess.run(
+        [sys.executable, "-m", "poorhttp", "app"], env=environ, timeout=30, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "error: POORHTTP_TRIAL is not what a server says that is to be reloaded\nhint: unset it\n"
+    )
 
 
 def test_an_ordinary_start_receives_nothing() -> None:

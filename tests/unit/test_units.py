@@ -9,6 +9,7 @@ from poorhttp.units import (
     Application,
     Bytes,
     Choice,
+    ControlSocket,
     Count,
     FieldValue,
     Host,
@@ -296,3 +297,24 @@ def test_addresses_without_a_host():
     found = unit.parse("fd:web, fd:3, unix:@name", "/etc")
     assert [(each.fd, each.path) for each in found] == [("web", ""), ("3", ""), ("", "@name")]
     assert unit.show(found) == "fd:web, fd:3, unix:@name"
+
+
+@pytest.mark.parametrize("home", ["/home/me", "/home/me/"])
+@pytest.mark.parametrize(
+    "text", ["/home/me/control.sock", "/home/me/run/c.sock", "c.sock", "../me/c.sock", "/run/../home/me/c"]
+)
+def test_a_control_socket_is_not_in_the_home_directory(monkeypatch, home, text):
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(ValueError, match="outside of the home directory /home/me, such as"):
+        ControlSocket().parse(text, "/home/me")
+
+
+@pytest.mark.parametrize("home", ["/home/me", "/", ""])
+def test_a_control_socket_is_an_absolute_path(monkeypatch, home):
+    monkeypatch.setenv("HOME", home)
+    assert ControlSocket().parse("", "/srv") == ""
+    assert ControlSocket().parse("c.sock", "/srv/run") == "/srv/run/c.sock"
+    assert ControlSocket().parse("/home/mean/c.sock") == "/home/mean/c.sock"
+    for text in ("@name", "unix:/run/c.sock", "/run/", "/run/..", "/" + 200 * "x"):
+        with pytest.raises(ValueError, match="path of a unix socket"):
+            ControlSocket().parse(text, "/srv")

@@ -43,6 +43,11 @@ def opened(kind, tag, offset):
         file = open(path, "rb")
     elif kind == "unbuffered":
         file = open(path, "rb", buffering=0)
+    elif kind == "unsized":
+        return open("/proc/version", "rb")
+    elif kind == "empty":
+        open(os.path.join(HERE, "empty"), "wb").close()
+        return open(os.path.join(HERE, "empty"), "rb")
     elif kind == "noted":
         file = Noted(open(path, "rb"), tag, True)
         file.inner.seek(offset)
@@ -226,3 +231,13 @@ def test_a_timeout_while_a_file_is_asked_for_its_number_is_not_swallowed(start: 
     server = start(INTERRUPTED, errors=["RequestTimeout"])
     assert server.get("/").status == 504
     assert "between two steps" in server.errors()
+
+
+def test_what_has_no_size_is_read(server: Any) -> None:
+    """A file of /proc is made as it is read, and says that it has none; an empty one is just empty."""
+    with server.connect() as client:
+        response = client.request("/unsized")
+        assert response.body.startswith(b"Linux version ")
+        assert client.request("/empty").body == b""
+        response = client.request("/unsized?length=5")
+        assert (response.body, response.header("Content-Length")) == (b"Linux", "5")

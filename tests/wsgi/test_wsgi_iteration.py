@@ -482,11 +482,14 @@ def test_the_traceback_is_in_the_error_log(server: Any, until: Any) -> None:
 
 def test_with_debug_the_page_tells_the_traceback(serve: Any, any_shape: Any) -> None:
     server = serve(APP, any_shape, errors=DECLARED, debug=True)
-    body = server.get("/raises?x").body
+    with server.connect() as client:
+        client.send(b"GET /raises?x HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nConnection: close\r\n\r\n")
+        body = client.response().body
     assert b"Traceback" in body
     assert b"app.py" in body
     assert b"declared in the application &lt;b&gt;&amp;" in body, "escaped"
     assert b"<b>&" not in body
+    assert b"declared" not in server.get("/raises?x", "Accept: text/html").body, "for who asks for this machine"
 
 
 def test_the_page_of_500_names_the_webmaster(serve: Any) -> None:

@@ -1,0 +1,127 @@
+"""What this server does, in memory that whoever may look at this process can read: its head, and who has which row.
+
+Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/board.rs`), nor how it is shown
+(`poorhttp.status`).
+Contract: the memory is sealed in size, belongs to nobody but these processes and is gone with them. A slot is one
+worker's until `free`; what it has counted is not lost then. Nothing here is done for a request.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import crc32
+from sys import byteorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+NAME = "poorhttp-board"
+MAGIC = b"poorhttp"
+LAYOUT = 1
+"""Of what comes after the magic; another one is not read."""
+
+HEAD, ROW, CELL, WORD = 4096, 128, 256, 8
+"""Bytes: before the first row; of a row before its cells; of each cell, one for each thread; of a number."""
+
+FACTS = 64
+"""Where the facts begin in the head: length and checksum of their text, then lines of a name and a value."""
+
+COUNTERS = {
+    4: "connections",
+    5: "accepted",
+    6: "requests",
+    7: "refused",
+    8: "cut",
+    9: "1xx",
+    10: "3xx",
+    11: "4xx",
+    12: "5xx",
+}
+"""The words of a row that count; all but the connections, which are open now, are sums."""
+
+SUMS = [name for name in COUNTERS.values() if name != "connections"]
+
+SPARE = 8
+"""Rows beyond two for each worker: while workers are replaced there are more, and TTIN may ask for some."""
+
+
+class Row:
+    """One process's row, as the engine wants it."""
+
+    def __init__(self, descriptor: int, offset: int) -> None:
+        self.descriptor = descriptor
+        self.offset = offset
+
+    def answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Tell a client what this server does: a WSGI application."""
+        from poorhttp import status
+
+        return status.answer(self.descriptor, environ, start_response)
+
+
+class Board:
+    """That of a server of so many processes, each with so many threads that are looked at. Raises OSError."""
+
+    def __init__(self, processes: int, threads: int) -> None:
+        from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
+
+        self._rows = 2 * processes + SPARE
+        self._size = ROW + threads * CELL
+        self._pids: dict[int, int] = {}  # slot -> process
+        self._facts: dict[str, str] = {"pid": str(os.getpid()), "started": str(int(time.time()))}
+        self.descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, HEAD + self._rows * self._size)
+        fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+        numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, self._rows, threads))
+        os.pwrite(self.descriptor, MAGIC + numbers, 0)
+        self.tell()
+
+    def row(self, slot: int) -> Row | None:
+        """That of a slot; None for one that is none."""
+        return Row(self.descriptor, HEAD + slot * self._size) if 0 <= slot < self._rows else None
+
+    def next_slot(self) -> int:
+        """A free one, -1 where there is none: then its process does without."""
+        return next((slot for slot in range(self._rows) if slot not in self._pids), -1)
+
+    def take(self, slot: int, pid: int) -> None:
+        """A slot is this process's."""
+        if slot >= 0:
+            self._pids[slot] = pid
+
+    def free(self, pid: int) -> None:
+        """A process is gone: keep what it counted, and let another one have its slot."""
+        slot = next((slot for slot, owner in self._pids.items() if owner == pid), -1)
+        if slot < 0:
+            return
+        del self._pids[slot]
+        words = memoryview(os.pread(self.descriptor, ROW, HEAD + slot * self._size)).cast("Q")
+        os.pwrite(self.descriptor, bytes(self._size), HEAD + slot * self._size)
+        for index, name in COUNTERS.items():
+            if name in SUMS and words[0] == pid:
+                self._facts[name] = str(int(self._facts.get(name, "0")) + words[index])
+        self.tell()
+
+    def tell(self, **facts: str) -> None:
+        """Write facts about the server as a whole, beside those that are there."""
+        for name, value in facts.items():
+            self._facts[name] = " ".join(value.split())[:400]
+        text = "\n".join(f"{name} {value}" for name, value in self._facts.items()).encode("utf-8", "replace")
+        text = text[: HEAD - FACTS - 2 * WORD]
+        numbers = len(text).to_bytes(WORD, byteorder) + crc32(text).to_bytes(WORD, byteorder)
+        os.pwrite(self.descriptor, numbers + text, FACTS)
+
+    def note_reload(self, result: str, why: str = "") -> None:
+        """A reload has ended, or begins: `succeeded`, `failed` or `trying`."""
+        self.tell(reload=result, reload_time=str(int(time.time())), reload_why=why)
+
+
+def make(processes: int, threads: int) -> Board | None:
+    """A board; None where the system has no such memory: a server does as well without."""
+    try:
+        return Board(processes, threads)
+    except (AttributeError, ImportError, OSError):
+        return None

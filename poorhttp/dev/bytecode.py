@@ -1,0 +1,57 @@
+"""Which bytecode is believed: none that could be older than its source.
+
+Python compares the time of the last change in whole seconds, and the size: of two edits within a second that leave the
+size alone the first one is loaded for ever, and so is a file of the same time and size under another one's name. Here
+bytecode counts only where it was written two seconds after everything that can be known of its source; without it the
+source is compiled. Contract: what is not the author's is left to Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from importlib import _bootstrap_external as external
+
+from poorhttp.dev.told import is_theirs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from poorhttp.dev.told import Teller
+
+SETTLED = 2.0
+"""Seconds."""
+
+
+def distrust(teller: Teller) -> None:
+    """From now on; each module that is looked for is told, as its source may not be opened."""
+    loader, ordinary = external.SourceFileLoader, external.SourceFileLoader.path_stats
+
+    def path_stats(self: Any, path: str) -> Any:
+        path = os.path.abspath(path)
+        if is_theirs(path):
+            teller.read(path)
+            if not is_settled(path):
+                raise OSError(path)  # by which the loader neither reads nor writes bytecode
+        return ordinary(self, path)
+
+    loader.path_stats = path_stats  # type: ignore[method-assign]
+
+
+def is_settled(path: str) -> bool:
+    """Whether there is bytecode to be believed, or none at all where it may be written; what may not is removed."""
+    if sys.pycache_prefix:
+        return False  # one place for every file that has ever had this name
+    cache = external.cache_from_source(path)
+    source, name = os.stat(path), os.lstat(path)
+    changed = max(source.st_mtime, source.st_ctime, name.st_ctime)
+    try:
+        if changed + SETTLED < os.stat(cache).st_mtime:
+            return True
+        if changed + SETTLED < time.time():
+            os.unlink(cache)
+    except FileNotFoundError:
+        pass
+    return changed + SETTLED < time.time()

@@ -1,0 +1,203 @@
+"""A process that loads the application once and serves it, until the next one takes its place.
+
+Knows what of a start belongs to such a process. Does not know what happens to files, nor to other processes.
+Contract: the author's code is imported here and nowhere else, after the supervisor has said `go`; what comes of it is
+told; a process whose supervisor is gone is gone too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import struct
+import sys
+import time
+
+from poorhttp import config, listener, loader, server, supervisor, worker  # noqa: F401  # each is needed soon
+from poorhttp.dev import guard, preload, problem
+from poorhttp.dev import settings as dev
+from poorhttp.dev.bytecode import distrust
+from poorhttp.dev.inotify import end_with_parent
+from poorhttp.dev.told import COLD, FORKED, IMPORTED, LOADING, PROBLEM, READY, Teller
+from poorhttp.lean import signal, socket
+from poorhttp.log import ErrorLog, open_access_log
+from poorhttp.systemd import Manager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import FrameType
+    from typing import NoReturn
+
+    from poorhttp.config import Config
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+VARIABLE = "POORHTTP_DEV"
+"""Tells a process that it is one of these: the supervisor's number, how many gates there are, and descriptors: the
+link, the lifeline, the gates, the listening sockets."""
+
+GO = b"g"
+INT = struct.Struct("i")
+
+LARGEST_ORDER = 1 << 20
+LARGEST_PROBLEM = 50_000
+"""Characters; a message is sent as a whole."""
+
+FAILED = 3
+
+
+def run(argv: Sequence[str], directory: str) -> NoReturn:
+    """Be such a process, to its end; or one from which they are forked."""
+    parent, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
+    gates, sockets = tuple(rest[:count]), rest[count:]
+    end_with_parent(parent, signal.SIGKILL)
+    for descriptor in (link, lifeline, *rest):
+        os.set_inheritable(descriptor, False)
+    for signum in (signal.SIGINT, *worker.RELOADS, signal.SIGUSR1):
+        signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
+    teller = Teller(link)
+    _prepare(teller, os.read(link, LARGEST_ORDER))
+    link, lifeline, gate = _wait_for_word(parent, link, lifeline, gates[0])
+    gates = (gate, *gates[1:])
+    teller = Teller(link)
+    distrust(teller)
+    teller.listen()
+    recorder = preload.Recorder()
+    code = FAILED
+    try:
+        settings = _settings(argv, directory, gates)
+        error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
+        access_log = open_access_log(settings.accesslog, error_log.fileno())
+        app = _load(settings, error_log)
+    except BaseException as error:
+        _end_in_conflict(teller, recorder, ())
+        _tell_problem(teller, error)
+        os._exit(FAILED)
+    _end_in_conflict(teller, recorder, settings.environ)
+    try:
+        listeners = [listener.adopt(descriptor) for descriptor in sockets]
+
+        def ready() -> None:
+            teller.tell(IMPORTED, recorder.outcome(settings.environ))
+            teller.tell(READY)
+
+        if server.is_supervised(settings):
+            code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
+        else:
+            nobody = os.open(os.devnull, os.O_WRONLY)
+            code = worker.serve(app, listeners, settings, error_log, access_log, lifeline, nobody, ready)
+    except BaseException as error:
+        error_log.exception(error, "-", f"process {os.getpid()}")
+    finally:
+        worker.leave(code, error_log)
+
+
+def _prepare(teller: Teller, order: bytes) -> None:
+    """Do what can be done without the author's code, and tell whether processes can be forked from this one then."""
+    why = "nothing to import in advance"
+    if order.strip():
+        refused, why = preload.import_all(json.loads(order))
+        if refused:
+            teller.tell(COLD, refused.encode("utf-8", "replace"))
+            os._exit(0)
+    teller.tell(LOADING, why.encode("utf-8", "replace"))
+
+
+def _wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> tuple[int, int, int]:
+    """Return where this process is the one that is to load: itself, or a fork of it, with descriptors of its own."""
+    sock = socket.socket(fileno=link)
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    poll.register(lifeline, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if lifeline in ready:
+            if os.read(lifeline, 1) != GO:
+                os._exit(0)
+            return sock.detach(), lifeline, gate
+        data, ancillary, _, _ = sock.recvmsg(64, socket.CMSG_SPACE(3 * INT.size))
+        if not data:
+            os._exit(0)
+        own = [number for _, _, raw in ancillary for (number,) in INT.iter_unpack(raw)]
+        if _fork(parent):
+            sock.close()
+            os.close(lifeline)
+            os.close(gate)
+            Teller(own[0]).tell(FORKED, b"%d" % os.getpid())
+            if os.read(own[1], 1) != GO:
+                os._exit(0)
+            return own[0], own[1], own[2]
+        for descriptor in own:
+            os.close(descriptor)
+
+
+def _fork(parent: int) -> bool:
+    """Fork a child of the supervisor's, which then is told its number; whether this is it."""
+    middle = os.fork()
+    if middle:
+        os.waitpid(middle, 0)
+        return False
+    before = os.getpid()
+    if os.fork():
+        os._exit(0)
+    while os.getppid() == before:
+        time.sleep(0.0001)
+    end_with_parent(parent, signal.SIGKILL)
+    preload.begin_anew()
+    return True
+
+
+def _end_in_conflict(teller: Teller, recorder: preload.Recorder, environ: Iterable[str]) -> None:
+    """Leave it to a cold start where what was imported in advance has come between."""
+    why = recorder.conflict(environ)
+    if why:
+        teller.tell(COLD, why.encode("utf-8", "replace"))
+        os._exit(0)
+
+
+def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Config:
+    return dev.for_process(config.read(config.parse_flags(argv, directory), os.environ, directory), gates)
+
+
+def _load(settings: Config, error_log: ErrorLog) -> WSGI:
+    os.environ.update(settings.environ)
+    if settings.debug:
+        os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
+    app, _ = server.application(settings, None)
+    return guard.Guard(app, error_log) if settings.debug else app
+
+
+def _tell_problem(teller: Teller, error: BaseException) -> None:
+    try:
+        told = problem.bounded(problem.of(error), LARGEST_PROBLEM)
+    except Exception as fault:  # an exception may lie about itself
+        told = problem.plain(f"{type(error).__name__}, which cannot be told: {type(fault).__name__}: {fault}")
+    sys.stdout.flush()
+    teller.tell(PROBLEM, json.dumps(told).encode())
+
+
+class QuietLog(ErrorLog):
+    """An error log without lines about start and stop: those are the supervisor's to tell."""
+
+    __slots__ = ()
+
+    def write(self, level: str, text: str, remote: str = "-") -> None:
+        if level != "S":
+            super().write(level, text, remote)
+
+
+class _Told(Manager):
+    """Hears what a service manager would."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        super().__init__()
+        self._ready = ready
+
+    def ready(self, status: str) -> None:
+        self._ready()
+
+
+def _ignore(signum: int, frame: FrameType | None) -> None:
+    """Do nothing."""

@@ -1,0 +1,92 @@
+"""The application of a server in the making, with a page for each exception that it lets through; and the application
+that is served while there is none.
+
+Knows the two ways in which a WSGI application can fail: in its call, and while its answer is iterated over. Does not
+know what a page looks like.
+Contract: a request that does not fail is answered as without it; each failure is in the error log as ever.
+"""
+
+from __future__ import annotations
+
+import os
+
+from poorhttp.dev import page, problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from poorhttp.log import ErrorLog
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+DISPATCHER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "dispatch", "dispatcher.py")
+FAILED = "500 Internal Server Error"
+WAITING = "503 Service Unavailable"
+
+
+class Guard:
+    """Around an application."""
+
+    def __init__(self, app: WSGI, error_log: ErrorLog) -> None:
+        self._app, self._error_log = app, error_log
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ)
+        try:
+            answer = self._app(environ, start_response)
+        except Exception as error:
+            return self.page(error, environ, start_response)
+        wrapper = environ.get("wsgi.file_wrapper")
+        if isinstance(answer, (list, tuple, bytes)) or (isinstance(wrapper, type) and isinstance(answer, wrapper)):
+            return answer  # nothing of the author's runs any more
+        return _Guarded(self, answer, environ, start_response) if hasattr(answer, "__iter__") else answer
+
+    def page(self, error: Exception, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The answer in the place of the one that failed; where that has begun, the exception goes on."""
+        try:
+            status, fields, body = page.answer(problem.of(error, __file__), environ, FAILED)
+            start_response(status, fields, (type(error), error, error.__traceback__))
+        except Exception as fault:
+            if fault is error:
+                raise
+            raise error from None
+        request = f"{environ.get('REQUEST_METHOD', '-')} {environ.get('REQUEST_URI') or environ.get('PATH_INFO', '')}"
+        self._error_log.exception(error, environ.get("REMOTE_ADDR") or "-", request)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+
+class _Guarded:
+    """Around the iterable of an answer."""
+
+    def __init__(
+        self, guard: Guard, answer: Iterable[bytes], environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> None:
+        self._guard, self._answer = guard, answer
+        self._environ, self._start_response = environ, start_response
+        if hasattr(answer, "close"):
+            self.close = answer.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._answer
+        except Exception as error:
+            yield from self._guard.page(error, self._environ, self._start_response)
+
+
+def _for_dispatch(error: Exception, environ: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+    """Fields and body, for the dispatch table, which has caught an exception and told the log of it."""
+    _, fields, body = page.answer(problem.of(error, DISPATCHER), environ, FAILED)
+    return {name: value for name, value in fields if name != "Content-Length"}, body
+
+
+def stand_in(told: problem.Problem, status: str = FAILED, refresh: int = 0) -> WSGI:
+    """The application in the place of one that cannot be served."""
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        line, fields, body = page.answer(told, environ, status, refresh)
+        start_response(line, fields)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    return application

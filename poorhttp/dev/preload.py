@@ -1,0 +1,222 @@
+"""Modules that are not the author's, imported in advance: when that is as good as importing them in their turn.
+
+Knows what a loaded application tells of that, and how the import of others' modules may depend on the author's code.
+Does not know when a process is started. Contract: none of the author's code is run in advance; where the outcome could
+be another one than after a cold start, nothing is imported in advance, and it is said why.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+
+from poorhttp.dev.told import is_theirs
+from poorhttp.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+    from typing import Any
+
+NATIVE = (
+    "OPENBLAS_",
+    "OMP_",
+    "MKL_",
+    "BLIS_",
+    "VECLIB_",
+    "NUMEXPR_",
+    "KMP_",
+    "CUDA_",
+    "TF_",
+    "MALLOC_",
+    "LD_",
+    "PYTHON",
+)
+"""How the names of variables begin that compiled code reads, which nobody hears of."""
+
+PATCHED = ("socket.socket", "threading.Thread.start", "time.sleep", "select.select", "ssl.SSLContext", "os.fork")
+"""What is replaced by those who make the standard library another one."""
+
+MOST = 4000
+
+_advance: set[str] = set()
+"""The modules, without their parts, that this process has imported in advance."""
+
+_read: set[str] = set()
+"""The variables that were looked at meanwhile."""
+
+
+class Recorder:
+    """From the word to load on: what was imported, and what the author's code did to what others' modules look at."""
+
+    def __init__(self) -> None:
+        self._set: dict[str, str] = {}  # variable -> file that set it
+        self._patchable = _patchable()
+        self._known = set(sys.modules)
+        self._path = {os.path.abspath(place) for place in sys.path}
+        self._is_over = False
+        sys.addaudithook(self._hear)
+
+    def outcome(self, environ: Iterable[str]) -> bytes:
+        """What is to be imported in advance too the next time, which modules must not be among it, which variables the
+        author sets (environ: by the configuration), and why nothing may be imported in advance, "" where it may.
+        """
+        self._is_over = True
+        modules, forbidden = [], []
+        for name in [each for each in sys.modules if each not in self._known]:
+            module = sys.modules[name]
+            file = getattr(module, "__file__", None)
+            if getattr(module, "__spec__", None) is None or name.partition(".")[0] in ("poorhttp", "__main__"):
+                continue
+            if isinstance(file, str) and is_theirs(os.path.abspath(file)):
+                forbidden.append(name)
+            elif isinstance(file, str) or file is None:
+                modules.append(name)
+        why = self._why() or (f"more than {MOST} modules" if len(modules) > MOST else "")
+        told = {"modules": modules[:MOST], "forbidden": forbidden, "variables": [*self._set, *environ], "why": why}
+        return json.dumps(told).encode()
+
+    def conflict(self, environ: Iterable[str]) -> str:
+        """Why this process should not have imported anything in advance, "" where it may or has not. The
+        author's code may do now what it did not do before; or have a module of the same name in a directory that goes
+        before. environ: variables that the configuration sets.
+        """
+        if not _advance:
+            return ""
+        self._is_over = True
+        common = _read.intersection([*self._set, *environ])
+        if common:
+            return f"the application sets {min(common)}, which others read when they are imported"
+        why = self._why()
+        if why:
+            return why
+        for place in map(os.path.abspath, sys.path):
+            if (place in self._path and not is_theirs(os.path.join(place, ""))) or not os.path.isdir(place):
+                continue
+            for name in _advance.intersection(each.partition(".")[0] for each in os.listdir(place)):
+                file = getattr(sys.modules.get(name), "__file__", None) or ""
+                path = os.path.join(place, name)
+                if not file.startswith(path) and (os.path.exists(f"{path}.py") or os.path.isdir(path)):
+                    return f"{name} is the application's too"
+        return ""
+
+    def _why(self) -> str:
+        native = [name for name in self._set if name.startswith(NATIVE)]
+        patched = [name for name, what in _patchable().items() if self._patchable.get(name, what) is not what]
+        if native:
+            return f"{os.path.basename(self._set[native[0]])} sets {native[0]}"
+        return f"{patched[0]} was replaced" if patched else ""
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.putenv" and not self._is_over:
+            file = _author(sys._getframe(1))
+            if file:
+                self._set[os.fsdecode(arguments[0])] = file
+
+
+def import_all(order: dict[str, Any]) -> tuple[str, str]:
+    """Import in advance: why that is not as good as importing in turn, "" where it is; and why a process that has done
+    so had better not be forked.
+    """
+    environ_type: Any = type(os.environ)
+    ordinary = environ_type.__getitem__
+
+    def noting(self: Any, name: str) -> Any:
+        if type(name) is str:
+            _read.add(name)
+        return ordinary(self, name)
+
+    before, patchable, handlers = len(os.environ), _patchable(), _handlers()
+    descriptors, why = _open_descriptors(), ""
+    environ_type.__getitem__ = noting
+    try:
+        for name in order["modules"]:
+            if name not in sys.modules:
+                _advance.add(name.partition(".")[0])
+                try:
+                    __import__(name)
+                except ImportError:
+                    continue  # a part of a module that is made while another one is imported
+                if not why and len(os.listdir("/proc/self/task")) > 1:
+                    why = f"{name} starts threads"
+                if not why and not descriptors.issuperset(_open_descriptors()):
+                    why = f"{name} keeps descriptors"
+    except BaseException as error:
+        return f"{name}: {type(error).__name__}", ""
+    finally:
+        environ_type.__getitem__ = ordinary
+    if len(_read) > before:
+        _read.clear()  # somebody copied all of it
+    refused = _refused(order)
+    if not refused and _patchable() != {**_patchable(), **patchable}:
+        refused = "the standard library was changed"
+    if not refused and _handlers() != handlers:
+        refused = "signal handlers were changed"
+    if not why and _children():
+        why = "it has started other processes"
+    gc.collect()
+    gc.freeze()
+    return refused, why
+
+
+def begin_anew() -> None:
+    """In a fork: what a new process would have of its own, beyond what Python sees to."""
+    from importlib import invalidate_caches
+
+    invalidate_caches()
+    random: Any = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()
+
+
+def _refused(order: dict[str, Any]) -> str:
+    common = _read.intersection(order["variables"])
+    if common:
+        return f"the application sets {min(common)}, which others read when they are imported"
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        is_file = isinstance(file, str) and name.partition(".")[0] != "poorhttp"
+        if name in order["forbidden"] or (is_file and is_theirs(os.path.abspath(str(file)))):
+            return f"{name} is the application's"
+    return ""
+
+
+def _open_descriptors() -> set[str]:
+    """Without the one by which they are listed."""
+    return {each for each in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{each}")}
+
+
+def _children() -> bool:
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return bool(file.read().strip())
+
+
+def _handlers() -> list[Any]:
+    return [signal.getsignal(number) for number in range(1, 32)]
+
+
+def _patchable() -> dict[str, Any]:
+    found = {}
+    for name in PATCHED:
+        place, *parts = name.split(".")
+        what: Any = sys.modules.get(place)
+        for part in parts:
+            what = getattr(what, part, None)
+        if what is not None:
+            found[name] = what
+    return found
+
+
+def _author(frame: FrameType | None) -> str:
+    """The author's file that does this, "" where it is done by the import of somebody else's module."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return ""
+        if not file.startswith("<") and is_theirs(os.path.abspath(file)):
+            return file
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,251 @@
+"""A failure as plain data: Python's own account of it, its frames, and what was known there.
+
+Knows exceptions and what is to be hidden. Does not know how it is shown, nor to whom.
+Contract: nothing of the author's is called to describe his objects, every text is bounded, and no value whose name
+looks like a secret's gets in; what comes out can be sent as JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from reprlib import Repr
+
+from poorhttp.dev.told import is_theirs
+from poorhttp.errors import LoadError, PoorhttpError, suggestion
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    Problem = dict[str, Any]
+    """title, where (path:line or ""), hint, trace, and sections: heading, frames, text. A frame has file, line, name,
+    theirs, text (as Python shows it), source (number, line) and locals (name, value)."""
+
+SECRET = re.compile(r"pass|secret|token|key|auth|cookie|session|dsn|sign|credential", re.IGNORECASE)
+HIDDEN = "***"
+_ASSIGNED = re.compile(
+    r"""(?ix)
+    ( \w{0,40} (?:pass|secret|token|key|auth|cookie|session|dsn|sign|credential) \w{0,40}
+      ["']? \s{0,8} [=:]{1,2} \s{0,8} [a-z]{0,2} )
+    ( "[^"]*"? | '[^']*'? | [0-9][\w.]* )"""
+)
+
+AROUND = 4
+"""Lines of source before and behind the one that failed."""
+
+LONGEST_TEXT = 8000
+LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
+
+
+def of(error: BaseException, skip: str = "") -> Problem:
+    """The account of an exception. skip: a file of ours, the frames up to which say nothing."""
+    hint = ""
+    if isinstance(error, PoorhttpError):
+        hint = error.hint
+        cause = error.__context__
+        if not isinstance(error, LoadError) or not error.detail or cause is None:
+            return plain(error.message, hint)
+        error = cause
+        hint = "" if hint.startswith("the traceback above") else hint
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    sections: list[dict[str, Any]] = []
+    frames = _walk(error.__traceback__, skip)
+    _tell(told, error, skip, sections, "", 0)
+    where, line = _where(error, frames)
+    hint = hint or _suggestion(error, frames, told)
+    return {
+        "title": cut(without_secrets(_last(told)), LONGEST),
+        "where": f"{shown(where)}:{line}" if where else "",
+        "file": where,
+        "hint": hint,
+        "trace": _text(sections),
+        "sections": sections,
+    }
+
+
+def plain(title: str, hint: str = "", text: str = "") -> Problem:
+    """The account of something that is no exception."""
+    return {"title": title, "where": "", "file": "", "hint": hint, "trace": text or title, "sections": []}
+
+
+def bounded(problem: Problem, limit: int) -> Problem:
+    """The same in at most so many characters of text, roughly: what matters least goes first."""
+    if len(str(problem)) > limit:
+        for section in problem["sections"]:
+            for frame in section["frames"]:
+                frame["locals"] = []
+                frame["source"] = frame["source"] if frame["theirs"] else []
+    if len(str(problem)) > limit:
+        problem = {**problem, "sections": [], "trace": problem["trace"][-limit // 2 :]}
+    return problem
+
+
+def shown(path: str) -> str:
+    """A path as it is seen from the current directory."""
+    near = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if near.startswith("..") else near
+
+
+def is_secret(name: str) -> bool:
+    return SECRET.search(name) is not None
+
+
+def without_secrets(text: str) -> str:
+    """Source or a message, without what is assigned to a name that looks like a secret's."""
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", cut(text, LONGEST_TEXT))
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def described(value: object) -> str:
+    """A value, by types that are Python's own; of others the type alone, as their `__repr__` may do anything."""
+    try:
+        return cut(_REPR.repr(value), LONGEST)
+    except Exception as error:
+        return f"<{type(value).__name__}, which cannot be told: {type(error).__name__}>"
+
+
+class _Repr(Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 200
+        self.maxlevel = 3
+
+    def repr1(self, value: Any, level: int) -> str:
+        kind = type(value)
+        if kind in (str, bytes, int, float, complex, bool, type(None), list, tuple, set, frozenset):
+            return super().repr1(value, level)
+        if kind is dict:
+            return self.repr_dict(value, level)
+        return f"<{kind.__module__}.{kind.__qualname__}>"
+
+    def repr_dict(self, value: dict[Any, Any], level: int) -> str:
+        if level <= 0:
+            return "{...}"
+        pairs = []
+        for key, each in list(value.items())[:10]:
+            hidden = type(key) is str and is_secret(key)
+            pairs.append(f"{self.repr1(key, level - 1)}: {HIDDEN if hidden else self.repr1(each, level - 1)}")
+        return f"{{{', '.join(pairs)}{', ...' if len(value) > len(pairs) else ''}}}"
+
+
+_REPR = _Repr()
+
+
+def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
+    """Frame and line of each step."""
+    steps = []
+    while trace is not None:
+        steps.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    ours = [number for number, (frame, _) in enumerate(steps) if skip and frame.f_code.co_filename == skip]
+    return steps[ours[-1] + 1 if ours else 0 :]
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(os.path.join(os.path.dirname(os.path.dirname(__file__)), "")) or "importlib" in file
+
+
+def _tell(
+    told: traceback.TracebackException,
+    error: BaseException | None,
+    skip: str,
+    sections: list[dict[str, Any]],
+    heading: str,
+    depth: int,
+) -> None:
+    """Add a section for each exception: causes first, as Python does, those of a group last."""
+    if depth > DEEPEST:
+        return
+    if told.__cause__ is not None:
+        _tell(told.__cause__, getattr(error, "__cause__", None), skip, sections, "", depth + 1)
+        heading = heading or "The above exception was the direct cause of the following exception:"
+    elif told.__context__ is not None and not told.__suppress_context__:
+        _tell(told.__context__, getattr(error, "__context__", None), skip, sections, "", depth + 1)
+        heading = heading or "During handling of the above exception, another exception occurred:"
+    steps = _walk(error.__traceback__ if error is not None else None, skip)
+    stack = list(told.stack)[-len(steps) :] if steps else []
+    frames = [
+        _frame(summary, steps[number][0])
+        for number, summary in enumerate(stack)
+        if not _is_ours(summary.filename) or all(_is_ours(each.filename) for each in stack)
+    ]
+    if len(frames) > MOST_FRAMES:
+        frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]
+    text = without_secrets("".join(told.format_exception_only()))
+    sections.append({"heading": heading, "frames": frames, "text": text})
+    for number, each in enumerate(getattr(told, "exceptions", None) or (), 1):
+        member = getattr(error, "exceptions", ())[number - 1 : number]
+        _tell(each, next(iter(member), None), skip, sections, f"{told.exc_type.__name__}, part {number}:", depth + 1)
+
+
+def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:
+    theirs = is_theirs(os.path.abspath(summary.filename)) and not summary.filename.startswith("<")
+    format_one = getattr(traceback.StackSummary, "format_frame_summary", None)
+    stack = traceback.StackSummary.from_list([summary])
+    text = format_one(stack, summary) if format_one else "".join(stack.format())
+    return {
+        "file": summary.filename,
+        "line": summary.lineno or 0,
+        "name": summary.name,
+        "theirs": theirs,
+        "text": without_secrets(text),
+        "source": _source(summary.filename, summary.lineno or 0) if theirs else [],
+        "locals": _locals(frame) if theirs else [],
+    }
+
+
+def _source(file: str, line: int) -> list[tuple[int, str]]:
+    import linecache
+
+    numbers = range(max(line - AROUND, 1), line + AROUND + 1)
+    lines = [(number, linecache.getline(file, number)) for number in numbers]
+    return [(number, cut(without_secrets(text.rstrip("\n")), LONGEST)) for number, text in lines if text]
+
+
+def _locals(frame: Any) -> list[tuple[str, str]]:
+    if frame.f_code.co_name == "<module>":
+        return []  # everything that the module has made so far
+    found = []
+    for name, value in list(frame.f_locals.items())[:MOST_LOCALS]:
+        hidden = is_secret(name)
+        found.append((name, HIDDEN if hidden else without_secrets(described(value))))
+    return found
+
+
+def _suggestion(error: BaseException, steps: list[tuple[Any, int]], told: traceback.TracebackException) -> str:
+    """What `traceback` says itself from Python 3.12 on."""
+    if not isinstance(error, NameError) or not steps or "Did you mean" in _last(told):
+        return ""
+    frame = steps[-1][0]
+    return suggestion(error.name or "", {*frame.f_locals, *frame.f_globals, *frame.f_builtins})
+
+
+def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int]:
+    """The place that the author wants to see first: of a syntax error that, else the last of his own frames."""
+    if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
+        return str(error.filename), error.lineno or 0
+    files = [(frame.f_code.co_filename, line) for frame, line in steps]
+    own = [each for each in files if is_theirs(os.path.abspath(each[0])) and not each[0].startswith("<")]
+    return own[-1] if own else ("", 0)
+
+
+def _last(told: traceback.TracebackException) -> str:
+    lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
+    return lines[0] if lines else ""
+
+
+def _text(sections: list[dict[str, Any]]) -> str:
+    """All of it as Python writes it."""
+    text = ""
+    for section in sections:
+        text += f"\n{section['heading']}\n\n" if section["heading"] else ""
+        if section["frames"]:
+            text += "Traceback (most recent call last):\n"
+        text += "".join(frame["text"] for frame in section["frames"]) + section["text"]
+    return text

@@ -1,0 +1,76 @@
+"""What the configuration means while the program is being written.
+
+Knows what differs from a server in production. Does not know how it is served.
+Contract: nothing is changed that the author has set, but for keep-alive: each connection carries one request, so that
+the next one meets the new code.
+"""
+
+from __future__ import annotations
+
+import os
+
+from poorhttp.config import Config
+from poorhttp.errors import ConfigError
+from poorhttp.units import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from poorhttp.units import Address
+
+CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
+"""What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these."""
+
+TABLE = "dispatch_table.py"
+
+
+class Settings(Config):
+    """A configuration with gates: descriptors; while one of them is readable nobody is to be accepted. One is that of
+    the process, the other the queue of inotify: what was saved is in there before the author can ask for it.
+    """
+
+    gates: tuple[int, ...]
+
+    __slots__ = ("gates",)
+
+    def __init__(self, values: dict[str, Any], gates: tuple[int, ...]) -> None:
+        super().__init__(values)
+        object.__setattr__(self, "gates", gates)
+
+
+def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
+    """The configuration of a process that serves the application."""
+    values = {name: getattr(settings, name) for name in Config.__slots__}
+    values["keepalive_timeout"] = 0.0
+    if settings.sources["application"] == "default":
+        values["application"] = found(settings.application)
+    return Settings(values, gates)
+
+
+def for_stand_in(settings: Config, gates: tuple[int, ...]) -> Settings:
+    """The configuration of a process that serves a page in the place of an application."""
+    values = {name: getattr(settings, name) for name in Config.__slots__}
+    values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
+    return Settings(values, gates)
+
+
+def found(directory: str) -> str:
+    """The application in a directory where none was named."""
+    for name in (TABLE, *CANDIDATES):
+        if os.path.isfile(os.path.join(directory, name)):
+            return directory if name == TABLE else os.path.join(directory, name)
+    return directory
+
+
+def refuse_public(addresses: tuple[Address, ...]) -> None:
+    """Raise ConfigError where others than this machine could connect."""
+    for address in addresses:
+        if address.host and not is_loopback(address.host) and address.host != "localhost":
+            hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
+            raise ConfigError(f"poorhttp dev on {address}: others could connect to a program in the making", hint)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone."""
+    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")

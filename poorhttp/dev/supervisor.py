@@ -1,0 +1,623 @@
+"""The process above: it owns the sockets, watches the files, and has one process after the other serve the application.
+
+Knows the order of a reload. Does not know what a change is (`watch`), how a process is started (`processes`), nor any
+code of the author's.
+Contract: the sockets are bound once and never closed before the end. From the first sign of a change on nobody is
+accepted by the old process; who comes waits in the queue for the new one. What the application does, at its import or
+later, never ends this process, and the next good save is served.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+
+from poorhttp import listener, pidfile, server, worker
+from poorhttp.dev import guard, problem, told
+from poorhttp.dev import settings as dev
+from poorhttp.dev.inotify import adopt_orphans
+from poorhttp.dev.processes import Process
+from poorhttp.dev.told import COLD, FORKED, IMPORTED, LISTED, LOADING, PROBLEM, READ, READY, WROTE
+from poorhttp.dev.watch import Watcher
+from poorhttp.errors import PoorhttpError, say
+from poorhttp.lean import signal, socket
+from poorhttp.units import split_application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+
+SETTLE, LONGEST_SETTLE, PENDING = 0.008, 0.15, 0.06
+"""Seconds of silence after the last sign of a change before it is looked at; how long it is put off at most; and how
+long for a file that is just being written, or gone, or empty."""
+
+STILL = 5.0
+"""Seconds of loading after which clients are told that it goes on."""
+
+SWEEP = 0.2
+"""Seconds between two looks where changes are not told."""
+
+QUIET = 0.5
+"""Seconds without anything to do after which the contents of files are taken down."""
+
+FAST = 1.0
+"""Seconds that what is in flight gets after Ctrl-C."""
+
+MOST_LEAVING = 8
+"""Old processes that may finish what they have in flight at the same time."""
+
+RESTLESS = 10
+"""Loads in a row that the same file spoils by changing meanwhile."""
+
+YOUNG = 1.0
+"""Seconds: a process that dies sooner is not started again before something has changed."""
+
+HEARD = (*worker.STOPS, *worker.RELOADS, signal.SIGUSR1, signal.SIGCHLD)
+
+DEFERRED = 3600
+"""Seconds for which the kernel keeps a connection to itself on which nothing has come: browsers open some in advance,
+and their first request shall meet the newest code."""
+
+
+def run(settings: Config, directory: str, may_be_public: bool) -> int:
+    """Serve until stopped; return the exit code. Raises PoorhttpError where that cannot begin."""
+    if not may_be_public:
+        dev.refuse_public(settings.addresses)
+    if settings.user or settings.group:
+        raise PoorhttpError("autoreload serves as the user who starts it", "leave out user and group")
+    logs = server.open_logs(settings)
+    listeners: list[socket.socket] = []
+    written = ""
+    terminal = _terminal()
+    adopt_orphans()
+    try:
+        for address, descriptor in listener.choose(settings.addresses, _passed()):
+            listeners.append(listener.take(descriptor) if descriptor >= 0 else server.listen(settings, address))
+        for each in listeners:
+            if each.family != socket.AF_UNIX:
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
+        written = pidfile.write(settings.pidfile) if settings.pidfile else ""
+        return _Supervisor(settings, directory, listeners, logs).run()
+    finally:
+        pidfile.remove(written)
+        listener.close(listeners)
+        _restore(terminal)
+
+
+class _Supervisor:
+    """What the loop needs; `run` is the loop.
+
+    current: who serves, or stands in for an application that cannot be loaded. loading: who is going to. spare: a
+    process that has come as far as it can without the author's code. zygote: one from which such are forked. leaving:
+    who finishes what is in flight.
+    """
+
+    def __init__(
+        self, settings: Config, directory: str, listeners: list[socket.socket], logs: tuple[ErrorLog, int]
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._listeners = listeners
+        self._logs = logs
+        self._error_log = logs[0]
+        self._application = dev.for_process(settings, ()).application
+        self._watcher = Watcher([_root(self._application, settings.import_directory)])
+        self._current: Process | None = None
+        self._loading: Process | None = None
+        self._spare: Process | None = None
+        self._zygote: Process | None = None
+        self._leaving: list[Process] = []
+        self._dirty: float | None = None  # since when something may have changed
+        self._last = 0.0  # the last sign of that
+        self._is_asked = False  # by a signal
+        self._began = self._gone = time.monotonic()  # of the load that goes on: the first sign, and the word to begin
+        self._why: list[str] = []
+        self._order = b""  # what is to be imported in advance
+        self._never = ""  # why nothing is
+        self._refused = b""  # what could not be
+        self._installed = _installed()  # when the spare was begun
+        self._path = ""  # how the load that goes on was begun
+        self._spoiled: dict[str, int] = {}
+        self._next_sweep = self._quiet_at = 0.0
+        self._may_prepare = True
+        self._has_events = False
+        self._stopping: float | None = None
+        self._code = 0
+        self._signals, self._wake = os.pipe()
+        os.set_blocking(self._signals, False)
+        os.set_blocking(self._wake, False)
+        self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HEARD}
+        for signum in HEARD:
+            signal.signal(signum, _heard)
+
+    def run(self) -> int:
+        """Serve until stopped."""
+        self._say_start()
+        try:
+            self._load([], time.monotonic())
+            while True:
+                self._reap()
+                if self._stopping is not None and not self._all():
+                    break
+                self._act(time.monotonic())
+                self._wait()
+                self._hear_signals()
+                self._hear_changes()
+            self._error_log.write("S", "stopped")
+            return self._code
+        finally:
+            for process in self._all():
+                process.kill()
+            worker.restore(self._old)
+            signal.set_wakeup_fd(self._old_wake)
+
+    # Waiting, and hearing
+
+    def _all(self) -> list[Process]:
+        found = [each for each in (self._current, self._loading, self._spare, self._zygote) if each is not None]
+        return [*found, *self._leaving]
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        times = [each.kill_at for each in self._all()]
+        if self._stopping is None:
+            if self._dirty is not None:
+                times.append(self._settled_at(self._dirty))
+            elif self._watcher.sweeps:
+                times.append(self._next_sweep)
+            if self._loading is not None and self._current is None:
+                times.append(self._gone + STILL)
+            elif self._loading is None and self._dirty is None and self._watcher.has_more():
+                times.append(self._quiet_at)
+        soonest = min((each for each in times if each is not None), default=None)
+        poll = select.poll()
+        links = (each.link for each in self._all())
+        for descriptor in (self._signals, self._watcher.fileno(), *links):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+        ready = poll.poll(None if soonest is None else max(1000 * (soonest - now), 0.0))
+        self._has_events = any(descriptor == self._watcher.fileno() for descriptor, _ in ready)
+
+    def _hear_signals(self) -> None:
+        try:
+            signals = os.read(self._signals, 4096)
+        except BlockingIOError:
+            return
+        now = time.monotonic()
+        for signum in signals:
+            if signum in worker.STOPS or signum == signal.SIGHUP:  # its terminal is closed
+                self._stop(signum, now)
+            elif signum == signal.SIGUSR2:
+                self._is_asked = True
+                self._mark(now)
+            elif signum == signal.SIGUSR1:
+                self._error_log.reopen()
+                if self._current is not None and self._current.served:
+                    self._current.send(signal.SIGUSR1)
+
+    def _hear_changes(self) -> None:
+        """Events before messages: a process tells of a file before it reads it, so what it has read before an event is
+        known then.
+        """
+        now = time.monotonic()
+        if self._has_events:
+            self._shut()  # while an event is in the queue nobody is accepted, nor shall be now that it is read
+            if self._watcher.hear():
+                self._mark(now)
+            elif self._dirty is None:
+                self._open()
+        for process in self._all():
+            for message in process.messages():
+                self._quiet_at = now + QUIET
+                self._hear_process(process, message[:1], message[2:].split(b"\0"), now)
+        for note in self._watcher.notes:
+            self._error_log.write("N", note)
+        self._watcher.notes.clear()
+
+    def _hear_process(self, process: Process, kind: bytes, fields: list[bytes], now: float) -> None:
+        path = os.fsdecode(fields[0]) if kind in (READ, WROTE, LISTED) else ""
+        if kind == WROTE:
+            self._watcher.wrote(path)
+        elif kind == FORKED:
+            process.is_born(int(fields[0]))
+        elif process in self._leaving:
+            return
+        elif kind == READ:
+            numbers = [int(each) for each in fields[1].split()]
+            process.last_read = path
+            self._watcher.told(path, (numbers[0], numbers[1], numbers[2]) if numbers else None)
+        elif kind == LISTED:
+            self._watcher.listed(path)
+        elif kind == LOADING:
+            process.is_prepared, process.why_not_forked = True, os.fsdecode(fields[0])
+            if process is self._spare and not process.why_not_forked:
+                self._zygote, self._spare = process, None
+        elif kind == PROBLEM:
+            process.problem = b"\0".join(fields)
+        elif kind == IMPORTED:
+            self._learn(process, fields[0])
+        elif kind == COLD:
+            self._refused, process.is_refused = process.order, True
+            self._be_cold(os.fsdecode(fields[0]))
+        elif kind == READY and process is self._loading:
+            self._serve(process, now)
+
+    def _reap(self) -> None:
+        now = time.monotonic()
+        for process in self._all():
+            if process.is_lost():  # whoever was to fork it is gone
+                if process is self._loading:
+                    self._loading = None
+                    self._load(self._why, self._began)
+                elif process is self._spare:
+                    self._spare = None
+                else:
+                    self._leaving = [each for each in self._leaving if each is not process]
+                process.close()
+                continue
+            code = process.reap()
+            if code is None:
+                continue
+            if process in (self._loading, self._current):
+                for message in process.messages():  # the last ones
+                    self._hear_process(process, message[:1], message[2:].split(b"\0"), now)
+            process.pid = 0
+            process.close()
+            if process in self._leaving:
+                self._leaving.remove(process)
+            elif process is self._zygote:
+                self._zygote = None
+            elif process is self._spare:
+                self._spare, self._may_prepare = None, False
+            elif process is self._loading:
+                self._loading = None
+                was_dead = process.was_spare and not (process.last_read or process.problem)
+                if (process.is_refused or was_dead) and self._stopping is None:  # before it began to load
+                    self._load(self._why, self._began)
+                else:
+                    self._fail(process, code)
+            elif process is self._current:
+                self._current = None
+                self._lose(process, code, now)
+
+    # What is to be done
+
+    def _act(self, now: float) -> None:
+        for process in self._all():
+            if process.kill_at is not None and now >= process.kill_at:
+                process.kill_at = None
+                self._code = self._code if self._stopping is None else 128 + signal.SIGINT
+                process.kill()
+        if self._stopping is not None:
+            return
+        if self._watcher.sweeps and self._dirty is None and now >= self._next_sweep:
+            self._next_sweep = now + SWEEP
+            if self._watcher.changes():
+                self._mark(now)
+        if self._watcher.is_new and self._loading is None and self._watcher.changes():
+            self._mark(now)
+        if self._dirty is not None:
+            if now >= self._settled_at(self._dirty):
+                self._look(self._dirty)
+        elif self._loading is not None:
+            if self._current is None and now >= self._gone + STILL:
+                self._tell_still()
+        elif self._spare is None and self._may_prepare:
+            self._installed = _installed()
+            self._spare = self._prepare(self._order)
+        elif now >= self._quiet_at and self._watcher.has_more():
+            self._shut()
+            if self._watcher.take_down():
+                self._mark(now)
+            else:
+                self._open()
+
+    def _mark(self, now: float) -> None:
+        """Something may have changed: from now on nobody is accepted, until it has been looked at."""
+        self._shut()
+        self._dirty = now if self._dirty is None else self._dirty
+        self._last = now
+
+    def _shut(self) -> None:
+        for process in self._current, self._loading:
+            if process is not None:
+                process.shut()
+
+    def _open(self) -> None:
+        for process in self._current, self._loading:
+            if process is not None:
+                process.open()
+
+    def _settled_at(self, since: float) -> float:
+        due = self._last + SETTLE
+        if self._watcher.is_pending():
+            due = max(due, since + PENDING)
+        return min(due, since + LONGEST_SETTLE)
+
+    def _look(self, since: float) -> None:
+        """See what has really changed."""
+        changed = self._watcher.changes()
+        self._watcher.forget_pending()
+        self._dirty = None
+        if changed or self._is_asked:
+            self._load(changed, since)
+        else:
+            self._open()
+
+    def _load(self, changed: list[str], since: float) -> None:
+        """Begin to load the application in a fresh process; who served before finishes what is in flight."""
+        now = time.monotonic()
+        self._is_asked = False
+        if self._loading is not None:
+            self._count_spoiled(changed)
+            self._loading.kill()
+            self._leaving.append(self._loading)
+            self._loading = None
+        if self._current is not None:
+            self._current.finish(now, self._settings.graceful_timeout)
+            self._leaving.append(self._current)
+            self._current = None
+            for each in self._leaving[:-MOST_LEAVING]:
+                each.kill()
+        if self._installed != _installed():
+            self._drop_prepared()
+        self._loading, self._path = self._next()
+        self._began, self._gone, self._why = since, now, changed
+        self._may_prepare = True
+        self._watcher.begin()
+
+    def _next(self) -> tuple[Process | None, str]:
+        """The process that loads the application now, and for the log how it came by what it needs."""
+        if self._spare is not None:
+            self._spare.was_spare = True
+        process, self._spare = self._spare or self._prepare(b""), None
+        path = " (cold)"
+        if process is not None and process.is_forked:
+            path = " (zygote)"
+        elif self._never:
+            path = f" (cold: {self._never})"
+        elif process is not None and not process.is_prepared:
+            path = " (cold: nothing was ready yet)"
+        elif process is not None and process.order:
+            path = f" (prepared: {process.why_not_forked})"
+        if process is not None:
+            process.go()
+        return process, path
+
+    def _prepare(self, order: bytes) -> Process | None:
+        """A process that waits for the word to load: a fork of the zygote, or a new one."""
+        if self._zygote is None:
+            return self._spawn(order)
+        process = self._make()
+        try:
+            process.fork(self._zygote)
+        except OSError:  # it is gone
+            self._drop(self._zygote)
+            self._zygote = None
+            return self._spawn(order)
+        return process
+
+    def _drop(self, process: Process | None) -> None:
+        if process is not None:
+            process.kill()
+            self._leaving.append(process)
+
+    def _drop_prepared(self) -> None:
+        """What was imported in advance is no longer what it ought to be."""
+        self._drop(self._spare)
+        self._drop(self._zygote)
+        self._spare = self._zygote = None
+
+    def _count_spoiled(self, changed: list[str]) -> None:
+        """A file that changes whenever the application is loaded is not edited by anybody: let it be."""
+        self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in changed}
+        restless = [path for path, count in self._spoiled.items() if count >= RESTLESS]
+        if restless:
+            names = ", ".join(map(problem.shown, restless))
+            self._error_log.write("W", f"{names} changes whenever the application is loaded; not watched any more")
+            self._watcher.ignore(restless)
+
+    def _spawn(self, order: bytes = b"") -> Process | None:
+        process = self._make()
+        try:
+            process.spawn([each.fileno() for each in self._listeners], order)
+        except OSError as error:
+            self._error_log.write("E", f"cannot start a process: {error.strerror}; the next save tries again")
+            self._may_prepare = False
+            return None
+        return process
+
+    def _make(self) -> Process:
+        process = Process(self._watcher.fileno())
+        process.is_supervised = server.is_supervised(self._settings)
+        return process
+
+    def _serve(self, process: Process, now: float) -> None:
+        """A process serves."""
+        process.served = now
+        self._loading = None
+        self._spoiled.clear()
+        self._watcher.loaded()
+        if self._current is not None:  # it stood in
+            self._current.finish(now, FAST)
+            self._leaving.append(self._current)
+        self._current = process
+        took = f"{1000 * (now - self._began):.0f} ms"
+        if self._why:
+            self._error_log.write("S", f"reloaded {_names(self._why)}  {took}{self._path}")
+        else:
+            count = self._watcher.count()
+            by = "looking at" if self._watcher.sweeps else "watching"
+            self._error_log.write("S", f"loaded in {took}; {by} {count} file{'s' * (count != 1)}")
+        if self._dirty is None and self._watcher.changes():
+            self._mark(now)
+
+    def _learn(self, process: Process, message: bytes) -> None:
+        """A process tells what its application has imported, beyond what it had imported in advance."""
+        facts = json.loads(message)
+        modules = json.loads(process.order)["modules"] if process.order else []
+        order = json.dumps({**facts, "modules": [*modules, *facts["modules"]]}).encode()
+        if facts["why"]:
+            self._be_cold(facts["why"])
+        elif order not in (self._refused, self._order):
+            self._order, self._never = order, ""
+            self._drop_prepared()
+
+    def _be_cold(self, why: str) -> None:
+        if why != self._never:
+            self._error_log.write("I", f"nothing is imported in advance: {why}")
+        self._order, self._never = b"", why
+        self._drop_prepared()
+
+    def _fail(self, process: Process, code: int) -> None:
+        """The application could not be loaded."""
+        self._watcher.loaded()
+        if self._stopping is not None:
+            return
+        if process.problem:
+            told = json.loads(process.problem)
+        else:
+            from poorhttp.supervisor import reason
+
+            last = f"; the last file it read was {problem.shown(process.last_read)}" if process.last_read else ""
+            told = problem.plain(f"the process died while it loaded the application: {reason(code)}{last}")
+        where = f"{told['where']}: " if told["where"] else ""
+        self._error_log.write("E", f"{where}{told['title']} (a page shows it; waiting for a save)")
+        self._stand_in(told, guard.FAILED, 0)
+        if self._dirty is None and self._watcher.changes():
+            self._mark(time.monotonic())
+
+    def _lose(self, process: Process, code: int, now: float) -> None:
+        """Who served is gone."""
+        from poorhttp.supervisor import reason
+
+        if self._stopping is not None:
+            return
+        told = problem.plain(f"the process that served died: {reason(code)}", "an exit, or a fault in compiled code?")
+        if now - process.served < YOUNG or process.is_stand_in:
+            self._error_log.write("E", f"{told['title']} (a page shows it; waiting for a save)")
+            self._stand_in(told, guard.FAILED, 0)
+        else:
+            self._error_log.write("E", f"{told['title']}; loading the application again")
+            self._load([], now)
+
+    def _tell_still(self) -> None:
+        told = problem.plain(
+            f"still importing, for more than {STILL:.0f} seconds", "this page tries again by itself; a save starts anew"
+        )
+        if self._loading is not None and self._loading.last_read:
+            told["where"] = problem.shown(self._loading.last_read)
+        self._error_log.write("W", f"still importing: {told['where'] or self._application}")
+        self._stand_in(told, guard.WAITING, 1)
+
+    def _stand_in(self, told: problem.Problem, status: str, refresh: int) -> None:
+        if self._current is not None:
+            self._current.finish(time.monotonic(), FAST)
+            self._leaving.append(self._current)
+        process = Process(self._watcher.fileno())
+        if self._dirty is not None:
+            process.shut()
+        close = [self._signals, self._wake]
+        self._error_log.flush()
+        try:
+            process.fork_stand_in(
+                told, status, refresh, self._settings, self._listeners, self._logs, self._all(), close
+            )
+        except OSError as error:
+            self._error_log.write("E", f"cannot show that: {error.strerror}")
+            self._current = None
+            return
+        process.served = time.monotonic()
+        self._current = process
+
+    # Beginning and end
+
+    def _say_start(self) -> None:
+        from poorhttp import loader
+
+        settings = self._settings
+        say(server.version())
+        say(loader.title(self._application))
+        say(", ".join(listener.url(each) + listener.others(each) for each in self._listeners))
+        processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
+        threads = f"{settings.threads} thread{'s' * (settings.threads > 1)}"
+        say(f"autoreload, {settings.type}, {processes} x {threads}")
+        for note in settings.notes:
+            say(f"note: {note}")
+
+    def _stop(self, signum: int, now: float) -> None:
+        if self._stopping is not None:
+            if now - self._stopping >= worker.REPEAT:
+                self._code = 128 + signum
+                for process in self._all():
+                    process.kill()
+            return
+        self._stopping = now
+        listener.close(self._listeners)
+        seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
+        for process in self._all():
+            if process in (self._spare, self._zygote, self._loading) or signum == signal.SIGQUIT:
+                process.kill()
+            else:
+                process.stop(now, signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT, seconds)
+
+
+def _root(application: str, directory: str) -> str:
+    """The directory of the author's code."""
+    place, _ = split_application(application)
+    if not os.path.isabs(place):
+        return directory
+    return place if os.path.isdir(place) else os.path.dirname(place)
+
+
+def _names(paths: list[str]) -> str:
+    names = problem.shown(paths[0])
+    return names if len(paths) == 1 else f"{names} and {len(paths) - 1} more"
+
+
+def _installed() -> list[told.Signature | None]:
+    """What changes where packages are installed or removed."""
+    return [told.signature(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def _passed() -> list[tuple[int, str]]:
+    if "LISTEN_FDS" not in os.environ:
+        return []
+    from poorhttp import systemd
+
+    return systemd.passed(os.environ, say)
+
+
+def _heard(signum: int, frame: FrameType | None) -> None:
+    """Do nothing: the interpreter has written the byte that wakes the loop."""
+
+
+def _terminal() -> Any:
+    """How the terminal is set, for a debugger that is ended may leave it without an echo; None where there is none."""
+    try:
+        import termios
+
+        return termios.tcgetattr(sys.stdin.fileno())
+    except (AttributeError, ImportError, OSError, ValueError, termios.error):
+        return None
+
+
+def _restore(terminal: Any) -> None:
+    if terminal is not None:
+        import termios
+
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+        try:
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, terminal)
+        except (OSError, ValueError, termios.error):
+            pass
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

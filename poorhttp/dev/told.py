@@ -1,0 +1,143 @@
+"""What a process under development tells its supervisor: the files that it reads and writes, how its start went.
+
+Knows the audit events of Python and the form of a message. Does not know what becomes of it.
+Contract: a file is told before it is read, with what it looked like then, so that an edit which comes between the two
+is seen as one. What lies in the directories of Python and of installed packages is not told.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
+IMPORTED, COLD, FORKED = b"m", b"c", b"f"
+"""The first byte of a message; fields are separated by zero bytes."""
+
+NOT_THEIRS = (
+    os.path.join(os.path.dirname(os.__file__), ""),
+    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
+    "/proc/",
+    "/sys/",
+    "/dev/",
+    "/usr/share/",
+    "/usr/lib/",
+    "/lib/",
+)
+NOBODY = ("<frozen importlib", NOT_THEIRS[1])
+"""Who lists directories for reasons of his own."""
+NOT_IN = ("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/")
+
+Signature = tuple[int, int, int]
+"""Time of the last change (ns), size, inode."""
+
+
+def is_theirs(path: str) -> bool:
+    """Whether this absolute path is the author's, rather than Python's or a package's."""
+    return not path.startswith(NOT_THEIRS) and not any(each in path for each in NOT_IN)
+
+
+def signature(path: str) -> Signature | None:
+    """What a file looks like; None where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+class Teller:
+    """The end of the link that is here."""
+
+    def __init__(self, link: int) -> None:
+        self._link = link
+        self._told: set[tuple[bytes, str]] = set()
+
+    def tell(self, kind: bytes, *fields: bytes) -> None:
+        """Send one message. A supervisor that is gone is no reason for an application to fail."""
+        try:
+            os.write(self._link, b"\0".join((kind, *fields)))
+        except OSError:
+            return
+
+    def read(self, path: str) -> None:
+        """A file is about to be read."""
+        if self._is_new(READ, path):
+            found = signature(path)
+            self.tell(READ, os.fsencode(path), b" ".join(b"%d" % each for each in found or ()))
+
+    def wrote(self, path: str) -> None:
+        """A file is about to be written."""
+        if self._is_new(WROTE, path):
+            self.tell(WROTE, os.fsencode(path))
+
+    def listed(self, path: str) -> None:
+        """A directory is about to be listed."""
+        if self._is_new(LISTED, path):
+            self.tell(LISTED, os.fsencode(path))
+
+    def listen(self) -> None:
+        """Hear of every file that this process opens from now on, and its children too."""
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        hear = _EVENTS.get(event)
+        if hear is not None:
+            try:
+                hear(self, *arguments)
+            except (AttributeError, OSError, TypeError, ValueError):
+                return  # something that is no path, or a directory that is gone
+
+    def _is_new(self, kind: bytes, path: str) -> bool:
+        if not is_theirs(path) or (kind, path) in self._told:
+            return False
+        self._told.add((kind, path))
+        return True
+
+    def _opened(self, path: Any, mode: Any, flags: int) -> None:
+        if type(path) is int:
+            return
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
+            self.wrote(_absolute(path))
+        else:
+            self.read(_absolute(path))
+
+    def _listed(self, path: Any = None) -> None:
+        if type(path) is not int and not sys._getframe(2).f_code.co_filename.startswith(NOBODY):
+            self.listed(_absolute(path or "."))
+
+    def _renamed(self, source: Any, target: Any, *_: Any) -> None:
+        self.wrote(_absolute(source))
+        self.wrote(_absolute(target))
+
+    def _removed(self, path: Any, *_: Any) -> None:
+        self.wrote(_absolute(path))
+
+    def _imported(self, module: Any, path: Any, *_: Any) -> None:
+        if path:  # a compiled module: nobody opens it by name
+            self.read(_absolute(path))
+
+    def _connected(self, database: Any) -> None:
+        path = _absolute(database)
+        for suffix in "", "-journal", "-wal", "-shm":
+            self.wrote(path + suffix)
+
+
+_EVENTS: dict[str, Any] = {
+    "open": Teller._opened,
+    "os.listdir": Teller._listed,
+    "os.scandir": Teller._listed,
+    "os.rename": Teller._renamed,
+    "os.remove": Teller._removed,
+    "os.truncate": Teller._removed,
+    "import": Teller._imported,
+    "sqlite3.connect": Teller._connected,
+}
+
+
+def _absolute(path: Any) -> str:
+    return os.path.abspath(os.fsdecode(path))

@@ -1,0 +1,338 @@
+"""What of the author's files has changed since it was read.
+
+Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
+files beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does not know
+what is done about a change.
+Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
+that is the same again is no change; what the application writes itself is none either.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+
+from poorhttp.dev import inotify
+from poorhttp.dev.told import Signature, is_theirs, signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+LARGEST = 1 << 20
+"""Bytes of a file whose content is compared; of a larger one what `stat` says."""
+
+SLICE = 20
+"""Files whose content is taken down at once, so that an event does not wait."""
+
+_PENDING = inotify.MODIFY | inotify.CREATE
+_DONE = inotify.CLOSE_WRITE | inotify.MOVED_TO | inotify.MOVED_FROM | inotify.DELETE
+
+
+class _File:
+    """A file as the application that serves, or is being loaded, has read it; signature: None where there was none."""
+
+    __slots__ = ("content", "signature")
+
+    def __init__(self, found: Signature | None) -> None:
+        self.signature = found
+        self.content: bytes | None = None
+
+
+class Watcher:
+    """What is watched, and what is known of it."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        """roots: directories of the author's, which are watched from the beginning."""
+        self.notes: list[str] = []
+        """What to tell the author, once."""
+        self.sweeps = False
+        """Whether events are not to be relied on, so that `changes` has to be asked now and then."""
+        self._inotify: inotify.Inotify | None = None
+        self._files: dict[str, _File] = {}
+        self._directories: dict[str, frozenset[str]] = {}  # with what of it matters
+        self._listed: set[str] = set()  # directories of which the application wants to know all that is there
+        self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
+        self._watched: set[str] = set()
+        self._written: set[str] = set()
+        self._current: set[str] = set()  # told by the process that serves, or is being loaded
+        self._suspects: set[str] = set()  # may be another although `stat` says the same
+        self._unclosed: set[str] = set()
+        self._linked: dict[str, set[str]] = {}  # of a file, by what other names it is known
+        self._is_loading = False
+        self.is_new = False
+        """Whether a directory is watched that was not when a process told of it: `changes` knows what came between."""
+        self._roots = [os.path.abspath(root) for root in roots]
+        try:
+            self._inotify = inotify.Inotify()
+        except OSError as error:
+            self._give_up(error)
+        for root in self._roots:
+            self._enter(root)
+
+    def fileno(self) -> int:
+        """What becomes readable when something happens; -1 for nothing."""
+        return self._inotify.fileno() if self._inotify else -1
+
+    def count(self) -> int:
+        """How many files are watched."""
+        return sum(each.signature is not None and path not in self._written for path, each in self._files.items())
+
+    # What the application does
+
+    def begin(self) -> None:
+        """A process is about to load the application: what is there now is what it will find, unless it tells so."""
+        self._current.clear()
+        self._suspects.clear()
+        self._is_loading = True
+        for file in self._files.values():
+            file.content = None
+        for path, file in self._files.items():
+            self._refresh(path, file)
+        for directory in self._directories:
+            self._directories[directory] = frozenset(self._matters(directory))
+        self._watched.clear()  # the same name may be another directory now
+        self._watch_all()
+
+    def loaded(self) -> None:
+        """It is loaded, or failed to be."""
+        self._is_loading = False
+
+    def told(self, path: str, found: Signature | None) -> None:
+        """A process reads a file, which looks so."""
+        if path in self._current:
+            return
+        self._current.add(path)
+        file = self._files.get(path)
+        if file is None or file.signature != found:
+            self._files[path] = _File(found)
+        directory = os.path.dirname(path)
+        if found is not None or os.path.isdir(directory):
+            self._enter(directory)
+        self._follow(path)
+
+    def listed(self, directory: str) -> None:
+        """A process looks what is in a directory."""
+        if directory not in self._listed and os.path.isdir(directory):
+            self._listed.add(directory)
+            self._enter(directory)
+            self._directories[directory] = frozenset(self._matters(directory))
+
+    def wrote(self, path: str) -> None:
+        """A process writes a file: that is no edit, whoever does it."""
+        self._written.add(path)
+        self._suspects.discard(path)
+
+    def ignore(self, paths: Iterable[str]) -> None:
+        """Take no more notice of these."""
+        self._written.update(paths)
+
+    def _enter(self, directory: str) -> None:
+        if directory not in self._directories:
+            self.is_new = True
+            self._directories[directory] = frozenset()
+            self._watch(directory)
+            self._directories[directory] = frozenset(self._matters(directory))
+            for root in self._roots:  # a directory may go, and come again
+                while directory.startswith(root + os.sep):
+                    directory, name = os.path.split(directory)
+                    self._names.setdefault(directory, set()).add(name)
+                    self._watch(directory)
+
+    def _follow(self, path: str) -> None:
+        """Watch the symbolic links on the way to this file, and where they lead."""
+        for place in _way(path):
+            directory, name = os.path.split(place)
+            self._names.setdefault(directory, set()).add(name)
+            self._linked.setdefault(place, set()).add(path)
+            self._watch(directory)
+
+    # What happens
+
+    def hear(self) -> bool:
+        """Read the events; whether one of them may concern the application."""
+        if self._inotify is None:
+            return False
+        is_any = False
+        for directory, name, what in self._inotify.read():
+            if what & inotify.OVERFLOW:
+                self._suspects.update(self._files)
+                is_any = True
+                continue
+            if what & (inotify.IGNORED | inotify.MOVE_SELF):
+                self._watched.discard(directory)
+            if self._concerns(directory, name, what):
+                is_any = True
+                self._suspect(directory, name, what)
+        return is_any
+
+    def is_pending(self) -> bool:
+        """Whether somebody is just writing, or a file that was there is gone or empty: its content may be to come."""
+        for path in [*self._unclosed]:
+            if signature(path) is None:
+                self._unclosed.discard(path)
+        return bool(self._unclosed) or any(self._is_odd(path) for path in self._suspects)
+
+    def forget_pending(self) -> None:
+        """Wait for nobody any longer."""
+        self._unclosed.clear()
+
+    def changes(self) -> list[str]:
+        """What is not as it was read; asked after all that was told has been heard. Each change is given once while an
+        application is loaded that has not read that file yet.
+        """
+        self.is_new = False
+        suspects, self._suspects = self._suspects, set()
+        changed = [path for path, file in self._files.items() if self._has_changed(path, file, path in suspects)]
+        for directory, before in self._directories.items():
+            now = frozenset(self._matters(directory))
+            changed += (os.path.join(directory, name) for name in now ^ before)
+            if self._is_loading:
+                self._directories[directory] = now
+        self._watch_all()
+        return sorted({path for path in changed if path not in self._written})
+
+    def has_more(self) -> bool:
+        """Whether there are files whose content was not taken down yet."""
+        return any(self._is_to_be_taken(path, file) for path, file in self._files.items())
+
+    def take_down(self) -> bool:
+        """Note the content of some files, where nothing else is to be done; the same as `hear` says."""
+        taken = [path for path, file in self._files.items() if self._is_to_be_taken(path, file)][:SLICE]
+        for path in taken:
+            file = self._files[path]
+            file.content = _content(path) if signature(path) == file.signature else b""
+        if not self.hear():
+            return False
+        for path in self._suspects.intersection(taken):  # written since the application has read it
+            self._files[path].content = b""
+        return True
+
+    def _is_to_be_taken(self, path: str, file: _File) -> bool:
+        is_file = file.content is None and file.signature is not None and file.signature[1] <= LARGEST
+        return is_file and path not in self._written
+
+    def _concerns(self, directory: str, name: str, what: int) -> bool:
+        path = os.path.join(directory, name)
+        if path in self._written:
+            return False
+        if name in self._names.get(directory, ()) or path in self._files:
+            return True
+        if what & inotify.IS_DIRECTORY:
+            return _is_plain(name) and directory in self._directories and is_theirs(os.path.join(path, ""))
+        return not name or (not what & inotify.MODIFY and self._is_of_interest(directory, name))
+
+    def _suspect(self, directory: str, name: str, what: int) -> None:
+        path = os.path.join(directory, name)
+        if what & inotify.IS_DIRECTORY:
+            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path) and path not in self._directories:
+                self._directories[path] = frozenset()  # whatever is in it is new
+                self._watch(path)
+            return
+        self._suspects.add(path)
+        self._suspects.update(self._linked.get(path, ()))
+        if what & _DONE or os.path.islink(path):
+            self._unclosed.discard(path)
+        elif what & _PENDING:
+            self._unclosed.add(path)
+
+    def _is_odd(self, path: str) -> bool:
+        file = self._files.get(path)
+        if file is None or file.signature is None or not file.signature[1]:
+            return False
+        now = signature(path)
+        return now is None or now[1] == 0
+
+    def _has_changed(self, path: str, file: _File, is_suspect: bool) -> bool:
+        if path in self._written:
+            return False
+        now = signature(path)
+        if now == file.signature and not is_suspect:
+            return False
+        if now is None and file.signature is None:
+            return False
+        if now is not None and file.content and _content(path) == file.content:
+            file.signature = now
+            return False
+        if self._is_loading and path not in self._current:
+            self._refresh(path, file)  # it will read it as it is now
+            return False
+        return True
+
+    def _refresh(self, path: str, file: _File) -> None:
+        now = signature(path)
+        if now != file.signature:
+            file.signature, file.content = now, None
+
+    def _matters(self, directory: str) -> Iterator[str]:
+        """What in a directory would, if it came or went, be a change."""
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            return
+        for name in names:
+            if self._is_of_interest(directory, name):
+                yield name
+
+    def _is_of_interest(self, directory: str, name: str) -> bool:
+        if not _is_plain(name) or not (name.endswith(".py") or directory in self._listed):
+            return False
+        return os.path.join(directory, name) not in self._written
+
+    # Where to hear of it
+
+    def _watch_all(self) -> None:
+        for directory in [*self._directories, *self._names]:
+            self._watch(directory)
+
+    def _watch(self, directory: str) -> None:
+        if directory in self._watched or self._inotify is None:
+            return
+        try:
+            self._inotify.add(directory)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._watched.add(directory)
+        kind = inotify.distance(directory)
+        if kind and not self.sweeps:
+            self.sweeps = True
+            self.notes.append(
+                f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
+            )
+
+    def _give_up(self, error: OSError) -> None:
+        self.sweeps = True
+        hint = "; sysctl fs.inotify.max_user_watches=524288 allows for more" if error.errno in (24, 28) else ""
+        self.notes.append(f"inotify: {error.strerror}{hint}; looking for changes all the time")
+
+
+def _way(path: str) -> Iterator[str]:
+    """The symbolic links by which a path leads to a file, then the file, unless it is there by its own name."""
+    for _ in range(40):  # as many as the kernel follows
+        parts = path.split(os.sep)
+        places = (os.sep.join(parts[:count]) for count in range(2, len(parts) + 1))
+        link = next((place for place in places if os.path.islink(place)), "")
+        if not link:
+            break
+        yield link
+        rest = path[len(link) :].lstrip(os.sep)
+        path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), rest))
+    yield path
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return blake2b(file.read(LARGEST + 1), digest_size=16).digest()
+    except OSError:
+        return b""
+
+
+def _is_plain(name: str) -> bool:
+    """Whether an editor would not have made this file for itself."""
+    return name[0] not in ".#" and name[-1] not in "~#" and "___jb_" not in name and name != "__pycache__"

@@ -1,0 +1,220 @@
+//! What this process does, for whoever looks from outside: one row of a board that lies in shared memory.
+//!
+//! The board is a file without a name that the server makes before it forks; `poorhttp/board.py` knows its head and who
+//! has which row, `poorhttp/status.py` reads it. A row is words of 64 bits: counters that are kept here and nowhere
+//! else, so that they cost what they cost before, and a cell for each thread. Since when a thread is at work is the
+//! thread's to write; on what, the watchdog writes once the call has lasted a moment, so that most calls never are.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+use super::clock::Pulse;
+
+/// Words of a row before its cells, and of each cell.
+const HEAD: usize = 16;
+const CELL: usize = 32;
+const WORD: usize = size_of::<AtomicU64>();
+/// A mapping begins at a multiple of this, which is one of the page's size.
+const ALIGNED: u64 = 1 << 16;
+
+/// What a process is doing, as its row tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum State {
+    Starting = 1,
+    Serving = 2,
+    Draining = 3,
+    Stopping = 4,
+}
+
+/// What happened since the start.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// Connections that are open.
+    pub connections: &'static AtomicU64,
+    /// Connections that were accepted.
+    pub accepted: &'static AtomicU64,
+    /// Requests that were answered.
+    pub requests: &'static AtomicU64,
+    /// What was refused with an answer.
+    pub refused: &'static AtomicU64,
+    /// What was refused without one.
+    pub cut: &'static AtomicU64,
+    /// All these answers by class, but for 2xx, which is the rest: 1xx, 3xx, 4xx, 5xx.
+    classes: [&'static AtomicU64; 4],
+}
+
+impl Counts {
+    /// An answer has this status.
+    pub fn note_status(&self, status: u16) {
+        let [informed, redirected, faulty, failed] = self.classes;
+        let class = match status {
+            200..300 => return,
+            ..200 => informed,
+            300..400 => redirected,
+            400..500 => faulty,
+            _ => failed,
+        };
+        class.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    state: &'static AtomicU64,
+    /// The counters.
+    pub counts: Counts,
+    cells: &'static [[AtomicU64; CELL]],
+}
+
+impl Row {
+    /// The row at `offset` of the board that is `descriptor`; `threads` call the application, `cells` are looked at.
+    pub fn map(descriptor: BorrowedFd<'_>, offset: u64, threads: usize, cells: usize) -> std::io::Result<Self> {
+        let words = HEAD + CELL * cells;
+        let size = u64::try_from(fstat(descriptor)?.st_size).unwrap_or(0);
+        let is_there = offset.checked_add((words * WORD) as u64).is_some_and(|end| end <= size);
+        if !is_there || !offset.is_multiple_of(WORD as u64) || !fcntl_get_seals(descriptor)?.contains(SealFlags::SHRINK)
+        {
+            return Err(std::io::Error::other("a row that is not on its board"));
+        }
+        let skipped = usize::try_from(offset % ALIGNED).unwrap_or(0);
+        let length = skipped + words * WORD;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses a free place, so nothing that is there changes.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, descriptor, offset - skipped as u64)?
+        };
+        // SAFETY: the mapping is `length` bytes long, begins with a page and is never taken back; the file is not shorter
+        // and sealed against shrinking. Any bytes are good for an AtomicU64, and nobody writes them but by atomics.
+        let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), length / WORD) };
+        let words = words.get(skipped / WORD..).unwrap_or_default();
+        Self::of(words, threads).ok_or_else(|| std::io::Error::other("a row without a head"))
+    }
+
+    /// A row that nobody else sees. Like one of a board it stays for as long as the process does.
+    pub fn private(threads: usize, cells: usize) -> Option<Self> {
+        let words = (0..HEAD + CELL * cells).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        Self::of(words.leak(), threads)
+    }
+
+    fn of(words: &'static [AtomicU64], count: usize) -> Option<Self> {
+        let (head, cells) = words.split_first_chunk::<HEAD>()?;
+        let [pid, started, state, threads, connections, accepted, requests, refused, cut, a, b, c, d, ..] = head;
+        let counts = Counts { connections, accepted, requests, refused, cut, classes: [a, b, c, d] };
+        for word in words {
+            word.store(0, Ordering::Relaxed);
+        }
+        started.store(super::clock::unix_second(), Ordering::Relaxed);
+        threads.store(count as u64, Ordering::Relaxed);
+        let row = Self { state, counts, cells: cells.as_chunks().0 };
+        row.enter(State::Starting);
+        // What makes it a row in use.
+        pid.store(std::process::id().into(), Ordering::Release);
+        Some(row)
+    }
+
+    /// The process is in this state now.
+    pub fn enter(&self, state: State) {
+        self.state.store(state as u64, Ordering::Relaxed);
+    }
+
+    /// The pulses of its threads.
+    pub fn pulses(&self) -> impl Iterator<Item = Pulse> + use<> {
+        self.cells.iter().map(|[began, last, ..]| Pulse::new(began, last))
+    }
+
+    /// Tell what the thread of `slot` serves in the call that began then.
+    pub fn show(&self, slot: usize, began: u64, text: &[u8]) {
+        let Some([_, _, sequence, shown, length, words @ ..]) = self.cells.get(slot) else { return };
+        let text = text.get(..words.len() * WORD).unwrap_or(text);
+        // Only the watchdog writes here. Whoever reads believes what stands between two equal even numbers.
+        let before = sequence.load(Ordering::Relaxed);
+        sequence.store(before | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        shown.store(began, Ordering::Relaxed);
+        length.store(text.len() as u64, Ordering::Relaxed);
+        for (word, bytes) in words.iter().zip(text.chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+        sequence.store((before | 1) + 1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::*;
+
+    fn words(file: &File, offset: u64, count: usize) -> Vec<u64> {
+        let mut bytes = vec![0; count * WORD];
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        bytes.chunks(WORD).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+    }
+
+    fn board(size: u64) -> File {
+        let file = memfd_create("board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, size).unwrap();
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        file.into()
+    }
+
+    #[test]
+    fn what_is_counted_is_in_the_file() {
+        let file = board(1 << 20);
+        // Neither the first row nor at the beginning of a page.
+        let offset = 4096 + ((HEAD + 2 * CELL) * WORD) as u64 * 300;
+        let row = Row::map(file.as_fd(), offset, 2, 2).unwrap();
+        row.counts.requests.fetch_add(3, Ordering::Relaxed);
+        for status in [200, 204, 101, 302, 304, 404, 500, 504, 599] {
+            row.counts.note_status(status);
+        }
+        row.enter(State::Serving);
+        let told = words(&file, offset, HEAD);
+        assert_eq!((told[0], told[2], told[3], told[6]), (u64::from(std::process::id()), 2, 2, 3));
+        assert_eq!(told[9..13], [1, 2, 1, 3]);
+        let pulse = row.pulses().nth(1).unwrap();
+        let began = pulse.begin();
+        row.show(1, began, b"GET /path");
+        let cell = words(&file, offset + ((HEAD + CELL) * WORD) as u64, CELL);
+        assert_eq!((cell[0], cell[1], cell[3], cell[4]), (began, began, began, 9));
+        assert_eq!((cell[2] % 2, &cell[5].to_ne_bytes()), (0, b"GET /pat"));
+        pulse.rest();
+        assert_eq!(words(&file, offset + ((HEAD + CELL) * WORD) as u64, 2), [began, 0]);
+        // A successor in the same row begins anew.
+        Row::map(file.as_fd(), offset, 2, 2).unwrap();
+        assert_eq!(words(&file, offset, HEAD)[6], 0);
+    }
+
+    #[test]
+    fn text_that_is_too_long_is_cut_and_other_slots_are_left_alone() {
+        let row = Row::private(1, 1).unwrap();
+        row.show(0, 1, &[b'x'; 1000]);
+        row.show(1, 1, b"nobody");
+        let [.., last] = &row.cells[0];
+        assert_eq!(last.load(Ordering::Relaxed).to_ne_bytes(), [b'x'; 8]);
+        assert_eq!(row.cells[0][4].load(Ordering::Relaxed), ((CELL - 5) * WORD) as u64);
+    }
+
+    #[test]
+    fn a_row_must_be_on_a_board_that_stays_as_long_as_it_is() {
+        let file = board(8192);
+        assert!(Row::map(file.as_fd(), 4096, 1, 1).is_ok());
+        for (offset, cells) in [(4096, 1000), (8192, 1), (4100, 1), (u64::MAX - 7, 1)] {
+            assert!(Row::map(file.as_fd(), offset, 1, cells).is_err(), "{offset}");
+        }
+        let unsealed = memfd_create("board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&unsealed, 8192).unwrap();
+        assert!(Row::map(unsealed.as_fd(), 4096, 1, 1).is_err());
+    }
+}

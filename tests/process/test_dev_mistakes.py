@@ -1,0 +1,175 @@
+"""Autoreload: whatever the application does instead of being loaded, a page says so at once, and the next save mends it."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from starter import SHAPES, Server, Start, wait_for
+
+GOOD = "def application(environ, start_response):\n    start_response('200 OK', [])\n    return [b'good']\n"
+
+MISTAKES = {
+    "syntax": ("def application(:\n", "SyntaxError: invalid syntax"),
+    "indentation": ("if True:\npass\n", "IndentationError: expected an indented block"),
+    "encoding": ("x = '\udcff'\n", "SyntaxError: (unicode error)"),
+    "name": ("applicatoin\n", "NameError: name 'applicatoin' is not defined"),
+    "import": ("import no_such_module_anywhere\n", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
+    "nothing": ("", "has neither application nor app"),
+    "not callable": ("application = 1\n", "is not callable: int"),
+    "exit": ("import sys\nsys.exit('enough')\n", "SystemExit: enough"),
+    "interrupt": ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+    "generator": ("raise GeneratorExit\n", "GeneratorExit"),
+    "group": ("raise ExceptionGroup('many', [ValueError('one'), TypeError('two')])\n", "many (2 sub-exceptions)"),
+    "liar": (
+        "class Liar(Exception):\n    def __str__(self):\n        raise ValueError('no')\nraise Liar\n",
+        "Liar",
+    ),
+    "os exit": ("import os\nos._exit(7)\n", "the process died while it loaded the application: exit code 7"),
+    "segfault": ("import ctypes\nctypes.string_at(0)\n", "killed by SIGSEGV"),
+    "kill": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "killed by SIGKILL"),
+}
+
+if sys.version_info < (3, 11):
+    del MISTAKES["group"]
+
+
+def start(launch: Start, tmp_path: Path, source: str, *arguments: str) -> Server:
+    (tmp_path / "app.py").write_bytes(source.encode("utf-8", "surrogateescape"))
+    server = launch("dev", "app.py", "--port=0", *arguments)
+    server.await_address()
+    return server
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_shown_and_mended(launch: Start, tmp_path: Path, name: str) -> None:
+    """At the very first start, and after a good one."""
+    source, says = MISTAKES[name]
+    server = start(launch, tmp_path, source)
+    for _ in range(2):
+        status, body = server.get()
+        assert status == 500
+        assert says in body
+        (tmp_path / "app.py").write_text(GOOD)
+        assert server.get() == (200, "good")
+        (tmp_path / "app.py").write_bytes(source.encode("utf-8", "surrogateescape"))
+    assert server.get()[0] == 500
+    wait_for(lambda: server.said.count("waiting for a save") == 3, "three mistakes to be told")
+    assert "Traceback" not in server.said
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_every_shape_survives_a_mistake(launch: Start, tmp_path: Path, shape: str) -> None:
+    server = start(launch, tmp_path, "application\n", *SHAPES[shape])
+    assert server.get()[0] == 500
+    (tmp_path / "app.py").write_text(GOOD)
+    assert server.get() == (200, "good")
+
+
+def test_a_mistake_elsewhere_names_its_place(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "views.py").write_text("\n\nusr = 1\nuser = usre\n")
+    server = start(launch, tmp_path, "from views import user\n" + GOOD)
+    _, body = server.get()
+    assert "\nviews.py:4\n" in body
+    assert body.startswith("Traceback (most recent call last):\n")
+    server.await_text("[E] views.py:4: NameError: name 'usre' is not defined")
+    (tmp_path / "views.py").write_text("user = 1\n")
+    assert server.get() == (200, "good")
+
+
+def test_what_is_missing_may_come(launch: Start, tmp_path: Path) -> None:
+    """A module, a package, a file that the application wanted to read."""
+    source = "import helper\nimport package.part\nopen('words.txt')\n"
+    server = start(launch, tmp_path, source + GOOD)
+    assert "No module named 'helper'" in server.get()[1]
+    (tmp_path / "helper.py").write_text("")
+    assert "No module named 'package'" in server.get()[1]
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "part.py").write_text("")
+    wait_for(lambda: "words.txt" in server.get()[1], "the package to be found")
+    (tmp_path / "words.txt").write_text("")
+    assert server.get() == (200, "good")
+
+
+def test_the_application_itself_may_come(launch: Start, tmp_path: Path) -> None:
+    server = launch("dev", "app.py", "--port=0")
+    server.await_address()
+    assert "app.py does not exist" in server.get()[1]
+    (tmp_path / "app.py").write_text(GOOD)
+    assert server.get() == (200, "good")
+    (tmp_path / "app.py").unlink()
+    assert server.get()[0] == 500
+
+
+def test_an_endless_import(launch: Start, tmp_path: Path) -> None:
+    server = start(launch, tmp_path, "while True:\n    pass\n")
+    began = time.monotonic()
+    status, body = server.get()
+    assert status == 503 and "still importing" in body
+    assert 4 < time.monotonic() - began < 12
+    server.await_text("still importing: app.py")
+    (tmp_path / "app.py").write_text(GOOD)
+    assert server.get() == (200, "good")
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(6)\n" + GOOD)
+    assert server.get()[0] == 503
+    wait_for(lambda: server.get() == (200, "good"), "the end of a long import")
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_a_process_that_dies_while_it_serves(launch: Start, tmp_path: Path) -> None:
+    source = "import os\ndef application(environ, start_response):\n    os._exit(9)\n"
+    server = start(launch, tmp_path, source)
+    server.await_text("loaded in")
+    with socket.create_connection(("127.0.0.1", server.port), 15) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(100) == b""
+    (tmp_path / "app.py").write_text(GOOD)
+    wait_for(lambda: server.get() == (200, "good"), "the mended application")
+
+
+def test_a_file_that_every_load_changes_is_let_be(launch: Start, tmp_path: Path) -> None:
+    """By another program, so that nobody tells who writes it."""
+    (tmp_path / "stamp.py").write_text("")
+    source = (
+        "import subprocess, stamp, time\n"
+        "subprocess.run(['/bin/sh', '-c', 'echo \"# $(date +%N)\" > stamp.py'])\n"
+        "time.sleep(0.3)\n"
+    )
+    server = start(launch, tmp_path, source + GOOD)
+    assert server.get() == (200, "good")
+    server.await_text("stamp.py changes whenever the application is loaded; not watched any more")
+
+
+def test_a_port_in_use_is_told_at_once(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(GOOD)
+    with socket.create_server(("127.0.0.1", 0)) as owner:
+        server = launch("dev", "app.py", f"--port={owner.getsockname()[1]}")
+        assert server.end() == 4
+    assert str(os.getpid()) in server.said
+
+
+def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(GOOD)
+    for address in "0.0.0.0", "::", "192.0.2.1":
+        server = launch("dev", "app.py", "--port=0", f"--address={address}")
+        assert server.end() == 2
+        assert "others could connect" in server.said
+    server = launch("dev", "app.py", "--port=0", "--address=0.0.0.0", "--public")
+    server.await_address()
+    assert server.get() == (200, "good")
+
+
+def test_a_configuration_that_breaks(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(GOOD)
+    good = "[http]\napplication = app.py\nport = 0\nautoreload = yes\ndebug = yes\n"
+    (tmp_path / "my.ini").write_text(good)
+    server = launch("-c", "my.ini")
+    server.await_address()
+    assert server.get() == (200, "good")
+    (tmp_path / "my.ini").write_text(good.replace("port", "prot"))
+    assert "unknown key in [http]: 'prot'" in server.get()[1]
+    (tmp_path / "my.ini").write_text(good)
+    assert server.get() == (200, "good")

@@ -1,0 +1,217 @@
+"""Autoreload: others' modules are imported in advance where that is as good as a cold start, else not, and the log says
+why. Whatever is done, the application finds what it would find after a cold start.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from starter import Server, Start, wait_for
+
+APP = """
+{before}
+import library, os, sys
+NUMBER = {number}
+def application(environ, start_response):
+    start_response("200 OK", [])
+    return [f"{{NUMBER}} {{library.VALUE}} {{os.getpid()}}".encode()]
+"""
+
+
+Begin = Callable[..., Server]
+
+
+@pytest.fixture
+def begin(launch: Start, tmp_path: Path) -> Begin:
+    """Start with a module of somebody else's, and wait until what can be prepared is."""
+
+    def start(library: str, before: str = "", **files: str) -> Server:
+        place = tmp_path / "site-packages"
+        place.mkdir()
+        (place / "library.py").write_text(library)
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        (tmp_path / "app.py").write_text(APP.format(number=0, before=before))
+        search = os.pathsep.join([str(place), str(Path(__file__).parents[2])])
+        server = launch("dev", "app.py", "--port=0", PYTHONPATH=search)
+        server.await_address()
+        server.await_text("loaded in")
+        return server
+
+    return start
+
+
+def save(server: Server, number: int, before: str = "") -> str:
+    """The answer to the first request after a save, without number and process."""
+    said = server.said.count("reloaded")
+    (server.directory / "app.py").write_text(APP.format(number=number, before=before))
+    status, body = server.get()
+    first, value, _ = body.split()
+    assert (status, first) == (200, str(number))
+    wait_for(lambda: server.said.count("reloaded") > said, "a line in the log")
+    return value
+
+
+def is_prepared(server: Server, count: int) -> None:
+    """Wait for so many processes: who serves, the zygote, and who waits for the word."""
+    wait_for(lambda: len(server.workers()) >= count, f"{count} processes")
+
+
+def reloads_by(server: Server, way: str, processes: int, value: str, before: str = "") -> None:
+    """Save until the log tells of this way: the first process may have been begun before it was known."""
+    for number in range(1, 30):
+        is_prepared(server, processes)
+        assert save(server, number, before) == value
+        if f" ms ({way}" in server.said:
+            return
+        time.sleep(0.1 * number)  # whoever is being prepared may need that long
+    pytest.fail(f"never reloaded by {way}")
+
+
+def test_a_zygote_has_imported_what_is_not_the_authors(begin: Begin, tmp_path: Path) -> None:
+    server = begin("import os\nVALUE = os.getpid()\n")
+    for number in range(1, 30):
+        is_prepared(server, 3)
+        (tmp_path / "app.py").write_text(APP.format(number=number, before=""))
+        _, imported_by, serving = server.get()[1].split()
+        if imported_by != serving:
+            break
+        time.sleep(0.1 * number)
+    assert imported_by != serving, "the module was imported by another process than the one that serves"
+    server.await_text("(zygote)")
+    assert psutil.Process(int(serving)).ppid() == server.process.pid
+
+
+def test_threads_are_not_forked(begin: Begin) -> None:
+    """The process that was prepared serves itself then."""
+    library = (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\nVALUE = 'x'\n"
+    )
+    server = begin(library)
+    reloads_by(server, "prepared: library starts threads)", 2, "x")
+
+
+def test_descriptors_are_not_shared(begin: Begin) -> None:
+    server = begin("import socket\nSOCKET = socket.socket()\nVALUE = 'x'\n")
+    reloads_by(server, "prepared: library keeps descriptors)", 2, "x")
+
+
+REFUSED = {
+    "a variable": (
+        "import os\nVALUE = os.environ.get('LEVEL', 'none')\n",
+        "import os; os.environ['LEVEL'] = 'high'",
+        "high",
+        "the application sets LEVEL, which others read when they are imported",
+    ),
+    "a native variable": (
+        "VALUE = 'x'\n",
+        "import os; os.environ['OMP_NUM_THREADS'] = '1'",
+        "x",
+        "app.py sets OMP_NUM_THREADS",
+    ),
+    "a patch": (
+        "import time\nVALUE = time.sleep.__name__\n",
+        "import time\ndef patched(seconds): pass\ntime.sleep = patched",
+        "patched",
+        "time.sleep was replaced",
+    ),
+    "a handler": (
+        "import signal\nsignal.signal(signal.SIGALRM, print)\nVALUE = 'x'\n",
+        "",
+        "x",
+        "signal handlers were changed",
+    ),
+    "a plugin": ("import plugin\nVALUE = plugin.VALUE\n", "", "own", "plugin is the application's"),
+    "an exit": (
+        "import sys\nif 'app' not in sys.modules: sys.exit('alone')\nVALUE = 'x'\n",
+        "",
+        "x",
+        "library: SystemExit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_depends_on_the_author_is_not_imported_in_advance(begin: Begin, name: str) -> None:
+    library, before, value, why = REFUSED[name]
+    server = begin(library, before, plugin="VALUE = 'own'\n")
+    assert server.get()[1].split()[1] == value
+    reloads_by(server, f"cold: {why})", 2, value, before)
+    server.await_text(f"nothing is imported in advance: {why}")
+
+
+def test_a_module_of_the_same_name_goes_before(begin: Begin, tmp_path: Path) -> None:
+    """The author puts his own in front of the installed one, once that was imported in advance."""
+    server = begin("VALUE = 'theirs'\n")
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "library.py").write_text("VALUE = 'own'\n")
+    reloads_by(server, "zygote", 3, "theirs")
+    before = "import sys; sys.path.insert(0, 'vendor')"
+    for number in range(1, 4):
+        assert save(server, number, before) == "own"
+
+
+@pytest.mark.parametrize("name", ["a variable", "a native variable", "a patch"])
+def test_what_the_author_does_since_counts(begin: Begin, name: str) -> None:
+    """He did nothing of it when the zygote was made."""
+    library, before, value, why = REFUSED[name]
+    server = begin(library)
+    reloads_by(server, "zygote", 3, server.get()[1].split()[1])
+    assert save(server, 1, before) == value
+    server.await_text(f"nothing is imported in advance: {why}")
+
+
+def test_what_was_installed_since_counts(begin: Begin, tmp_path: Path) -> None:
+    server = begin("VALUE = 'old'\n")
+    is_prepared(server, 3)
+    assert save(server, 1) == "old"
+    is_prepared(server, 3)
+    fresh = tmp_path / "site-packages" / "fresh.py"
+    fresh.write_text("VALUE = 'newer'\n")
+    fresh.rename(tmp_path / "site-packages" / "library.py")
+    assert save(server, 2) == "newer"
+
+
+def test_a_killed_zygote_is_made_anew(begin: Begin) -> None:
+    server = begin("VALUE = 'x'\n")
+    reloads_by(server, "zygote", 3, "x")
+    serving = int(server.get()[1].split()[2])
+    for _ in range(3):
+        is_prepared(server, 3)
+        for pid in server.workers() - {serving}:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
+        assert save(server, 1) == "x"
+        serving = int(server.get()[1].split()[2])
+    before = server.said.count("(zygote)")
+    for number in range(1, 30):
+        is_prepared(server, 3)
+        save(server, number)
+        if server.said.count("(zygote)") > before:
+            return
+        time.sleep(0.1 * number)
+    pytest.fail("no zygote any more")
+
+
+def test_who_waits_does_nothing(begin: Begin) -> None:
+    """No process wakes up while nothing happens."""
+    server = begin("VALUE = 'x'\n")
+    reloads_by(server, "zygote", 3, "x")
+
+    def switches() -> int:
+        everybody = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
+        return sum(each.num_ctx_switches().voluntary for each in everybody)
+
+    def is_quiet() -> bool:
+        before = switches()
+        time.sleep(0.5)
+        return switches() == before
+
+    wait_for(is_quiet, "half a second in which nobody wakes up")
+    before = switches()
+    time.sleep(2)
+    assert switches() - before <= 4

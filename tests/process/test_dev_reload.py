@@ -1,0 +1,440 @@
+"""Autoreload: every save is served, whatever its kind, and nobody is refused or answered by old code meanwhile."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from starter import PATIENCE, SHAPES, Server, Start, wait_for
+
+APP = """
+import os, time
+MARKS = os.environ["MARKS"]
+{extra}
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    text = str(os.getpid()) if path == "/pid" else "{text}"
+    if path == "/slow":
+        open(os.path.join(MARKS, "slow"), "w").close()
+        time.sleep(0.5)
+    if path == "/held":
+        open(os.path.join(MARKS, "held"), "w").close()
+        while not os.path.exists(os.path.join(MARKS, "release")):
+            time.sleep(0.01)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [text.encode()]
+"""
+
+
+def write(path: Path, text: str, **extra: str) -> None:
+    """Save as many editors do: another file takes the name."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(APP.format(text=text, extra=extra.get("extra", "")))
+    fresh.rename(path)
+
+
+Dev = Callable[..., Server]
+
+
+@pytest.fixture
+def dev(launch: Start, tmp_path: Path) -> Dev:
+    """Start `poorhttp dev` in a shape, and wait until it serves."""
+
+    def begin(shape: str = "1x1", *arguments: str, awaits: str = "loaded in", **environ: str) -> Server:
+        if not (tmp_path / "app.py").exists():
+            write(tmp_path / "app.py", "0")
+        server = launch("dev", "app.py", "--port=0", *SHAPES[shape], *arguments, **environ)
+        server.await_address()
+        server.await_text(awaits)
+        return server
+
+    return begin
+
+
+def serves(server: Server, text: str) -> None:
+    """The very next answer is that of the new code: nothing is tried twice."""
+    status, body = server.get()
+    assert (status, body) == (200, text)
+
+
+@pytest.fixture
+def prepared() -> Callable[[Server], None]:
+    """Wait until the next process has come as far as it can, so that a save finds it ready."""
+
+    def wait(server: Server) -> None:
+        wait_for(lambda: len(server.workers()) >= 2, "a process that waits")
+
+    return wait
+
+
+def test_every_shape_serves_what_was_saved(dev: Dev, tmp_path: Path, shape: str) -> None:
+    server = dev(shape)
+    serves(server, "0")
+    for number in range(1, 6):
+        write(tmp_path / "app.py", str(number))
+        serves(server, str(number))
+    assert "Traceback" not in server.said
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_a_fresh_process_each_time_and_no_code_in_the_supervisor(dev: Dev, tmp_path: Path) -> None:
+    count = 'open(os.path.join(MARKS, "imports"), "a").write(f"{os.getpid()}\\n")'
+    write(tmp_path / "app.py", "0", extra=count)
+    server = dev()
+    for number in range(1, 4):
+        write(tmp_path / "app.py", str(number), extra=count)
+        serves(server, str(number))
+    pids = (server.marks / "imports").read_text().split()
+    assert len(set(pids)) == len(pids) == 4  # once for each version
+    assert str(server.process.pid) not in pids
+
+
+def in_place(path: Path, text: bytes) -> None:
+    with path.open("r+b") as file:
+        file.truncate(len(text))
+        file.write(text)
+
+
+def by_rename(path: Path, text: bytes) -> None:
+    fresh = path.with_name("4913")
+    fresh.write_bytes(text)
+    fresh.rename(path)
+
+
+def truncated_first(path: Path, text: bytes) -> None:
+    with path.open("wb", buffering=0) as file:
+        time.sleep(0.005)
+        file.write(text[: len(text) // 2])
+        time.sleep(0.005)
+        file.write(text[len(text) // 2 :])
+
+
+def backup_first(path: Path, text: bytes) -> None:
+    path.rename(path.with_name(f"{path.name}~"))
+    path.write_bytes(text)
+
+
+def deleted_first(path: Path, text: bytes) -> None:
+    path.unlink()
+    path.write_bytes(text)
+
+
+def older(path: Path, text: bytes) -> None:
+    fresh = path.with_name("restored")
+    fresh.write_bytes(text)
+    os.utime(fresh, (1_000_000_000, 1_000_000_000))
+    fresh.rename(path)
+
+
+def same_time(path: Path, text: bytes) -> None:
+    status = path.stat()
+    path.write_bytes(text)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+SAVES = [in_place, by_rename, truncated_first, backup_first, deleted_first, older, same_time]
+
+
+@pytest.mark.parametrize("save", SAVES, ids=lambda save: save.__name__)
+@pytest.mark.parametrize("name", ["app.py", "views.py", "page.txt"])
+def test_no_way_of_saving_is_missed(dev: Dev, tmp_path: Path, save: Callable[[Path, bytes], None], name: str) -> None:
+    """Each edit has the size of the one before, within the same second: the trap of stale bytecode."""
+    (tmp_path / "views.py").write_text("TEXT = '<00>'\n")
+    (tmp_path / "page.txt").write_text("<00>")
+    read = {"app.py": "'<00>'", "views.py": "__import__('views').TEXT", "page.txt": "open('page.txt').read()"}[name]
+    source = (
+        f"TEXT = {read}\n"
+        "def application(environ, start_response):\n"
+        "    start_response('200 OK', [])\n"
+        "    return [TEXT.encode()]\n"
+    )
+    (tmp_path / "app.py").write_text(source)
+    server = dev()
+    for number in range(1, 8):
+        before, after = f"{number - 1:02}", f"{number:02}"
+        content = (tmp_path / name).read_text().replace(f"<{before}>", f"<{after}>")
+        save(tmp_path / name, content.encode())
+        serves(server, f"<{after}>")
+
+
+def test_bytecode_of_another_process_is_not_believed(dev: Dev, tmp_path: Path) -> None:
+    """It is of the same second and the same size as what is there now."""
+    source = "def application(environ, start_response):\n    start_response('200 OK', [])\n    return [b'{}']\n"
+    (tmp_path / "views.py").write_text(source.format(0))
+    (tmp_path / "app.py").write_text("from views import application\n")
+    server = dev()
+    serves(server, "0")
+    for number in range(1, 6):
+        wait_for(lambda: time.time() % 1 < 0.5, "the first half of a second")
+        fresh = tmp_path / "fresh"
+        fresh.write_text(source.format(number))
+        (tmp_path / "views.py").write_text(source.format("x"))
+        subprocess.run(
+            [sys.executable, "-m", "compileall", "-q", "views.py"], cwd=tmp_path, check=True, timeout=PATIENCE
+        )
+        stale = (tmp_path / "views.py").stat()
+        os.utime(fresh, ns=(stale.st_atime_ns, stale.st_mtime_ns))
+        fresh.rename(tmp_path / "views.py")
+        serves(server, str(number))
+
+
+def test_what_was_read_without_being_imported(dev: Dev, tmp_path: Path) -> None:
+    """A template at the first request, a file that was not there, one that goes away."""
+    source = (
+        "import os\n"
+        "try:\n    ENV = open('.env').read()\nexcept FileNotFoundError:\n    ENV = 'none'\n"
+        "CACHE = {}\n"
+        "def application(environ, start_response):\n"
+        "    if 'page' not in CACHE:\n        CACHE['page'] = open('templates/page.html').read()\n"
+        "    start_response('200 OK', [])\n    return [f\"{ENV} {CACHE['page']}\".encode()]\n"
+    )
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "page.html").write_text("0")
+    (tmp_path / "app.py").write_text(source)
+    server = dev()
+    serves(server, "none 0")
+    (tmp_path / "templates" / "page.html").write_text("1")
+    wait_for(
+        lambda: server.get()[1] == "none 1", "the template"
+    )  # the supervisor may hear of its first reading only now
+    (tmp_path / ".env").write_text("some")
+    serves(server, "some 1")
+    (tmp_path / ".env").unlink()
+    serves(server, "none 1")
+
+
+def test_new_and_deleted_modules(dev: Dev, tmp_path: Path) -> None:
+    source = (
+        "import os, importlib\n"
+        "NAMES = sorted(each[:-3] for each in os.listdir('plugins') if each.endswith('.py'))\n"
+        "def application(environ, start_response):\n"
+        "    start_response('200 OK', [])\n    return [' '.join(NAMES).encode()]\n"
+    )
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "one.py").write_text("")
+    (tmp_path / "app.py").write_text(source)
+    server = dev()
+    serves(server, "one")
+    (tmp_path / "plugins" / "two.py").write_text("")
+    serves(server, "one two")
+    (tmp_path / "plugins" / "one.py").unlink()
+    serves(server, "two")
+
+
+def test_a_symlink_to_another_release(dev: Dev, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"release{number}").mkdir()
+        write(tmp_path / f"release{number}" / "app.py", str(number))
+        os.utime(tmp_path / f"release{number}" / "app.py", (1_000_000_000, 1_000_000_000))
+    (tmp_path / "current").symlink_to("release0")
+    (tmp_path / "app.py").symlink_to("current/app.py")
+    server = dev()
+    for number in (1, 2, 0, 1):
+        (tmp_path / "next").symlink_to(f"release{number}")
+        (tmp_path / "next").rename(tmp_path / "current")
+        serves(server, str(number))
+    write(tmp_path / "release1" / "app.py", "edited")
+    serves(server, "edited")
+
+
+def test_twenty_files_at_once_are_one_reload(dev: Dev, tmp_path: Path) -> None:
+    names = [f"part{number}" for number in range(20)]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("TEXT = '0'\n")
+    lines = "".join(f"import {name}\n" for name in names)
+    texts = ", ".join(f"{name}.TEXT" for name in names)
+    (tmp_path / "app.py").write_text(
+        f"{lines}def application(environ, start_response):\n"
+        f"    start_response('200 OK', [])\n    return [''.join([{texts}]).encode()]\n"
+    )
+    server = dev()
+    for number in range(1, 4):
+        for name in names:
+            (tmp_path / f"{name}.py").write_text(f"TEXT = '{number}'\n")
+        serves(server, str(number) * 20)
+    assert len(re.findall("reloaded", server.said)) <= 6  # a loaded machine may need more than one window
+
+
+def test_edits_while_the_application_is_loaded(dev: Dev, tmp_path: Path) -> None:
+    server = dev()
+    for number in range(10):
+        for step in range(5):
+            write(tmp_path / "app.py", f"{number}.{step}", extra="time.sleep(0.05)")
+            time.sleep(0.02)
+        serves(server, f"{number}.4")
+
+
+def test_what_changes_nothing_reloads_nothing(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:
+    """The same content once more, an editor's own files, what the application writes."""
+    (tmp_path / "log.txt").write_text("")
+    write(tmp_path / "app.py", "0", extra="open('log.txt').read(); open('log.txt', 'a').write('x')")
+    server = dev()
+    prepared(server)
+    serves(server, "0")
+    time.sleep(1)  # contents are taken down half a second after the last word
+    for _ in range(3):
+        for name in (".app.py.swp", "app.py~", "#app.py#", "4913", "notes.txt", "log.txt"):
+            (tmp_path / name).write_text("something")
+        write(tmp_path / "app.py", "0", extra="open('log.txt').read(); open('log.txt', 'a').write('x')")
+        os.utime(tmp_path / "app.py")
+        serves(server, "0")
+    assert "reloaded" not in server.said
+
+
+def test_nothing_is_refused_and_nothing_is_stale(dev: Dev, tmp_path: Path, shape: str) -> None:
+    """Four clients with requests that last, while the file is saved again and again."""
+    server = dev(shape)
+    saved = [0]
+    faults: list[str] = []
+    answered = [0]
+    is_over = threading.Event()
+
+    def ask(path: str) -> None:
+        while not is_over.is_set():
+            before = saved[0]
+            try:
+                status, body = server.get(path)
+            except Exception as error:
+                faults.append(repr(error))
+                continue
+            answered[0] += 1
+            if status != 200 or int(body) < before:
+                faults.append(f"{status} {body}, saved was {before}")
+
+    threads = [threading.Thread(target=ask, args=(path,)) for path in ("/", "/", "/slow", "/slow")]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(1, 16):
+            write(tmp_path / "app.py", str(number))
+            saved[0] = number
+            serves(server, str(number))
+            time.sleep(0.1)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert faults == []
+    assert answered[0] > 10
+
+
+def test_a_connection_that_says_nothing_yet_meets_the_new_code(dev: Dev, tmp_path: Path) -> None:
+    """Browsers open some in advance."""
+    server = dev()
+    serves(server, "0")
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as early:
+        time.sleep(0.2)
+        write(tmp_path / "app.py", "1")
+        serves(server, "1")
+        early.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert early.makefile("rb").read().endswith(b"\r\n\r\n1")
+
+
+def test_a_call_that_lasts_delays_nobody_and_is_finished(dev: Dev, tmp_path: Path, shape: str) -> None:
+    server = dev(shape)
+    answers: list[tuple[int, str]] = []
+    thread = threading.Thread(target=lambda: answers.append(server.get("/held")))
+    thread.start()
+    try:
+        server.await_mark("held")
+        write(tmp_path / "app.py", "1")
+        serves(server, "1")
+        assert not answers
+    finally:
+        (server.marks / "release").touch()
+        thread.join(PATIENCE)
+    assert answers == [(200, "0")]
+
+
+def test_a_call_that_lasts_too_long_is_ended(dev: Dev, tmp_path: Path) -> None:
+    server = dev("1x1", "--graceful-timeout=0.3")
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+        client.sendall(b"GET /held HTTP/1.0\r\n\r\n")
+        server.await_mark("held")
+        old = server.workers()
+        write(tmp_path / "app.py", "1")
+        serves(server, "1")
+        client.recv(100)  # the end of it
+    wait_for(lambda: len(old & server.workers()) < 2, "the old process to be gone")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_leaves_nothing_behind(dev: Dev, shape: str, signum: int) -> None:
+    server = dev(shape, "--pidfile=server.pid")
+    everybody = psutil.Process(server.process.pid).children(recursive=True)
+    began = time.monotonic()
+    assert server.stop(signum) == 0
+    assert time.monotonic() - began < 5
+    assert server.said.rstrip().endswith("[S] stopped")
+    assert "Traceback" not in server.said
+    assert not (server.directory / "server.pid").exists()
+    _, alive = psutil.wait_procs(everybody, PATIENCE)
+    assert not alive and server.refuses()
+
+
+@pytest.mark.parametrize("whom", ["supervisor", "process"])
+def test_a_kill_leaves_nobody_behind(dev: Dev, tmp_path: Path, shape: str, whom: str) -> None:
+    server = dev(shape)
+    everybody = psutil.Process(server.process.pid).children(recursive=True)
+    if whom == "supervisor":
+        server.process.kill()
+        _, alive = psutil.wait_procs(everybody, PATIENCE)
+        assert not alive and server.refuses()
+        return
+    serves(server, "0")
+    time.sleep(1.1)  # one that dies young would not be started again
+    one = psutil.Process(int(server.get("/pid")[1]))
+    (one if one.ppid() == server.process.pid else one.parent() or one).kill()
+    server.await_text("loading the application again")
+    serves(server, "0")
+    write(tmp_path / "app.py", "1")
+    serves(server, "1")
+
+
+def test_the_ini_file_counts_too(launch: Start, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0")
+    (tmp_path / "my.ini").write_text(
+        "[http]\napplication = app.py\nport = 0\nautoreload = yes\n[environ]\nGREETING = 0\n"
+    )
+    write(tmp_path / "app.py", "0", extra="print(os.environ['GREETING'], flush=True)")
+    server = launch("-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    (tmp_path / "my.ini").write_text((tmp_path / "my.ini").read_text().replace("GREETING = 0", "GREETING = 1"))
+    server.await_text("reloaded my.ini")
+    assert server.get() == (200, "0")
+
+
+def test_one_line_says_what_was_reloaded(dev: Dev, tmp_path: Path) -> None:
+    server = dev()
+    write(tmp_path / "app.py", "1")
+    serves(server, "1")
+    server.await_text("reloaded")
+    assert re.search(r"\[S\] reloaded app\.py  \d+ ms", server.said)
+    assert server.said.count("reloaded") == 1
+
+
+def test_where_nobody_tells_of_changes_they_are_looked_for(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "patch").mkdir()
+    (tmp_path / "patch" / "sitecustomize.py").write_text(
+        "import poorhttp.dev.inotify as module\ndef refuse():\n    raise OSError(28, 'No space left on device')\n"
+        "module.Inotify = refuse\n"
+    )
+    write(tmp_path / "app.py", "0")
+    search = os.pathsep.join([str(tmp_path / "patch"), str(Path(__file__).parents[2])])
+    server = launch("dev", "app.py", "--port=0", PYTHONPATH=search)
+    server.await_address()
+    server.await_text("looking at 1 file")
+    server.await_text("fs.inotify.max_user_watches")
+    for number in range(1, 4):
+        write(tmp_path / "app.py", str(number))
+        wait_for(lambda number=number: server.get()[1] == str(number), "the new code")

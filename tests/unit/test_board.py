@@ -1,0 +1,259 @@
+"""What is read from a board, whatever is in it, and how it is shown."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from sys import byteorder
+from typing import Any
+
+import pytest
+
+from poorhttp import control, status
+from poorhttp.board import CELL, HEAD, ROW, SUMS, WORD, Board
+from poorhttp.watch import Rates
+
+HOSTILE = b"GET /<script>\x1b[2J\x9b\r\n&\"'\xff\x00%0a"
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    made = Board(2, 3)
+    yield made
+    os.close(made.descriptor)
+
+
+def write(board: Board, slot: int, words: dict[int, int], cell: int = -1) -> None:
+    """Write words of a row, or of one of its cells."""
+    row = board.row(slot)
+    assert row is not None
+    start = row.offset if cell < 0 else row.offset + ROW + cell * CELL
+    for index, word in words.items():
+        os.pwrite(board.descriptor, word.to_bytes(WORD, byteorder), start + index * WORD)
+
+
+def serve(board: Board, slot: int, text: bytes, age: float = 2.0, **words: int) -> None:
+    """Let the first thread of a slot be in a call."""
+    began = int(time.clock_gettime(status.CLOCK) * 1000 - age * 1000)
+    write(board, slot, {0: began, 1: began + 1, 2: 4, 3: began, 4: len(text)}, 0)
+    row = board.row(slot)
+    assert row is not None
+    os.pwrite(board.descriptor, text, row.offset + ROW + 5 * WORD)
+
+
+def started(board: Board, slot: int = 0, pid: int = 0) -> int:
+    """Let this process be in a slot."""
+    pid = pid or os.getpid()
+    board.take(slot, pid)
+    counts = {4: 7, 5: 20, 6: 100, 7: 10, 8: 1, 9: 1, 10: 2, 11: 14, 12: 3}
+    write(board, slot, {0: pid, 1: int(time.time()) - 5, 2: 2, 3: 3} | counts)
+    return pid
+
+
+def gathered(board: Board) -> dict[str, Any]:
+    told = status.gather(board.descriptor)
+    assert told is not None
+    return told
+
+
+def test_a_row_is_read_as_the_engine_writes_it(board: Board) -> None:
+    pid = started(board)
+    serve(board, 0, b"POST /slow")
+    told = gathered(board)
+    row = told["processes"][0]
+    assert (row["pid"], row["state"], row["threads"], row["busy"]) == (pid, "serving", 3, 1)
+    assert row["answers"] == {"1xx": 1, "2xx": 90, "3xx": 2, "4xx": 14, "5xx": 3}
+    call = row["calls"][0]
+    assert (call["method"], call["path"]) == ("POST", "/slow") and 1.9 < call["seconds"] < 60
+    assert (told["requests"], told["refused"], told["connections"]) == (100, 10, 7)
+    assert row["pss"] and 5 <= row["seconds"] < 60
+
+
+def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> None:
+    started(board)
+    serve(board, 0, HOSTILE)
+    told = gathered(board)
+    for line in status.text(told):
+        assert line.isascii() and line.isprintable()
+    assert "\\x1b[2J\\x9b\\r\\n" in "".join(status.text(told))
+    page = status.html(told)
+    assert "<script>" not in page and "&lt;script&gt;" in page and "&#39;\\xff\\x00%0a" in page
+    assert page.replace("\n", "").isprintable()
+    assert json.loads(status.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
+    assert "script" not in status.prometheus(told)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {2: 5},  # it is being written
+        {3: 1},  # what stands there is of a call before this one
+        {4: CELL},  # more than there is room for
+        {1: 0},  # it is over
+    ],
+)
+def test_what_is_not_whole_is_left_out(board: Board, words: dict[int, int]) -> None:
+    started(board)
+    serve(board, 0, b"GET /path")
+    write(board, 0, words, 0)
+    row = gathered(board)["processes"][0]
+    assert row["calls"] == [] and row["busy"] == (0 if 1 in words else 1)
+
+
+def test_a_cell_that_changes_while_it_is_read_is_left_out() -> None:
+    numbers = [1, 1, 4, 1, 5]
+    cell = b"".join(number.to_bytes(WORD, byteorder) for number in numbers) + b"GET /"
+    changed = cell[: 2 * WORD] + (6).to_bytes(WORD, byteorder) + cell[3 * WORD :]
+    assert status._call(cell, cell, cell) == "GET /"
+    for three in ((changed, cell, cell), (cell, changed, cell), (cell, cell, changed)):
+        assert status._call(*three) is None
+
+
+def test_what_a_worker_counted_is_not_lost_with_it(board: Board) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    started(board, board.next_slot(), child)
+    assert board.next_slot() == 1
+    os.waitpid(child, 0)
+    told = gathered(board)
+    assert (told["requests"], told["connections"], told["processes"]) == (100, 0, []), "dead, and not yet known to be"
+    board.free(child)
+    board.free(child)
+    assert board.next_slot() == 0
+    told = gathered(board)
+    assert (told["requests"], told["accepted"], told["connections"], told["processes"]) == (100, 20, 0, [])
+    assert told["answers"] == {"1xx": 1, "2xx": 90, "3xx": 2, "4xx": 14, "5xx": 3}
+    started(board)
+    assert gathered(board)["requests"] == 200
+
+
+def test_slots_run_out_and_do_no_harm(board: Board) -> None:
+    for pid in range(1, 13):
+        board.take(board.next_slot(), pid)
+    assert board.next_slot() == -1 and board.row(-1) is None
+    board.take(-1, 99)
+    board.free(99)
+    assert board.row(99) is None
+
+
+def test_the_last_reload(board: Board) -> None:
+    assert gathered(board)["last_reload"] is None and "last reload: none" in status.text(gathered(board))
+    board.note_reload("failed", "exit code 3\nname value")
+    told = gathered(board)
+    assert told["last_reload"]["result"] == "failed" and told["last_reload"]["why"] == "exit code 3 name value"
+    assert abs(told["last_reload"]["time"] - time.time()) < 60
+    assert "poorhttp_last_reload_success 0\n" in status.prometheus(told)
+    board.note_reload("trying")
+    assert "last_reload" not in status.prometheus(gathered(board))
+    board.note_reload("succeeded")
+    assert "poorhttp_last_reload_success 1\n" in status.prometheus(gathered(board))
+
+
+def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.tell(title="app.py")
+    read, asked = os.pread, []
+
+    def pread(descriptor: int, size: int, offset: int) -> bytes:
+        data = read(descriptor, size, offset)
+        if offset == 64:
+            asked.append(1)
+            return data if len(asked) == 3 else data[:20] + b"!" + data[21:]
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert status._facts(board.descriptor)["title"] == "app.py"
+    assert status._facts(board.descriptor) == {}
+
+
+def test_what_is_no_board_is_not_read(board: Board) -> None:
+    assert status._shape(board.descriptor) == (12, 3)
+    other = os.memfd_create("other")
+    try:
+        assert status.gather(other) is None
+        for head in (b"", b"poorhttp", b"poorhttp" + bytes(24), os.pread(board.descriptor, HEAD, 0)):
+            os.ftruncate(other, 0)
+            os.pwrite(other, head, 0)
+            assert status._shape(other) == (0, 0), "rows that are not there"
+        os.ftruncate(other, 1 << 24)
+        assert status._shape(other) == (12, 3)
+        for offset, number in ((8, 2), (16, 1 << 62), (24, 1 << 40)):
+            os.pwrite(other, os.pread(board.descriptor, HEAD, 0), 0)
+            os.pwrite(other, number.to_bytes(WORD, byteorder), offset)
+            assert status._shape(other) == (0, 0)
+    finally:
+        os.close(other)
+
+
+def test_any_bytes_are_read_without_a_fault(board: Board) -> None:
+    """The application could write there too: whoever reads is perhaps root."""
+    size = os.fstat(board.descriptor).st_size
+    os.pwrite(board.descriptor, b"\xff" * (size - HEAD), HEAD)
+    for slot in range(3):
+        write(board, slot, {0: os.getpid()})
+    told = gathered(board)
+    status.text(told)
+    status.html(told)
+    status.prometheus(told)
+    board.tell(reload="\x1b[2J", reload_time="9" * 400, started="-1")
+    told = gathered(board)
+    assert all(line.isprintable() for line in status.text(told))
+
+
+def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listdir(path: str) -> list[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    with pytest.raises(PermissionError):
+        status.of(os.getpid())
+    assert status._elsewhere(os.getpid()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "accept", "kind"),
+    [
+        ("/server-status", "", "*/*", status.JSON),
+        ("/server-status", "", "", status.JSON),
+        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", status.HTML),
+        ("/server-status", "json", "text/html", status.JSON),
+        ("/server-status", "", "application/json", status.JSON),
+        ("/server-status", "prometheus", "text/html", status.PROMETHEUS),
+        ("/server-status/metrics", "", "text/html", status.PROMETHEUS),
+    ],
+)
+def test_everybody_gets_what_he_understands(path: str, query: str, accept: str, kind: str) -> None:
+    assert status.wanted(path, query, accept) == kind
+
+
+def test_the_format_of_prometheus(board: Board) -> None:
+    started(board)
+    serve(board, 0, b"GET /path")
+    lines = status.prometheus(gathered(board)).splitlines()
+    named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(named) == len(set(named))
+    for line in lines:
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert name.partition("{")[0] in named
+            float(value)
+    assert 'poorhttp_responses_total{class="4xx"} 14' in lines and "poorhttp_threads_busy 1" in lines
+
+
+def test_requests_per_second() -> None:
+    rates = Rates()
+
+    def told(**counts: int) -> dict[str, Any]:
+        return {"processes": [{"pid": int(pid[1:]), "requests": count} for pid, count in counts.items()]}
+
+    assert rates.of(told(p1=10), 100.0) is None
+    assert rates.of(told(p1=30, p2=5), 102.0) == {1: 10.0}
+    assert rates.of(told(p1=30, p2=7), 103.0) == {1: 0.0, 2: 2.0}
+    assert rates.of(told(p2=1), 104.0) == {2: 0.0}, "another process of the same number"
+
+
+def test_the_sums_are_those_of_the_readers() -> None:
+    assert set(SUMS) == {"accepted", "requests", "refused", "cut", "1xx", "3xx", "4xx", "5xx"}
+    assert control.lives(os.getpid())

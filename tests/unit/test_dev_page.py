@@ -1,0 +1,238 @@
+"""Error pages of a server in the making: what they show, to whom, and what they never do."""
+
+import json
+import re
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poorhttp.dev import page, problem
+from poorhttp.errors import ConfigError
+
+LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
+HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
+STATUS = "500 Internal Server Error"
+
+
+def raised(source, **names):
+    """What a module with this source raises; as if it were a file of the author's."""
+    import linecache
+
+    linecache.cache["/author/views.py"] = (len(source), None, source.splitlines(keepends=True), "/author/views.py")
+    try:
+        exec(compile(source, "/author/views.py", "exec"), {"__name__": "views", **names})
+    except BaseException as error:
+        return error.with_traceback(error.__traceback__.tb_next)  # without this very frame
+    raise AssertionError("nothing was raised")
+
+
+def body(error, **environ):
+    _, fields, data = page.answer(problem.of(error), {**LOCAL, **environ}, STATUS)
+    assert int(dict(fields)["Content-Length"]) == len(data)
+    return dict(fields)["Content-Type"], data.decode()
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/html,*/*;q=0.8", "text/html; charset=utf-8"),
+        ("TEXT/HTML", "text/html; charset=utf-8"),
+        ("text/html;q=0, */*", "text/plain; charset=utf-8"),
+        ("*/*", "text/plain; charset=utf-8"),
+        ("text/*", "text/plain; charset=utf-8"),
+        ("", "text/plain; charset=utf-8"),
+        ("application/json", "application/problem+json"),
+        ("application/problem+json, */*", "application/problem+json"),
+        ("application/vnd.api+json", "application/problem+json"),
+        ("image/png", "text/plain; charset=utf-8"),
+    ],
+)
+def test_what_the_client_names_is_what_it_gets(accept, kind):
+    assert body(ValueError("wrong"), HTTP_ACCEPT=accept)[0] == kind
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]", "[::1]:8080", "app.localhost:1", "localhost.:80"]
+)
+@pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1"])
+def test_this_machine_may_see_it(host, remote):
+    assert page.may_see({"REMOTE_ADDR": remote, "HTTP_HOST": host})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"REMOTE_ADDR": "192.0.2.1"},
+        {"REMOTE_ADDR": ""},
+        {"REMOTE_ADDR": "::ffff:192.0.2.1"},
+        {"HTTP_HOST": "attacker.example"},
+        {"HTTP_HOST": "attacker.example:80"},
+        {"HTTP_HOST": "localhost.attacker.example"},
+        {"HTTP_HOST": "attackerlocalhost"},
+        {"HTTP_HOST": "127.0.0.1.nip.io"},
+        {"HTTP_HOST": "localhost:80@attacker.example"},
+        {"HTTP_HOST": ".localhost"},
+        {"HTTP_HOST": ""},
+        {"HTTP_X_FORWARDED_FOR": "192.0.2.1"},
+        {"HTTP_X_FORWARDED_HOST": "example.com"},
+        {"HTTP_FORWARDED": "for=192.0.2.1"},
+        {"HTTP_VIA": "1.1 proxy"},
+        {"HTTP_X_REAL_IP": "192.0.2.1"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("accept", ["text/html", "application/json", "*/*"])
+def test_nobody_else_does(change, accept):
+    error = raised("hidden = 'in the source'\nraise ValueError('hidden')\n")
+    _, _, data = page.answer(problem.of(error), {**LOCAL, "HTTP_ACCEPT": accept, **change}, STATUS)
+    assert b"hidden" not in data and b"views" not in data and b"Traceback" not in data
+    assert b"Internal Server Error" in data
+
+
+def test_text_is_what_python_says():
+    error = raised("def f():\n    return usr\nuser = 1\nf()\n")
+    _, text = body(error, HTTP_ACCEPT="*/*")
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert '  File "/author/views.py", line 2, in f\n    return usr\n' in text
+    assert "NameError: name 'usr' is not defined" in text
+    assert "Did you mean: 'user'?" in text or "\nhint: did you mean user?\n" in text
+    assert "\n/author/views.py:2\n" in text
+    if sys.version_info >= (3, 11):
+        assert "           ^^^" in text
+
+
+def test_causes_contexts_and_notes():
+    source = (
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n"
+        "    new = ValueError('second')\n    new.__notes__ = ['a note']\n    raise new from error\n"
+    )
+    _, text = body(raised(source))
+    assert (
+        text.index("ZeroDivisionError: division by zero")
+        < text.index("direct cause")
+        < text.index("ValueError: second")
+    )
+    if sys.version_info >= (3, 11):
+        assert "a note" in text
+    _, text = body(raised("try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise KeyError('second')\n"))
+    assert "During handling of the above exception" in text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
+def test_groups():
+    _, text = body(
+        raised("raise ExceptionGroup('many', [ValueError('one'), ExceptionGroup('more', [TypeError('two')])])")
+    )
+    for each in "many (2 sub-exceptions)", "part 1:", "ValueError: one", "TypeError: two":
+        assert each in text
+
+
+def test_json_is_a_problem():
+    _, text = body(raised("def f():\n    1 / 0\nf()\n"), HTTP_ACCEPT="application/json")
+    told = json.loads(text)
+    assert (told["type"], told["title"], told["status"]) == ("about:blank", "Internal Server Error", 500)
+    assert told["detail"] == "ZeroDivisionError: division by zero"
+    assert told["where"] == "/author/views.py:2"
+    assert told["frames"][-1] == {"file": "/author/views.py", "line": 2, "name": "f", "theirs": True}
+
+
+def test_html_opens_own_frames_and_folds_others():
+    error = raised("import json\ndef f():\n    value = 'seen'\n    json.loads(value)\nf()\n")
+    _, text = body(error, **HTML)
+    own = re.findall(r'<details class="own" open>.*?</details>', text, re.DOTALL)
+    assert len(own) == 2 and "json.loads(value)" in own[1] and "<mark>" in own[1]
+    assert re.search(r"<details><summary><code>[^<]*decoder\.py:\d+", text)
+    assert "&#x27;seen&#x27;" in text  # a variable
+    assert "GET /a?b=c" in text
+
+
+@pytest.mark.parametrize("accept", ["text/html", "*/*", "application/json"])
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "</pre><img src=x>", '" onload="', "\ud800\x00", "é€😀"])
+def test_everything_is_escaped(text, accept):
+    source = f"def f(value):\n    # {text if text.isprintable() else ''}\n    raise ValueError(value)\nf(value)\n"
+    environ = {"HTTP_ACCEPT": accept, "HTTP_X_THING": text, "REQUEST_URI": text, "HTTP_USER_AGENT": text}
+    kind, shown = body(raised(source, value=text), **environ)
+    if kind.startswith("text/html"):
+        assert "<script" not in shown and "<img" not in shown and 'onload="' not in shown.replace("&quot;", "")
+
+
+def test_the_page_does_nothing_by_itself():
+    _, fields, data = page.answer(problem.of(ValueError("wrong")), HTML, STATUS)
+    told = dict(fields)
+    assert told["Content-Security-Policy"].startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in told["Content-Security-Policy"]
+    assert told["Cache-Control"] == "no-store" and told["X-Content-Type-Options"] == "nosniff"
+    assert "Access-Control-Allow-Origin" not in told
+    assert not re.search(rb"<(script|form|a|iframe|img|link|input|button)\b", data)
+    assert b'http-equiv="refresh"' not in data
+    _, fields, data = page.answer(problem.plain("still importing"), HTML, "503 Service Unavailable", 1)
+    assert b'http-equiv="refresh" content="1"' in data and dict(fields)["Retry-After"] == "1"
+
+
+NAMES = ["password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"]
+
+
+@given(st.sampled_from(NAMES), st.text("abcdefghijklmnop0123456789", min_size=12, max_size=30))
+def test_no_value_of_a_secret_is_shown(name, value):
+    value = f"q{value}"
+    source = (
+        f"def f({name}):\n"
+        f"    settings = {{'{name}': {name}, 'deep': [{{'x_{name}': {name}}}]}}\n"
+        f"    {name.lower()}_2 = '{value}'\n"
+        f"    raise ValueError('wrong')\n"
+        f"f(given)\n"
+    )
+    error = raised(source, given=value)
+    environ = {
+        "REQUEST_URI": f"/?{name}={value}&x=1",
+        f"HTTP_X_{name.upper()}": value,
+        "HTTP_AUTHORIZATION": f"Basic {value}",
+        "HTTP_COOKIE": f"a={value}",
+    }
+    for accept in "text/html", "*/*", "application/json":
+        _, text = body(error, HTTP_ACCEPT=accept, **environ)
+        assert value not in text
+
+
+def test_descriptions_call_nothing_of_the_authors():
+    called = []
+
+    class Loud:
+        def __repr__(self):
+            called.append(self)
+            return "loud"
+
+    class Words(dict):
+        def __repr__(self):
+            called.append(self)
+            return "words"
+
+        items = keys = __iter__ = __repr__
+
+    error = raised(
+        "def f(a, b, c, d):\n    raise ValueError\nf(*given)\n", given=(Loud(), [Loud()], {1: Loud()}, Words())
+    )
+    _, text = body(error, **HTML)
+    assert not called
+    assert "Loud&gt;" in text and "Words&gt;" in text
+
+
+def test_descriptions_are_bounded():
+    names = {"long": "x" * 100_000, "wide": list(range(100_000)), "many": {n: n for n in range(100_000)}}
+    deep = []
+    for _ in range(2000):
+        deep = [deep]
+    error = raised(
+        "def f(long, wide, many, deep):\n    raise ValueError(long)\nf(**given)\n", given={**names, "deep": deep}
+    )
+    assert len(body(error, **HTML)[1]) < 40_000
+    told = problem.of(raised("def f(n):\n    f(n + 1)\nf(0)\n"))
+    assert len(json.dumps(problem.bounded(told, 50_000))) < 120_000
+
+
+def test_a_fault_of_the_configuration_has_its_hint():
+    told = problem.of(ConfigError("unknown key: 'prot'", "did you mean port?"))
+    assert (told["title"], told["hint"], told["sections"]) == ("unknown key: 'prot'", "did you mean port?", [])
+    assert page.text_of(told) == "unknown key: 'prot'\n\nhint: did you mean port?\n"

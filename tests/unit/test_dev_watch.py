@@ -1,0 +1,193 @@
+"""What a watcher takes for a change, and what it does where the kernel does not tell."""
+
+import errno
+import os
+import time
+
+import pytest
+
+from poorhttp.dev import bytecode, inotify, told
+from poorhttp.dev.watch import Watcher
+
+
+@pytest.fixture
+def watcher(tmp_path):
+    made = Watcher([str(tmp_path)])
+    made.begin()
+    return made
+
+
+def read(watcher, path):
+    """As a process does, some time after the file was saved."""
+    watcher.hear()
+    watcher.changes()
+    watcher.told(str(path), told.signature(str(path)))
+
+
+def ready(watcher):
+    watcher.loaded()
+    while watcher.has_more():
+        watcher.take_down()
+
+
+def test_the_same_content_is_no_change_and_another_one_is(watcher, tmp_path):
+    path = tmp_path / "page.txt"
+    path.write_text("one")
+    read(watcher, path)
+    ready(watcher)
+    path.write_text("one")
+    assert watcher.hear() and watcher.changes() == []
+    path.write_text("two")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_an_edit_before_the_content_was_taken_down_is_one(watcher, tmp_path):
+    """With time and size of the old one."""
+    path = tmp_path / "page.txt"
+    path.write_text("one")
+    read(watcher, path)
+    status = path.stat()
+    with path.open("r+") as file:
+        file.write("two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    ready(watcher)
+    watcher.hear()
+    assert watcher.changes() == [str(path)]
+
+
+def test_what_is_not_read_yet_is_no_reason_to_begin_anew(watcher, tmp_path):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    for path in first, second:
+        path.write_text("one")
+        read(watcher, path)
+    watcher.loaded()
+    watcher.begin()
+    read(watcher, first)
+    second.write_text("two")
+    assert watcher.hear() and watcher.changes() == []
+    read(watcher, second)
+    first.write_text("two")
+    assert watcher.hear() and watcher.changes() == [str(first)]
+
+
+def test_what_the_application_writes_is_no_change(watcher, tmp_path):
+    path = tmp_path / "count.txt"
+    path.write_text("one")
+    read(watcher, path)
+    watcher.loaded()
+    watcher.wrote(str(path))
+    path.write_text("two")
+    assert not watcher.hear() and watcher.changes() == []
+
+
+@pytest.mark.parametrize("name", ["new.py", "package"])
+def test_new_code_is_a_change(watcher, tmp_path, name):
+    watcher.loaded()
+    if name == "package":
+        (tmp_path / name).mkdir()
+        assert watcher.hear() and watcher.changes() == []
+        (tmp_path / name / "part.py").write_text("")
+    else:
+        (tmp_path / name).write_text("")
+    assert watcher.hear() and len(watcher.changes()) == 1
+
+
+@pytest.mark.parametrize(
+    "name", [".new.py", "#new.py#", "new.py~", ".#new.py", "notes.txt", "__pycache__", "x___jb_tmp___"]
+)
+def test_other_new_files_are_none(watcher, tmp_path, name):
+    watcher.loaded()
+    (tmp_path / name).write_text("")
+    watcher.hear()
+    assert watcher.changes() == []
+
+
+def test_somebody_writing_is_waited_for(watcher, tmp_path):
+    path = tmp_path / "page.txt"
+    path.write_text("one")
+    read(watcher, path)
+    watcher.loaded()
+    with path.open("w") as file:
+        file.flush()
+        watcher.hear()
+        assert watcher.is_pending()
+        file.write("two")
+    watcher.hear()
+    assert not watcher.is_pending() and watcher.changes() == [str(path)]
+
+
+def test_every_link_on_the_way_is_watched(watcher, tmp_path):
+    for name in "one", "two":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.txt").write_text(name)
+    (tmp_path / "inner").symlink_to("one")
+    (tmp_path / "outer").symlink_to("inner")
+    (tmp_path / "page.txt").symlink_to("outer/page.txt")
+    read(watcher, tmp_path / "page.txt")
+    watcher.loaded()
+    (tmp_path / "fresh").symlink_to("two")
+    (tmp_path / "fresh").rename(tmp_path / "inner")
+    assert watcher.hear() and watcher.changes() == [str(tmp_path / "page.txt")]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(errno.ENOSPC, "max_user_watches"), (errno.EMFILE, "max_user_watches"), (errno.ENOSYS, "inotify")],
+)
+def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
+    def refuse():
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(inotify, "Inotify", refuse)
+    watcher = Watcher([str(tmp_path)])
+    assert watcher.sweeps and watcher.fileno() == -1
+    assert says in watcher.notes[0] and "looking for changes all the time" in watcher.notes[0]
+    watcher.begin()
+    path = tmp_path / "page.txt"
+    path.write_text("one")
+    read(watcher, path)
+    watcher.loaded()
+    assert watcher.changes() == []
+    path.write_text("other")
+    assert watcher.changes() == [str(path)]
+
+
+def test_a_distant_file_system_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(inotify, "distance", lambda path: "NFS")
+    watcher = Watcher([str(tmp_path)])
+    assert watcher.sweeps and watcher.fileno() >= 0
+    assert watcher.notes == [f"{tmp_path} is on NFS, where changes may go unnoticed: looking for them all the time"]
+
+
+def test_what_is_not_the_authors_is_not_told():
+    for path in (
+        os.__file__,
+        pytest.__file__,
+        told.__file__,
+        "/proc/self/status",
+        "/a/.git/config",
+        "/a/__pycache__/b.pyc",
+    ):
+        assert not told.is_theirs(path)
+    for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini"):
+        assert told.is_theirs(path)
+
+
+def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
+    source = tmp_path / "module.py"
+    source.write_text("")
+    cache = tmp_path / "__pycache__" / f"module.{__import__('sys').implementation.cache_tag}.pyc"
+    cache.parent.mkdir()
+    assert not bytecode.is_settled(str(source))  # just written: nothing is kept of it
+    cache.write_text("")
+    assert not bytecode.is_settled(str(source)) and cache.exists()
+    os.utime(cache, (time.time() + 3, time.time() + 3))
+    assert bytecode.is_settled(str(source))
+    os.utime(source, (1_000_000_000, 1_000_000_000))  # an older time, but changed just now
+    os.utime(cache, (time.time() + 1, time.time() + 1))
+    assert not bytecode.is_settled(str(source))
+    later = time.time() + 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
+    monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
+    assert not bytecode.is_settled(str(source))
