@@ -155,11 +155,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def environment(ours: bool) -> dict[str, str]:
     """Our own, with the applications on Python's path; also this checkout, for the peers and where it has an engine.
 
-    Without a built engine the checkout would hide a poorhttp that is installed for the measured interpreter.
+    Without a built engine the checkout would hide a poorhttp that is installed for the measured interpreter. What else
+    is set for Python stays behind: PYTHONDONTWRITEBYTECODE alone, for which all is compiled anew, weighs nearly 2 MiB.
     """
     built = any((ROOT / "poorhttp").glob("_engine*.so"))
     paths = [APPS, ROOT] if built or not ours else [APPS]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**others, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 @contextlib.contextmanager
