@@ -116,7 +116,7 @@ def running(name: str) -> Iterator[Server]:
 def command(name: str, port: int) -> list[str]:
     names = {
         "python": python(name), "port": port, "module": "echo", "name": "application", "spec": "echo:application",
-        "threads": 4,
+        "threads": 4, "processes": 1,
     }  # fmt: skip
     return [part.format_map(names) for part in SERVERS[name].command]
 

@@ -21,13 +21,12 @@ from conformance.deviations import ROOM, room_of
 from conformance.download import Unavailable
 from conformance.judge import Verdict, judge
 from conformance.run import Result, over_protocol, over_sockets
-from conformance.servers import Server, running
+from conformance.servers import SERVERS, Server, command, running
 from conformance.talk import Answer, Exchange, parse, ways
 
 pytestmark = pytest.mark.timeout(300)  # a first run downloads, and compiles the example
 PATIENCE = 20.0  # seconds for an answer on a loaded machine; a good one is there at once
 
-# What is wrong in poorhttp, and known: (suite, case) -> bytes of the fault. Each must fail, or it is to be removed here.
 SUITES = pytest.mark.parametrize("suite", list(suites.SUITES))
 
 
@@ -187,3 +186,9 @@ def test_a_server_that_dies_is_noticed_and_started_again() -> None:
         server.process.wait()
         assert server.died()
         assert server.answers()
+
+
+@pytest.mark.parametrize("name", list(SERVERS))
+def test_a_peer_is_started_with_a_command_that_says_all(name: str) -> None:
+    words = command(name, 18080)
+    assert any("18080" in word for word in words) and not any("{" in word for word in words)
