@@ -11,6 +11,7 @@ second pipe the worker tells of itself, in single bytes.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import os
@@ -65,6 +66,8 @@ def supervise(
     something off; else 1 if a worker had to be killed or failed while it was stopping.
     """
     error_log.follow(access_log, config.accesslog)
+    if "socket" in sys.modules:
+        codecs.lookup("idna")  # for the first name of a host: 1 MiB, which else each worker would load for itself
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
     supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board)

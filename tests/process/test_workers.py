@@ -64,6 +64,19 @@ def test_an_application_that_crashes_takes_only_its_worker(start: Start, supervi
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("connects", [True, False])
+def test_what_the_first_name_of_a_host_needs_is_loaded_once(start: Start, connects: bool) -> None:
+    told = """
+import sys
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [str("encodings.idna" in sys.modules).encode()]
+"""
+    server = start("2x1", source=("import socket" if connects else "") + told)
+    assert server.get() == (200, str(connects))
+    assert server.stop() == 0
+
+
 def test_when_the_supervisor_is_killed_no_worker_stays(start: Start, supervised: str) -> None:
     server = start(supervised)
     server.send(signal.SIGKILL)
