@@ -154,6 +154,11 @@ impl<H: Handler> EventLoop<H> {
         })
     }
 
+    /// Whether the last batch was of one event.
+    pub fn had_one_event(&self) -> bool {
+        self.batch == 1
+    }
+
     /// Whose turn it is once there are no more events.
     pub fn next_patient(&mut self) -> Option<(Key, Box<Connection<H>>)> {
         self.due = self.due.checked_sub(1)?;
