@@ -386,5 +386,5 @@ def _send(start_response: Callable[..., Any], status: str, kind: str, body: str,
     data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
     policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
     fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
-    start_response(status, [*fields, ("X-Content-Type-Options", "nosniff"), *more])
+    start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
     return [data]
