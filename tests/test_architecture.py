@@ -85,7 +85,7 @@ ALLOWED = {
     "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
     "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
-    "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server"},
+    "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server", "units"},
     "log_program": {"lean", "privileges"},
     "background": {"control", "errors", "lean", "server"},
     "backlog": {"lean"},

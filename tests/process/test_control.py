@@ -181,6 +181,31 @@ def test_a_restart_tries_what_it_can_before_it_stops_anybody(run: Run, tmp_path:
     assert pid_of(tmp_path) != pid
 
 
+def test_a_restart_tries_the_control_socket_and_the_owner_of_a_socket_that_is_made_anew(
+    run: Run, tmp_path: Path
+) -> None:
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(f"{ini.read_text()}control_socket = control.sock\n")
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    good = ini.read_text()
+    for line, told in [
+        ("control_socket = no/such/control.sock", "cannot listen on unix:"),
+        ("control_socket = app.py", "exists and is not a socket"),
+        ("socket_owner = nosuchuseratall", "there is no user"),
+        ("errorlog = /proc/nope", "cannot open the log /proc/nope: "),
+    ]:
+        name = line.partition(" ")[0]
+        ini.write_text("\n".join([*(each for each in good.splitlines() if not each.startswith(name)), line, ""]))
+        code, said = run("restart")
+        assert code in (2, 4) and told in said, said
+        assert pid_of(tmp_path) == pid and run("status")[0] == 0
+    ini.write_text(good)
+    left = {each.name for each in tmp_path.iterdir()} - {"__pycache__"}
+    assert left == {"app.py", "poorhttp.ini", "run.pid", "error.log", "server.sock", "control.sock"}
+    assert run("restart")[0] == 0 and pid_of(tmp_path) != pid
+
+
 @pytest.mark.parametrize("source", ["import os\nos._exit(0)\n", "import os\nif os.fork():\n    os._exit(0)\n"])
 def test_an_application_that_ends_the_process_is_no_good_one(run: Run, tmp_path: Path, source: str) -> None:
     assert run("start")[0] == 0
@@ -272,3 +297,4 @@ def test_what_a_start_needs_is_looked_at_before(run: Run, tmp_path: Path, settin
     assert code == 2 and told in said
     ini.write_text(good)
     assert {each.name for each in tmp_path.iterdir()} - {"__pycache__"} == {"app.py", "poorhttp.ini"}
+        ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
