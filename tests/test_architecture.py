@@ -91,7 +91,7 @@ ALLOWED = {
     "backlog": {"lean"},
     "board": set(),
     "status": {"board", "control"},
-    "watch": {"control"},
+    "watch": {"control", "errors"},
     "memory": {"units"},
     "scale": set(),
     "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},

@@ -483,7 +483,7 @@ def read_until(descriptor: int, wanted: bytes) -> bytes:
     return seen
 
 
-@pytest.mark.parametrize("key", [b"q", b"\x03", b"TERM"])
+@pytest.mark.parametrize("key", [b"q", b"\x03", b"TERM", b"HUP"])
 def test_watch_in_a_terminal_leaves_it_as_it_was(begin: Start, key: bytes) -> None:
     server = begin("2x1")
     process, terminal, before = watch(server)
@@ -492,8 +492,8 @@ def test_watch_in_a_terminal_leaves_it_as_it_was(begin: Start, key: bytes) -> No
         assert b"\x1b[?1049h" in seen
         assert not termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ICANON)
         seen = read_until(terminal, b"/s;")
-        if key == b"TERM":
-            process.terminate()
+        if key in (b"TERM", b"HUP"):
+            process.send_signal(getattr(signal, f"SIG{key.decode()}"))
         else:
             os.write(terminal, key)
         read_until(terminal, b"\x1b[?1049l")
@@ -518,6 +518,36 @@ def test_watch_ends_with_the_server(begin: Start) -> None:
         process.kill()
         process.wait()
         os.close(terminal)
+
+
+def test_watch_ends_with_its_terminal(begin: Start) -> None:
+    server = begin("1x1")
+    process, terminal, _ = watch(server)
+    try:
+        read_until(terminal, b"req/s")
+        os.close(terminal)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--watch",), ("--watch", "--json")])
+def test_where_nothing_can_be_written_one_line_says_so(begin: Start, arguments: tuple[str, ...]) -> None:
+    server = begin("1x1")
+    for redirection, why in ((">&-", "it is closed"), ("> /dev/full", "No space left on device")):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {redirection}', "sh", *command(server, *arguments)],
+            cwd=server.directory,
+            env=ENV,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 4
+        assert done.stderr.decode() == f"error: cannot write to standard output: {why}\n"
+    assert server.stop() == 0
 
 
 def test_watch_in_a_pipe_writes_block_after_block(begin: Start) -> None:
