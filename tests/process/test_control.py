@@ -272,8 +272,46 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
     assert code == 1
     assert f"does not serve yet: it loads {tmp_path}/app.py" in said and "did not serve in 0.5 s; ended" in said
     assert run("status")[0] == 3
-    assert run("start", "--wait", "soon")[0] == 2
+    for bad in ("soon", "0"):
+        code, said = run("start", "--wait", bad)
+        assert code == 2 and "flag --wait must be a time such as " in said
     assert run("stop", "--wait", "1")[0] == 2
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp_path: Path, signum: int) -> None:
+    (tmp_path / "app.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(3600)\n")
+    start = subprocess.Popen(
+        [sys.executable, "-m", "poorhttp", "start", "-c", "poorhttp.ini"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        wait_for((tmp_path / "loading").exists, "it to load")
+        [server] = psutil.Process(start.pid).children()
+        start.send_signal(signum)
+        assert start.wait(PATIENCE) == (0 if signum == signal.SIGINT else 128 + signum)
+        assert not lives(server) and not (tmp_path / "run.pid").exists()
+        assert run("status")[0] == 3
+    finally:
+        start.kill()
+        start.wait()
+
+
+def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    workers = psutil.Process(pid).children()
+    (tmp_path / "run.pid").write_text(f"{workers[0].pid}\n")
+    try:
+        assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
+        assert run("stop") == (0, "not running\n")
+        assert all(map(lives, workers)), "no signal went to it"
+    finally:
+        (tmp_path / "run.pid").write_text(f"{pid}\n")
+    assert run("stop") == (0, f"stopped (was pid {pid})\n")
 
 
 @pytest.mark.parametrize(
@@ -283,6 +321,7 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
         ("group = nosuchgroupatall", "there is no group"),
         ("socket_owner = nosuchuseratall", "there is no user"),
         ("accesslog = no/such/access.log", "cannot open the log"),
+        ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
         ("accesslog = |no-such-program", "no such program"),
         ("pidfile = no/such/run.pid", "cannot write the pidfile"),
     ],
@@ -297,4 +336,3 @@ def test_what_a_start_needs_is_looked_at_before(run: Run, tmp_path: Path, settin
     assert code == 2 and told in said
     ini.write_text(good)
     assert {each.name for each in tmp_path.iterdir()} - {"__pycache__"} == {"app.py", "poorhttp.ini"}
-        ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
