@@ -16,11 +16,16 @@ from poorhttp.lean import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
 
 SILENCE = 3.0
 """Seconds of waiting after which it is told what is waited for."""
+
+ENDS = signal.SIGTERM, signal.SIGHUP
+"""What ends a start that waits, besides Ctrl-C."""
 
 
 def start(settings: Config, directory: str, patience: float) -> int:
@@ -34,20 +39,26 @@ def start(settings: Config, directory: str, patience: float) -> int:
         return 0
     check(settings)
     told, ready = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     pid = os.fork()
     if pid == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         os.close(told)
         os.setsid()
         sys.exit(_serve(settings, directory, ready))
     os.close(ready)
     try:
+        for each in ENDS:
+            if signal.getsignal(each) == signal.SIG_DFL:  # nohup
+                signal.signal(each, _leave)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         if not _is_ready(told, min(SILENCE, patience)):
             say(f"pid {pid} does not serve yet: it loads {settings.application}")
         if not _is_ready(told, patience - SILENCE):
             return _give_up(pid, patience)
         serves = os.read(told, 1)
-    except KeyboardInterrupt:
-        os.kill(pid, signal.SIGTERM)
+    except (KeyboardInterrupt, SystemExit):
+        _end(pid)
         raise
     if serves:
         say(f"started: pid {pid}")
@@ -66,12 +77,22 @@ def _is_ready(told: int, seconds: float) -> bool:
     return bool(select.select([told], [], [], max(seconds, 0.0))[0])
 
 
-def _give_up(pid: int, seconds: float) -> int:
-    """A start that is late shall not come to pass when nobody expects it any more."""
+def _leave(signum: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + signum)
+
+
+def _end(pid: int) -> None:
+    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
+    for each in ENDS:
+        signal.signal(each, signal.SIG_IGN)
     os.kill(pid, signal.SIGTERM)
     if not control.wait_for_end(pid, control.GRACE):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+def _give_up(pid: int, seconds: float) -> int:
+    _end(pid)
     say(f"pid {pid} did not serve in {seconds:g} s; ended")
     say("hint: --wait SECONDS gives it another time")
     return 1

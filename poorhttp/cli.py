@@ -138,14 +138,19 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
     if flags.command == "restart":
         background.check(settings)
         return trial.restart(settings, control.find(settings), patience) or control.stop(settings, say) or start()
-    if flags.watch:
-        from poorhttp import watch
+    try:
+        if flags.watch:
+            from poorhttp import watch
 
-        return watch.run(settings, flags.json)
-    if flags.json:
-        code, facts = control.facts(settings)
-        return write(f"{facts}\n") or code
-    return int(getattr(control, flags.command)(settings, lambda line: write(f"{line}\n")))
+            return watch.run(settings, flags.json)
+        if flags.json:
+            code, facts = control.facts(settings)
+            return write(f"{facts}\n") or code
+        return int(getattr(control, flags.command)(settings, lambda line: write(f"{line}\n")))
+    except PoorhttpError as error:
+        if flags.command == "status":
+            error.exit_code = control.UNKNOWN
+        raise
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:

@@ -245,7 +245,7 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
     elif name == "wait":
         text = _value(word, value, words, "SECONDS")
         try:
-            flags.wait = Seconds().parse(text)
+            flags.wait = Seconds(low=0.1).parse(text)
         except ValueError as expected:
             raise ConfigError(f"flag --wait must be {expected}, not {_quoted(text)}", OF_ACTIONS["wait"]) from None
     elif name in SETTINGS:

@@ -57,9 +57,13 @@ def wrote(pid: int, written: float) -> bool:
     """Whether the living process of this number may have written a pidfile at this time (s since the epoch).
 
     One that is older than the file may: two do not have the same number at a time. Where the file's time has changed,
-    or the clock, the command line is to tell.
+    or the clock, the command line is to tell. A worker writes none.
     """
-    return lives(pid) and (time.time() - age(pid) < written + SKEW or _is_poorhttp(pid))
+    if not lives(pid) or (time.time() - age(pid) >= written + SKEW and not _is_poorhttp(pid)):
+        return False
+    from poorhttp import status as board
+
+    return board.main_of(pid) in (0, pid)
 
 
 def _is_server(pid: int) -> bool:

@@ -92,10 +92,26 @@ def say(line: str) -> None:
 
 
 def write(text: str) -> int:
-    """Print on standard output; a reader that has seen enough (`| head`) is no fault. Returns 0."""
+    """Print on standard output; a reader that has seen enough (`| head`) is no fault. Returns 0.
+
+    Raises PoorhttpError where it cannot be written.
+    """
+    try:
+        put(text)
+    except BrokenPipeError:
+        return 0
+    return 0
+
+
+def put(text: str) -> None:
+    """The same. Raises BrokenPipeError where the reader is gone, PoorhttpError where nothing else can be written."""
+    if not sys.stdout:
+        raise PoorhttpError("cannot write to standard output: it is closed")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
-    return 0
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise PoorhttpError(f"cannot write to standard output: {error.strerror}") from None

@@ -169,17 +169,26 @@ def reopen_access_log(descriptor: int, path: str) -> None:
 
 
 def check(path: str) -> None:
-    """Whether this log could be opened; nothing is made or started. Raises OSError."""
+    """Whether this log could be opened; nothing is started, and nothing of its name is made. Raises OSError."""
     if path.startswith("|"):
         from poorhttp import log_program
 
         log_program.words(path[1:])
     elif path not in ("", "-"):
-        place = path if os.path.lexists(path) else os.path.dirname(path)
-        if not os.path.exists(place):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        if os.path.isdir(path) or not os.access(place, os.W_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        is_new = not os.path.lexists(path)
+        if os.path.exists(path) and not os.path.isfile(path):  # who reads a pipe would see its end
+            if os.path.isdir(path) or not os.access(path, os.W_OK, effective_ids=True):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return
+        # One that is not there is not made: a server that is told to open its logs anew would write into it.
+        place = f"{path}.{os.getpid()}" if is_new else path
+        try:
+            os.close(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL) * is_new))
+            if is_new:
+                os.unlink(place)
+        except OSError as error:
+            error.filename = path
+            raise
 
 
 class _Appender(io.RawIOBase):

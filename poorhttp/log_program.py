@@ -95,11 +95,13 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
     os.set_inheritable(mine[3], False)  # else the program would keep it open, and nobody would read it
     is_error_log, back_off, text = report == nothing, FIRST_BACK_OFF, ""
     gc.freeze()  # what is here is shared with the keeper for as long as no collection writes to it
+    guardian, alive = os.pipe()  # readable for a keeper when there is no guardian any more
     while True:
         born = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            _Keeper(mine[3], arguments, line, is_error_log).run(text)
+            os.close(alive)
+            _Keeper(mine[3], arguments, line, is_error_log, guardian).run(text)
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if code == 0:
@@ -112,8 +114,11 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
 class _Keeper:
     """Lines on their way from the server to its program."""
 
-    def __init__(self, source: int, arguments: list[str], line: Callable[[str], bytes], is_error_log: bool) -> None:
+    def __init__(
+        self, source: int, arguments: list[str], line: Callable[[str], bytes], is_error_log: bool, guardian: int
+    ) -> None:
         self._source = source
+        self._guardian = guardian
         self._arguments = arguments
         self._line = line
         self._is_error_log = is_error_log
@@ -140,6 +145,8 @@ class _Keeper:
                 self._start()
             poll = select.poll()
             poll.register(self._deaths, select.POLLIN)
+            if self._guardian >= 0:
+                poll.register(self._guardian, select.POLLIN)
             if self._end is None:
                 poll.register(self._source, select.POLLIN)
             if self._sink >= 0 and self._whole() > self._given:
@@ -149,6 +156,9 @@ class _Keeper:
                 self._take()
             if self._sink in ready:
                 self._give()
+            if self._guardian in ready:
+                self._close("_guardian")
+                self._report(f"nobody guards the log program {self._arguments[0]} any more; a reload starts it anew")
             if self._deaths in ready:
                 os.read(self._deaths, 64)
                 self._reap()

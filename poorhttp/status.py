@@ -15,7 +15,7 @@ from binascii import crc32
 from sys import byteorder
 
 from poorhttp import control
-from poorhttp.board import CELL, COUNTERS, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD
+from poorhttp.board import CELL, COUNTERS, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUMS, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping"}
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
-MOST_ROWS, MOST_CELLS = 4096, 1025
-"""No board has more."""
+MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025
+"""No board has more: `processes` and `threads` are 1024 at most."""
+
+LONGEST = 1.0
+"""Seconds after which no more calls are looked at: another process can write whatever it wants into its board."""
 
 TEXT = CELL - 5 * WORD
 """Bytes of a cell in which its request stands."""
@@ -54,6 +57,20 @@ def of(pid: int) -> Facts | None:
         os.close(own)
 
 
+def main_of(pid: int) -> int:
+    """The main process of the server to which this process belongs; 0 where that is not known."""
+    try:
+        own = _open(pid)
+    except PermissionError:
+        return 0
+    if own < 0:
+        return 0
+    try:
+        return _number(_facts(own).get("pid", ""))
+    finally:
+        os.close(own)
+
+
 def gather(descriptor: int) -> Facts | None:
     """The same of the server whose board this is; its workers of an image before are found by their parent."""
     facts = _facts(descriptor)
@@ -61,12 +78,12 @@ def gather(descriptor: int) -> Facts | None:
         return None
     now = int(time.time())
     pid = _number(facts.get("pid", ""))
-    counted = list(_rows(descriptor))
-    rows = [row for row in counted if control.lives(row["pid"])]
-    known = {pid, *(row["pid"] for row in rows)}
-    for each in control.children(pid):
-        if each not in known:
-            rows += _elsewhere(each)
+    end = time.monotonic() + LONGEST
+    processes = {pid, *control.children(pid)}
+    counted = list(_rows(descriptor, processes, end))
+    rows = [row for row in counted if row.pop("is_shown") and control.lives(row["pid"])]
+    for each in sorted(processes - {pid, *(row["pid"] for row in rows)}):
+        rows += _elsewhere(each, end)
     for row in rows:
         row["pss"] = control.pss(row["pid"]) * 1024 or None
     past = {name: _number(facts.get(name, "")) for name in SUMS}
@@ -139,16 +156,23 @@ def _facts(descriptor: int) -> dict[str, str]:
     return {}
 
 
-def _rows(descriptor: int) -> Iterator[Facts]:
+def _rows(descriptor: int, processes: set[int], end: float) -> Iterator[Facts]:
+    """What each row counts; the first one of each of these processes `is_shown`, up to that time with its calls."""
     rows, cells = _shape(descriptor)
     size = ROW + cells * CELL
+    left = set(processes)
     for index in range(rows):
         offset = HEAD + index * size
-        if not any(os.pread(descriptor, WORD, offset)):
+        data = os.pread(descriptor, ROW, offset)
+        owner = int.from_bytes(data[:WORD], byteorder)
+        if not owner:
             continue
-        before, data, after = (os.pread(descriptor, size, offset) for _ in range(3))
-        if len(before) == len(data) == len(after) == size:
-            yield _row(before, data, after)
+        is_shown = owner in left
+        left.discard(owner)
+        is_looked_at = is_shown and time.monotonic() < end
+        before, data, after = (os.pread(descriptor, size if is_looked_at else ROW, offset) for _ in range(3))
+        if ROW <= len(before) == len(data) == len(after):
+            yield _row(before, data, after) | {"pid": owner, "is_shown": is_shown}
 
 
 def _row(before: bytes, data: bytes, after: bytes) -> Facts:
@@ -191,16 +215,16 @@ def _call(before: bytes, cell: bytes, after: bytes) -> str | None:
     return printable(cell[5 * WORD :][:length].decode("latin-1"))
 
 
-def _elsewhere(pid: int) -> list[Facts]:
+def _elsewhere(pid: int, end: float) -> list[Facts]:
     """The row of a child that is not on this board: of a worker of an image before this one, that is on that one's. One
     that does not serve yet has none, nor has a child of the application.
     """
     try:
-        own = _open(pid)
+        own = _open(pid) if time.monotonic() < end else -1
     except PermissionError:
         return []
     try:
-        return [row for row in _rows(own) if row["pid"] == pid] if own >= 0 else []
+        return [row for row in _rows(own, {pid}, end) if row.pop("is_shown")] if own >= 0 else []
     finally:
         if own >= 0:
             os.close(own)
@@ -386,5 +410,5 @@ def _send(start_response: Callable[..., Any], status: str, kind: str, body: str,
     data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
     policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
     fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
-    start_response(status, [*fields, ("X-Content-Type-Options", "nosniff"), *more])
+    start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
     return [data]

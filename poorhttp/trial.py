@@ -13,16 +13,20 @@ import time
 from poorhttp import listener, pidfile, privileges, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell, write
 from poorhttp.lean import signal
+from poorhttp.units import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from poorhttp.config import Config
 
-
 PATIENCE = 60.0
 """Seconds that loading the application may take, here and in the background, as in the trial of a reload."""
+
+LONGEST_PATH = 99
+"""Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
 
 
 def check(settings: Config) -> int:
@@ -41,12 +45,23 @@ def check(settings: Config) -> int:
 
 def restart(settings: Config, pid: int, patience: float) -> int:
     """Try what of a start can be tried while the server that is to make room for it still runs, as `pid` if above 0:
-    its addresses, where they are not that server's, logs and application. Returns an exit code; raises PoorhttpError.
+    its addresses (with the control socket), logs and application. Returns an exit code; raises PoorhttpError.
     """
-    for address, descriptor in listener.choose(settings.addresses, []):
-        if descriptor < 0 and not (pid > 0 and listener.is_held(address, pid)):
-            listener.close([server.listen(settings, address)])
+    _bind(settings, lambda address: pid > 0 and listener.is_held(address, pid), [])
+    for address in settings.addresses:
+        if address.path and not address.path.startswith("@") and len(os.fsencode(address.path)) < LONGEST_PATH:
+            # The server's own is made anew: by whom and as what it may be is tried beside it.
+            listener.close([server.listen(settings, Address(path=f"{address.path}.{os.getpid()}"))])
     return in_child(settings, patience)
+
+
+def _bind(settings: Config, is_held: Callable[[Address], bool], passed: list[tuple[int, str]]) -> None:
+    """Bind what the running server does not hold, and let go of it. Raises ConfigError, ListenError."""
+    for address, descriptor in listener.choose(settings.addresses, passed):
+        if descriptor < 0 and not is_held(address):
+            listener.close([server.listen(settings, address)])
+    if settings.control_socket and not is_held(Address(path=settings.control_socket)):
+        listener.close([server.listen_for_control(settings)])
 
 
 def end(settings: Config, *tried: str) -> NoReturn:
@@ -57,7 +72,7 @@ def end(settings: Config, *tried: str) -> NoReturn:
         tell(error)
         code = error.exit_code
     finally:
-        sys.stdout.flush()
+        _flush()
     os._exit(code)
 
 
@@ -65,7 +80,7 @@ def in_child(settings: Config, patience: float = PATIENCE) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
     application. Returns its exit code. Raises LoadError where that takes longer than `patience`.
     """
-    sys.stdout.flush()
+    _flush()
     loaded, telling = os.pipe()  # an exit code could be the application's
     pid = os.fork()
     if pid:
@@ -92,9 +107,17 @@ def in_child(settings: Config, patience: float = PATIENCE) -> int:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         os._exit(code)
+
+
+def _flush() -> None:
+    """What was printed; where a stream is closed there is none, and where it cannot be written nobody misses it."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            continue
 
 
 def _read(descriptor: int) -> str:
@@ -126,12 +149,7 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
             f"type and processes now ask for {server.shape(settings)}", f"restart the server: it is {shape}"
         )
     passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
-    chosen = listener.choose(settings.addresses, [(int(number), name) for number, name in passed])
-    for address, descriptor in chosen:
-        if descriptor < 0 and str(address) not in sockets:
-            listener.close([server.listen(settings, address)])
-    if settings.control_socket and f"unix:{settings.control_socket}" not in sockets:
-        listener.close([server.listen_for_control(settings)])
+    _bind(settings, lambda address: str(address) in sockets, [(int(number), name) for number, name in passed])
     privileges.drop(settings.user, settings.group)
     server.check_logs(settings)
     if settings.pidfile and settings.pidfile != written:

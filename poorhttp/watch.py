@@ -12,6 +12,7 @@ import sys
 import time
 
 from poorhttp import control
+from poorhttp.errors import PoorhttpError, put
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def run(settings: Config, is_json: bool) -> int:
         with _Terminal() if is_terminal else _Pipe() as place:
             return _loop(settings, is_json, place)
     except (BrokenPipeError, KeyboardInterrupt):
-        _forget_output()
         return control.RUNNING
 
 
@@ -85,8 +85,7 @@ class _Pipe:
         return 0
 
     def show(self, lines: list[str], code: int) -> None:
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+        put("\n".join(lines) + "\n")
 
     def wait(self, seconds: float) -> bool:
         """Whether it is to end."""
@@ -106,7 +105,7 @@ class _Terminal(_Pipe):
         mode = termios.tcgetattr(0)
         # Ctrl-C is a key too: its signal may be ignored, and Ctrl-Z's would leave the terminal as it is here.
         mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-        self._old = signal.signal(signal.SIGTERM, _interrupt)
+        self._old = [(each, signal.signal(each, _interrupt)) for each in (signal.SIGTERM, signal.SIGHUP)]
         termios.tcsetattr(0, termios.TCSADRAIN, mode)
         sys.stdout.write(OTHER + CLEAR)
         self._last: list[str] = []
@@ -114,14 +113,17 @@ class _Terminal(_Pipe):
 
     def __exit__(self, *_: object) -> None:
         import termios
+        from contextlib import suppress
 
         from poorhttp.lean import signal
 
-        sys.stdout.write(FORMER)
-        sys.stdout.write("".join(f"{line}\n" for line in self._last))
-        sys.stdout.flush()
-        termios.tcsetattr(0, termios.TCSADRAIN, self._mode)
-        signal.signal(signal.SIGTERM, self._old)
+        for each in self._old:
+            signal.signal(each[0], signal.SIG_IGN)  # what comes now would leave it half done
+        with suppress(OSError, PoorhttpError, termios.error):  # after a HUP it may be gone
+            termios.tcsetattr(0, termios.TCSADRAIN, self._mode)
+            put(FORMER + "".join(f"{line}\n" for line in self._last))
+        for signum, old in self._old:
+            signal.signal(signum, old)
 
     def width(self) -> int:
         return os.get_terminal_size(1).columns
@@ -129,8 +131,7 @@ class _Terminal(_Pipe):
     def show(self, lines: list[str], code: int) -> None:
         rows = os.get_terminal_size(1).lines or len(lines) + 1  # some do not tell
         shown = "\r\n".join(f"{line}\x1b[K" for line in lines[: max(rows - 1, 1)])
-        sys.stdout.write(f"{HOME}{shown}{REST}")
-        sys.stdout.flush()
+        put(f"{HOME}{shown}{REST}")
         self._last = lines if code != control.RUNNING else []
 
     def wait(self, seconds: float) -> bool:
@@ -144,11 +145,3 @@ class _Terminal(_Pipe):
 
 def _interrupt(signum: int, frame: object) -> None:
     raise KeyboardInterrupt
-
-
-def _forget_output() -> None:
-    """Whoever read it is gone: the interpreter's last flush shall not complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -212,6 +212,11 @@ fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
         proxy_protocol: setting(config, "proxy_protocol")?,
         has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
         status_path: setting::<String>(config, "status_path")?.into_bytes(),
+        names: config
+            .getattr("addresses")?
+            .try_iter()?
+            .map(|address| address?.getattr("host")?.extract())
+            .collect::<PyResult<_>>()?,
         status_listener: listeners.checked_sub(1).filter(|_| has_control_socket),
         health: setting::<String>(config, "health")?.into_bytes(),
         request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),

@@ -45,6 +45,11 @@ impl Fields {
         self.0 == 0
     }
 
+    /// Whether it holds the field of this name.
+    pub fn has(self, name: &[u8]) -> bool {
+        NAMES.iter().any(|(known, field)| self.holds(*field) && name.eq_ignore_ascii_case(known.as_bytes()))
+    }
+
     const fn holds(self, field: Self) -> bool {
         self.0 & field.0 != 0
     }

@@ -1,7 +1,7 @@
 //! What the settings say of front servers, the same for the whole server: which peers are trusted, by what they tell of
 //! their clients, and where they ask for its health. What one of them tells is kept by [`super::peer`].
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::peer::{Peer, RequestIds};
 use crate::http::forwarded::{Fields, Passing};
@@ -68,6 +68,8 @@ pub struct Fronts {
     pub request_ids: Option<RequestIds>,
     /// `status_path`: the path on which the server tells those who may know what it does; empty for none.
     pub status_path: Vec<u8>,
+    /// The names on which the server listens, where `bind` has names and not addresses.
+    pub names: Vec<String>,
     /// `control_socket`: the listener on which it tells nothing else, and everybody.
     pub status_listener: Option<usize>,
     /// `health`: the path on which the server itself answers; empty for none.
@@ -125,7 +127,24 @@ impl Fronts {
     fn may_see(&self, head: &RequestHead, bytes: &[u8], peer: &Peer) -> bool {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
+            && head.host.is_none_or(|host| self.is_named(host.of(bytes)))
+            && peer.told().and_then(|told| told.origin.host.as_deref()).is_none_or(|host| self.is_named(host))
             && peer.is_near(head, bytes, self)
+    }
+
+    /// Whether a Host is an address, `localhost`, or a name on which the server listens. Any other may be a web page's
+    /// own, whose owner lets it lead here (DNS rebinding), so that a browser on this machine reads the answer for him.
+    fn is_named(&self, host: &[u8]) -> bool {
+        if host.starts_with(b"[") {
+            return true;
+        }
+        let name = host.split(|&byte| byte == b':').next().unwrap_or_default();
+        let Ok(name) = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)) else { return false };
+        let name = name.to_ascii_lowercase();
+        name.parse::<Ipv4Addr>().is_ok()
+            || name == "localhost"
+            || name.ends_with(".localhost")
+            || (!name.is_empty() && self.names.iter().any(|known| known.eq_ignore_ascii_case(&name)))
     }
 }
 
@@ -172,6 +191,18 @@ mod tests {
         }
         for bytes in ["GET / HTTP/1.1", "POST /health HTTP/1.1", "GET /healthy HTTP/1.1", "GET /q?/health HTTP/1.1"] {
             assert!(!fronts.begins_health(bytes.as_bytes()), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_web_page_can_have() {
+        let fronts = Fronts { names: vec!["Front.example".to_owned()], ..Fronts::default() };
+        for host in ["127.0.0.1", "192.0.2.1:80", "[::1]", "[::1]:1", "LOCALHOST:8", "localhost.", "a.localhost"] {
+            assert!(fronts.is_named(host.as_bytes()), "{host}");
+        }
+        assert!(fronts.is_named(b"front.EXAMPLE:8080"));
+        for host in ["", ":80", "example", "localhost.example", "127.0.0.1.example", "1.2.3", "xlocalhost", "\u{e9}"] {
+            assert!(!fronts.is_named(host.as_bytes()), "{host}");
         }
     }
 

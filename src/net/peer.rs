@@ -45,8 +45,22 @@ fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
 /// Whether a field shows that a front server passed the request on.
 fn is_of_front(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
-    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
-        || [b"forwarded".as_slice(), b"via", b"x-real-ip"].iter().any(|known| name.eq_ignore_ascii_case(known))
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)) || is_of_client(name)
+}
+
+/// Whether it tells whose request it passed on, or that another one passed it on before.
+fn is_of_client(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"forwarded",
+        b"via",
+        b"x-forwarded-for",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"cf-connecting-ip",
+        b"true-client-ip",
+    ];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// The peer of a connection.
@@ -110,10 +124,15 @@ impl Peer {
     }
 
     /// Whether a request comes from this machine, or from where front servers are trusted: not by way of one that tells
-    /// of its client in fields which the settings do not name, for it would be taken for the client.
+    /// of its client in fields which the settings do not name, for it would be taken for the client; nor where such
+    /// fields tell of somebody else behind the client whom the others name.
     pub fn is_near(&self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> bool {
         let is_told = self.told.as_ref().is_some_and(|told| told.origin.client != Client::Peer);
-        if !is_told && head.fields.iter().any(|field| is_of_front(field.name.of(bytes))) {
+        let shows_another = |field: &Field| match field.name.of(bytes) {
+            name if is_told => is_of_client(name) && !fronts.forwarded.has(name),
+            name => is_of_front(name),
+        };
+        if head.fields.iter().any(shows_another) {
             return false;
         }
         match (self.client(), &self.told) {

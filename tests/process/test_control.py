@@ -181,6 +181,31 @@ def test_a_restart_tries_what_it_can_before_it_stops_anybody(run: Run, tmp_path:
     assert pid_of(tmp_path) != pid
 
 
+def test_a_restart_tries_the_control_socket_and_the_owner_of_a_socket_that_is_made_anew(
+    run: Run, tmp_path: Path
+) -> None:
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(f"{ini.read_text()}control_socket = control.sock\n")
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    good = ini.read_text()
+    for line, told in [
+        ("control_socket = no/such/control.sock", "cannot listen on unix:"),
+        ("control_socket = app.py", "exists and is not a socket"),
+        ("socket_owner = nosuchuseratall", "there is no user"),
+        ("errorlog = /proc/nope", "cannot open the log /proc/nope: "),
+    ]:
+        name = line.partition(" ")[0]
+        ini.write_text("\n".join([*(each for each in good.splitlines() if not each.startswith(name)), line, ""]))
+        code, said = run("restart")
+        assert code in (2, 4) and told in said, said
+        assert pid_of(tmp_path) == pid and run("status")[0] == 0
+    ini.write_text(good)
+    left = {each.name for each in tmp_path.iterdir()} - {"__pycache__"}
+    assert left == {"app.py", "poorhttp.ini", "run.pid", "error.log", "server.sock", "control.sock"}
+    assert run("restart")[0] == 0 and pid_of(tmp_path) != pid
+
+
 @pytest.mark.parametrize("source", ["import os\nos._exit(0)\n", "import os\nif os.fork():\n    os._exit(0)\n"])
 def test_an_application_that_ends_the_process_is_no_good_one(run: Run, tmp_path: Path, source: str) -> None:
     assert run("start")[0] == 0
@@ -247,8 +272,46 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
     assert code == 1
     assert f"does not serve yet: it loads {tmp_path}/app.py" in said and "did not serve in 0.5 s; ended" in said
     assert run("status")[0] == 3
-    assert run("start", "--wait", "soon")[0] == 2
+    for bad in ("soon", "0"):
+        code, said = run("start", "--wait", bad)
+        assert code == 2 and "flag --wait must be a time such as " in said
     assert run("stop", "--wait", "1")[0] == 2
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp_path: Path, signum: int) -> None:
+    (tmp_path / "app.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(3600)\n")
+    start = subprocess.Popen(
+        [sys.executable, "-m", "poorhttp", "start", "-c", "poorhttp.ini"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        wait_for((tmp_path / "loading").exists, "it to load")
+        [server] = psutil.Process(start.pid).children()
+        start.send_signal(signum)
+        assert start.wait(PATIENCE) == (0 if signum == signal.SIGINT else 128 + signum)
+        assert not lives(server) and not (tmp_path / "run.pid").exists()
+        assert run("status")[0] == 3
+    finally:
+        start.kill()
+        start.wait()
+
+
+def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    workers = psutil.Process(pid).children()
+    (tmp_path / "run.pid").write_text(f"{workers[0].pid}\n")
+    try:
+        assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
+        assert run("stop") == (0, "not running\n")
+        assert all(map(lives, workers)), "no signal went to it"
+    finally:
+        (tmp_path / "run.pid").write_text(f"{pid}\n")
+    assert run("stop") == (0, f"stopped (was pid {pid})\n")
 
 
 @pytest.mark.parametrize(
@@ -258,6 +321,7 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
         ("group = nosuchgroupatall", "there is no group"),
         ("socket_owner = nosuchuseratall", "there is no user"),
         ("accesslog = no/such/access.log", "cannot open the log"),
+        ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
         ("accesslog = |no-such-program", "no such program"),
         ("pidfile = no/such/run.pid", "cannot write the pidfile"),
     ],

@@ -103,6 +103,24 @@ def test_a_keeper_that_dies_is_replaced(start: Start, tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("errors", ["error.log", "program"])
+def test_a_guardian_that_dies_is_told(start: Start, tmp_path: Path, errors: str) -> None:
+    log = errors if errors == "error.log" else to_file(tmp_path, "error.log")
+    server = start("1x1", f"--errorlog={log}", f"--accesslog={to_file(tmp_path, 'requests')}")
+    wait_for(lambda: readers(tmp_path / "requests"), "the program")
+    keepers = [psutil.Process(readers(tmp_path / "requests")[0]).parent()]
+    if errors == "program":
+        wait_for(lambda: readers(tmp_path / "error.log"), "the program")
+        keepers.append(psutil.Process(readers(tmp_path / "error.log")[0]).parent())
+    for keeper in filter(None, keepers):
+        os.kill(keeper.ppid(), signal.SIGKILL)
+    told = f"nobody guards the log program {sys.executable} any more"
+    wait_for(lambda: (tmp_path / "error.log").read_text().count(told) == len(keepers), "a line about it")
+    assert server.get("/pid?after")[0] == 200
+    wait_for(lambda: "/pid?after" in "".join(lines(tmp_path / "requests")), "the line")
+    assert server.stop() == 0
+
+
 def test_a_program_that_cannot_live_is_started_ever_more_slowly(start: Start, tmp_path: Path) -> None:
     server = start("1x1", "--errorlog=error.log", "--accesslog=|false")
     wait_for(lambda: "again in 0.4 s" in (tmp_path / "error.log").read_text(), "the third end")

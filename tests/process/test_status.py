@@ -237,9 +237,9 @@ def test_nothing_is_said_of_slow_requests_unless_wanted(begin: Start, arguments:
 # The page
 
 
-def ask(server: Server, path: str, before: bytes = b"", **fields: str) -> tuple[int, str, str]:
+def ask(server: Server, path: str, before: bytes = b"", host: str = "localhost", **fields: str) -> tuple[int, str, str]:
     """Status, type and body of an answer to a request with these fields."""
-    lines = [f"GET {path} HTTP/1.1", "Host: localhost", "Connection: close"]
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
     connection = server.connection()
     connection.connect()
@@ -290,8 +290,12 @@ def test_who_comes_from_outside_through_a_front_server_gets_the_application(
     server = begin(shape, f"--bind={bind}", "--status-path=/server-status", "--forwarded=x-forwarded")
     assert ask(server, "/server-status")[1] == "application/json"
     assert ask(server, "/server-status", X_Forwarded_For="127.0.0.1")[1] == "application/json"
-    for fields in [*OUTSIDE, {"Via": "1.1 front"}, {"X_Real_IP": "127.0.0.1"}, {"Forwarded": "for=127.0.0.1"}]:
+    behind = [{"Via": "1.1 front"}, {"Forwarded": "for=127.0.0.1"}, {"X_Client_IP": "203.0.113.9"}]
+    behind += [{name: "127.0.0.1"} for name in ("X_Real_IP", "CF_Connecting_IP", "True_Client_IP")]
+    for fields in [*OUTSIDE, *behind, *({"X_Forwarded_For": "127.0.0.1"} | each for each in behind)]:
         assert ask(server, "/server-status", **fields)[2] == "app", fields
+    told = {"X_Forwarded_For": "127.0.0.1", "X_Forwarded_Proto": "https", "X_Forwarded_Server": "front"}
+    assert ask(server, "/server-status", **told)[1] == "application/json", "those tell of nobody else"
     assert server.stop() == 0
 
 
@@ -330,6 +334,46 @@ def test_nor_by_the_proxy_protocol(begin: Start, bind: str) -> None:
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"])
+def test_no_web_page_reads_it_under_a_name_of_its_own(begin: Start, bind: str) -> None:
+    """A name that leads here (DNS rebinding) makes a browser on this machine ask for its page's owner."""
+    server = begin("1x1", f"--bind={bind}", "--status-path=/server-status", "--forwarded=x-forwarded")
+    for host in ("127.0.0.1", f"127.0.0.1:{server.port}", "[::1]:80", "192.0.2.1", "LocalHost:1", "a.localhost"):
+        assert ask(server, "/server-status", host=host)[1] == "application/json", host
+    for host in ("page.example", "page.example:80", "localhost.page.example", "127.0.0.1.page.example", "1.2.3"):
+        for path in ("/server-status", "/server-status?json", "/server-status/metrics"):
+            assert ask(server, path, host=host)[2] == "app", host
+    assert ask(server, "http://page.example/server-status")[2] == "app"
+    told = {"X_Forwarded_For": "127.0.0.1", "X_Forwarded_Host": "page.example"}
+    assert ask(server, "/server-status", **told)[2] == "app"
+    assert ask(server, "/server-status", **told | {"X_Forwarded_Host": "localhost"})[1] == "application/json"
+    assert server.stop() == 0
+
+
+def test_the_name_on_which_it_listens_is_its_own(begin: Start) -> None:
+    name = socket.gethostname()
+    try:
+        address = socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0]
+        socket.create_server((address, 0)).close()
+    except OSError:
+        pytest.skip("this machine does not know its own name")
+    with socket.create_server((address, 0)) as probe:
+        port = probe.getsockname()[1]
+    server = begin("1x1", f"--bind=127.0.0.1:0,{name}:{port}", "--status-path=/server-status")
+    assert ask(server, "/server-status", host=f"{name.upper()}:{port}")[1] == "application/json"
+    assert ask(server, "/server-status", host=f"{name}.example")[2] == "app"
+    assert server.stop() == 0
+
+
+def test_what_is_told_is_kept_by_nobody(begin: Start) -> None:
+    server = begin("1x1", "--status-path=/server-status")
+    with contextlib.closing(server.connection()) as connection:
+        connection.request("GET", "/server-status")
+        answer = connection.getresponse()
+        assert (answer.getheader("Cache-Control"), answer.getheader("Vary")) == ("no-store", "Accept")
+    assert server.stop() == 0
+
+
 # The control socket
 
 
@@ -345,8 +389,9 @@ def test_the_control_socket_tells_and_is_gone_at_the_end(begin: Start, shape: st
     server = begin(shape, "--control-socket=control.sock")
     path = server.directory / "control.sock"
     assert path.stat().st_mode & 0o777 == 0o600
-    board = control(server)
-    assert board["pid"] == server.process.pid and len(board["processes"]) == (2 if shape in SUPERVISED else 1)
+    processes = 2 if shape in SUPERVISED else 1
+    wait_for(lambda: len(control(server)["processes"]) == processes, "each process to have its row")
+    assert control(server)["pid"] == server.process.pid
     assert control(server, "/anything?json")["pid"] == server.process.pid
     assert control(server, "/?prometheus")[1].startswith("# HELP")
     assert control(server, method="POST") == (405, "")
@@ -438,7 +483,7 @@ def read_until(descriptor: int, wanted: bytes) -> bytes:
     return seen
 
 
-@pytest.mark.parametrize("key", [b"q", b"\x03", b"TERM"])
+@pytest.mark.parametrize("key", [b"q", b"\x03", b"TERM", b"HUP"])
 def test_watch_in_a_terminal_leaves_it_as_it_was(begin: Start, key: bytes) -> None:
     server = begin("2x1")
     process, terminal, before = watch(server)
@@ -447,8 +492,8 @@ def test_watch_in_a_terminal_leaves_it_as_it_was(begin: Start, key: bytes) -> No
         assert b"\x1b[?1049h" in seen
         assert not termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ICANON)
         seen = read_until(terminal, b"/s;")
-        if key == b"TERM":
-            process.terminate()
+        if key in (b"TERM", b"HUP"):
+            process.send_signal(getattr(signal, f"SIG{key.decode()}"))
         else:
             os.write(terminal, key)
         read_until(terminal, b"\x1b[?1049l")
@@ -473,6 +518,36 @@ def test_watch_ends_with_the_server(begin: Start) -> None:
         process.kill()
         process.wait()
         os.close(terminal)
+
+
+def test_watch_ends_with_its_terminal(begin: Start) -> None:
+    server = begin("1x1")
+    process, terminal, _ = watch(server)
+    try:
+        read_until(terminal, b"req/s")
+        os.close(terminal)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--watch",), ("--watch", "--json")])
+def test_where_nothing_can_be_written_one_line_says_so(begin: Start, arguments: tuple[str, ...]) -> None:
+    server = begin("1x1")
+    for redirection, why in ((">&-", "it is closed"), ("> /dev/full", "No space left on device")):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {redirection}', "sh", *command(server, *arguments)],
+            cwd=server.directory,
+            env=ENV,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 4
+        assert done.stderr.decode() == f"error: cannot write to standard output: {why}\n"
+    assert server.stop() == 0
 
 
 def test_watch_in_a_pipe_writes_block_after_block(begin: Start) -> None:

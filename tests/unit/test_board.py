@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from binascii import crc32
 from collections.abc import Iterator
 from sys import byteorder
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from poorhttp import control, status
-from poorhttp.board import CELL, HEAD, ROW, SUMS, WORD, Board
+from poorhttp.board import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
 from poorhttp.watch import Rates
 
 HOSTILE = b"GET /<script>\x1b[2J\x9b\r\n&\"'\xff\x00%0a"
@@ -202,6 +203,55 @@ def test_any_bytes_are_read_without_a_fault(board: Board) -> None:
     assert all(line.isprintable() for line in status.text(told))
 
 
+def claim(rows: int, cells: int) -> int:
+    """A board with so many rows, all of them this process's and with a call in each cell."""
+    descriptor = os.memfd_create(NAME)
+    numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, rows, cells))
+    call = b"".join(number.to_bytes(WORD, byteorder) for number in (1, 1, 2, 1, 6)) + b"GET /x"
+    text = f"pid {os.getpid()}\nstarted 1".encode()
+    facts = len(text).to_bytes(WORD, byteorder) + crc32(text).to_bytes(WORD, byteorder) + text
+    row = os.getpid().to_bytes(WORD, byteorder).ljust(ROW, b"\0") + call.ljust(CELL, b"\0") * cells
+    os.pwrite(descriptor, MAGIC + numbers, 0)
+    os.pwrite(descriptor, facts, FACTS)
+    size = ROW + cells * CELL
+    os.ftruncate(descriptor, HEAD + rows * size)
+    for index in range(rows):  # the others have holes where their calls would be
+        os.pwrite(descriptor, row if index < 2 else row[:ROW], HEAD + index * size)
+    return descriptor
+
+
+def test_a_process_has_one_row_whatever_a_board_claims() -> None:
+    descriptor = claim(status.MOST_ROWS, status.MOST_CELLS)
+    try:
+        told = status.gather(descriptor)
+        assert told is not None and [row["pid"] for row in told["processes"]] == [os.getpid()]
+        assert len(told["processes"][0]["calls"]) == status.MOST_CELLS
+    finally:
+        os.close(descriptor)
+    descriptor = claim(status.MOST_ROWS + 1, 1)
+    try:
+        assert status._shape(descriptor) == (0, 0), "no server has so many"
+    finally:
+        os.close(descriptor)
+
+
+def test_what_takes_too_long_is_not_looked_at(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(board)
+    serve(board, 0, b"GET /path")
+    monkeypatch.setattr(status, "LONGEST", -1.0)
+    told = gathered(board)
+    assert told["requests"] == 100 and [row["calls"] for row in told["processes"]] == [[]]
+
+
+def test_the_main_process_of_a_worker(board: Board) -> None:
+    assert status.main_of(os.getpid()) == os.getpid()
+    board.tell(pid="7")
+    assert status.main_of(os.getpid()) == 7
+    assert not control.wrote(os.getpid(), time.time() + 60), "a worker of another process"
+    board.tell(pid=str(os.getpid()))
+    assert control.wrote(os.getpid(), time.time() + 60)
+
+
 def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     def listdir(path: str) -> list[str]:
         raise PermissionError
@@ -209,7 +259,7 @@ def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(os, "listdir", listdir)
     with pytest.raises(PermissionError):
         status.of(os.getpid())
-    assert status._elsewhere(os.getpid()) == []
+    assert status._elsewhere(os.getpid(), time.monotonic() + 60) == []
 
 
 @pytest.mark.parametrize(
