@@ -525,7 +525,7 @@ KNOWN = [
           "RFC 9112 7.1.1: whitespace around ; and = is parsed and means nothing; a quoted-pair may be of obs-text"),
     Known("laxer", "HTAB behind a coding", said("Request has invalid `Transfer-Encoding`", r"chunked\t+\r"),
           "RFC 9110 5.6.3: OWS is SP and HTAB"),
-    Known("laxer", "refused later", is_doomed, "a line is judged at its end, what two fields say at that of the head"),
+    Known("laxer", "refused later", is_doomed, "what fields say together is judged at the end of the head"),
     # One of us ends the connection sooner.
     Known("persistence", "keep-alive in 1.0", within(r"HTTP/1\.0\r\n.*Connection:([^\r\n]*,)?[ \t]*keep-alive"),
           "RFC 9112 9.3: h11 knows no persistence of 1.0; beside close it means nothing"),

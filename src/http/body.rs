@@ -4,7 +4,7 @@
 
 use super::framing::BodyFraming;
 use super::grammar::{is_tchar, is_value_byte};
-use super::head::At;
+use super::line::At;
 use super::reject::Reject;
 use crate::limits::Limits;
 

@@ -17,6 +17,7 @@ pub enum BodyFraming {
     Chunked,
 }
 
+const CODING: Reject = Reject::bad("Transfer-Encoding is malformed, or chunked is not its last and plain coding");
 const BOTH: Reject = Reject::bad("there are both Transfer-Encoding and Content-Length");
 
 /// What the fields of one head said about framing so far.
@@ -40,31 +41,31 @@ impl FramingFields {
     /// recipient repair that, and two recipients that repair differently are how requests get smuggled. Beside
     /// Transfer-Encoding it is an attempt at that (6.3 step 3).
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
+        self.begin_length()?;
+        self.length = Some(decimal(value).ok_or(Reject::bad("Content-Length is not a number of at most 63 bits"))?);
+        Ok(())
+    }
+
+    /// Refuse a Content-Length field that is wrong whatever its value is.
+    pub fn begin_length(&self) -> Result<(), Reject> {
         if self.coding != Coding::Absent {
             return Err(BOTH);
         }
         if self.length.is_some() {
             return Err(Reject::bad("there is more than one Content-Length"));
         }
-        self.length = Some(decimal(value).ok_or(Reject::bad("Content-Length is not a number of at most 63 bits"))?);
         Ok(())
     }
 
     /// Note a Transfer-Encoding field (RFC 9112 6.1). In HTTP/1.0 it is faulty framing.
     pub fn transfer_encoding(&mut self, value: &[u8], is_http_10: bool) -> Result<(), Reject> {
-        if is_http_10 {
-            return Err(Reject::bad("Transfer-Encoding in HTTP/1.0"));
-        }
-        if self.length.is_some() {
-            return Err(BOTH);
-        }
+        self.begin_coding(is_http_10)?;
         for member in members(value) {
             let (name, parameters) = member.split_at(memchr(b';', member).unwrap_or(member.len()));
             let is_chunked = trim(name).eq_ignore_ascii_case(b"chunked");
-            // Nothing comes after `chunked` (6.1), which has no parameters (7.1).
-            let is_over = matches!(self.coding, Coding::Chunked | Coding::UnknownThenChunked);
-            if !is_token(trim(name)) || is_over || (is_chunked && !parameters.is_empty()) {
-                return Err(Reject::bad("Transfer-Encoding is malformed, or chunked is not its last and plain coding"));
+            // `chunked` has no parameters (7.1).
+            if !is_token(trim(name)) || self.is_over() || (is_chunked && !parameters.is_empty()) {
+                return Err(CODING);
             }
             self.coding = match (self.coding, is_chunked) {
                 (Coding::Absent, true) => Coding::Chunked,
@@ -73,6 +74,22 @@ impl FramingFields {
             };
         }
         Ok(())
+    }
+
+    /// Refuse a Transfer-Encoding field that is wrong whatever its value is.
+    pub fn begin_coding(&self, is_http_10: bool) -> Result<(), Reject> {
+        if is_http_10 {
+            return Err(Reject::bad("Transfer-Encoding in HTTP/1.0"));
+        }
+        if self.length.is_some() {
+            return Err(BOTH);
+        }
+        if self.is_over() { Err(CODING) } else { Ok(()) }
+    }
+
+    /// Nothing comes after `chunked` (6.1).
+    fn is_over(&self) -> bool {
+        matches!(self.coding, Coding::Chunked | Coding::UnknownThenChunked)
     }
 
     /// The verdict at the end of the head (6.3). What no later field could mend was refused where it stood; a coding

@@ -42,6 +42,11 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
+/// A byte of `reg-name` that needs no look at the next, RFC 3986 3.2.2.
+pub fn is_reg_name_byte(byte: u8) -> bool {
+    is_of(REG_NAME, byte)
+}
+
 fn is_of(class: u8, byte: u8) -> bool {
     CLASSES.get(usize::from(byte)).is_some_and(|classes| classes & class != 0)
 }
@@ -153,7 +158,7 @@ fn is_port(bytes: &[u8]) -> bool {
 }
 
 /// `IPv6address`, RFC 3986 3.2.2; no `IPvFuture`, and no zone (RFC 6874), which means nothing to another host.
-fn is_ipv6(bytes: &[u8]) -> bool {
+pub fn is_ipv6(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
@@ -161,7 +166,7 @@ fn is_ipv6(bytes: &[u8]) -> bool {
 fn after_reg_name(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
     loop {
-        let plain = rest.iter().position(|&byte| !is_of(REG_NAME, byte)).unwrap_or(rest.len());
+        let plain = rest.iter().position(|&byte| !is_reg_name_byte(byte)).unwrap_or(rest.len());
         rest = rest.get(plain..).unwrap_or_default();
         match rest {
             [b'%', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest = after,

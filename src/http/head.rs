@@ -8,9 +8,12 @@
 use memchr::memchr;
 
 use super::framing::{BodyFraming, FramingFields};
-use super::grammar::{is_host, is_target_byte, is_tchar, is_value, is_value_byte, members, trim};
+use super::grammar::{is_host, is_ipv6, is_target_byte, is_tchar, is_value, members, trim};
+use super::line::At;
 use super::reject::Reject;
 use crate::limits::Limits;
+
+const HOST: Reject = Reject::bad("Host comes twice, or is not HOST or HOST:PORT");
 
 /// A piece of the bytes that a head was parsed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,11 +189,34 @@ impl HeadParser {
 
     /// Check the bytes up to `end` of a line that has no LF yet: what is wrong already is refused, not waited for.
     fn check(&mut self, bytes: &[u8], end: usize) -> Result<(), Reject> {
-        for &byte in bytes.get(self.checked..end).unwrap_or_default() {
-            self.at = self.at.step(byte)?;
+        for (at, &byte) in bytes.iter().enumerate().take(end).skip(self.checked) {
+            let line = bytes.get(self.line..at).unwrap_or_default();
+            self.at = match (self.at, byte) {
+                (At::Method, b' ') => At::target_of(line),
+                (At::Name, b':') => self.value_of(line)?,
+                (before, b']') if before.is_in_literal() && !ends_in_ipv6(line) => return Err(HOST),
+                (before, _) => before.step(byte)?,
+            };
+            if self.at == At::Cr && self.stage != Stage::Fields && !line.is_empty() {
+                self.request_line(line)?;
+            }
         }
         self.checked = self.checked.max(end);
         Ok(())
+    }
+
+    /// What the value of the field `name` may be, as far as each byte tells; refuses a field that must not be here.
+    fn value_of(&self, name: &[u8]) -> Result<At, Reject> {
+        if name.eq_ignore_ascii_case(b"host") {
+            return if self.has_host { Err(HOST) } else { Ok(At::HOST) };
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            return self.framing.begin_length().map(|()| At::LENGTH);
+        }
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return self.framing.begin_coding(self.head.version == Version::Http10).map(|()| At::CODING);
+        }
+        Ok(At::Value)
     }
 
     /// Take in one line, given without its CRLF. Returns whether it was the blank line that ends the head.
@@ -224,17 +250,22 @@ impl HeadParser {
         }
         // RFC 9112 2.3: case-sensitive, one digit each. A minor version that is not known is served as the highest that
         // is (RFC 9110 2.5), a major one is not (RFC 9110 15.6.6).
+        let is_later = matches!(version, [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9', ..]);
         self.head.version = match version {
             b"HTTP/1.1" => Version::Http11,
             b"HTTP/1.0" => Version::Http10,
             [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
-            [b'H', b'T', b'T', b'P', b'/', b'2'..=b'9', b'.', b'0'..=b'9', ..] => return Err(Reject::VERSION),
+            // The preface of HTTP/2 asks for `*` (RFC 9113 3.4).
+            _ if is_later && target == b"*" => return Err(Reject::VERSION),
+            _ if is_later => Version::Http11,
             _ => return Err(MALFORMED),
         };
         self.head.method = Span::new(self.line, method.len());
         self.head.target = Span::new(self.line + method.len() + 1, target.len());
         self.connect = method == b"CONNECT";
-        self.target(method, target, self.line + method.len() + 1)
+        // What stands before the version is wrong in any version.
+        self.target(method, target, self.line + method.len() + 1)?;
+        if is_later { Err(Reject::VERSION) } else { Ok(()) }
     }
 
     /// The four forms of a target, RFC 9112 3.2; `start` is where it stands.
@@ -302,7 +333,7 @@ impl HeadParser {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 // RFC 9112 3.2: at most one, and a valid one, in every version.
                 if self.has_host || !is_host(value) {
-                    return Err(Reject::bad("Host comes twice, or is not HOST or HOST:PORT"));
+                    return Err(HOST);
                 }
                 self.has_host = true;
                 if !self.authority {
@@ -359,63 +390,7 @@ fn run(bytes: &[u8], class: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|&byte| !class(byte)).unwrap_or(bytes.len())
 }
 
-/// Where in a line that has no LF yet: enough of the grammar to refuse the first wrong byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum At {
-    /// Before the request line.
-    #[default]
-    Start,
-    /// Before the request line, behind the one empty line that may precede it (RFC 9112 2.2).
-    SecondStart,
-    /// In the method.
-    Method,
-    /// Before the target.
-    TargetStart,
-    /// In the target.
-    Target,
-    /// This far in `HTTP/1.1`.
-    Version(u8),
-    /// This far in `HTTP/2.0` and the like, behind the digit.
-    Later(u8),
-    /// Before a field line, or before the blank line.
-    FieldStart,
-    /// In a field name.
-    Name,
-    /// In a field value.
-    Value,
-    /// After the CR.
-    Cr,
-}
-
-impl At {
-    /// Go on with `byte`, which is not LF (RFC 9112 3, 5 and 2.2: a bare CR is nowhere right).
-    pub fn step(self, byte: u8) -> Result<Self, Reject> {
-        let next = match (self, byte) {
-            (Self::Start | Self::FieldStart | Self::Value | Self::Version(8), b'\r') => Some(Self::Cr),
-            (Self::Start | Self::SecondStart | Self::Method, _) if is_tchar(byte) => Some(Self::Method),
-            (Self::Method, b' ') => Some(Self::TargetStart),
-            (Self::TargetStart | Self::Target, _) if is_target_byte(byte) => Some(Self::Target),
-            (Self::Target, b' ') => Some(Self::Version(0)),
-            // Behind a major version of 0 no minor one is right.
-            (Self::Version(5), b'1') | (Self::Version(7), b'0'..=b'9') => self.next_of_version(),
-            (Self::Version(5), b'2'..=b'9') => Some(Self::Later(0)),
-            (Self::Later(0), b'.') => Some(Self::Later(1)),
-            (Self::Later(1), b'0'..=b'9') => return Err(Reject::VERSION),
-            (Self::Version(at), _) if b"HTTP/\0.".get(usize::from(at)) == Some(&byte) && byte != 0 => {
-                self.next_of_version()
-            }
-            (Self::FieldStart | Self::Name, _) if is_tchar(byte) => Some(Self::Name),
-            (Self::Name, b':') => Some(Self::Value),
-            (Self::Value, _) if is_value_byte(byte) => Some(Self::Value),
-            _ => None,
-        };
-        next.ok_or(Reject::bad("a byte stands where it cannot stand"))
-    }
-
-    fn next_of_version(self) -> Option<Self> {
-        match self {
-            Self::Version(at) => Some(Self::Version(at + 1)),
-            _ => None,
-        }
-    }
+/// Whether an address of IPv6 stands behind the last bracket.
+fn ends_in_ipv6(line: &[u8]) -> bool {
+    line.rsplit(|&byte| byte == b'[').next().is_some_and(is_ipv6)
 }

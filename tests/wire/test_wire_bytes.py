@@ -134,11 +134,11 @@ PLACES: dict[str, Place] = {
     "method-space": Place(b"GET", b"/ HTTP/1.1" + REST, good(SP), TCHAR),
     "line-after-cr": Place(b"\r", LINE + HOST + b"\r\n", good(LF)),
     "line-after-crlf": Place(b"\r\n", b"ET / HTTP/1.1" + REST, good(TCHAR)),
-    "target-first": Place(b"GET ", b"x HTTP/1.1" + REST, good(frozenset(b"/")), TARGET),
+    "target-first": Place(b"GET ", b"x HTTP/1.1" + REST, good(frozenset(b"/")), frozenset(b"*hH")),
     "path": Place(b"GET /a", b"c HTTP/1.1" + REST, good(TARGET), SP, lambda t: {"REQUEST_URI": f"/a{t}c"}),
     "query": Place(b"GET /?a", b"c HTTP/1.1" + REST, good(TARGET), SP, lambda t: {"QUERY_STRING": f"a{t}c"}),
     "authority": Place(
-        b"GET http://a", b"c/ HTTP/1.1" + REST, good(REG_NAME, frozenset(b"/?")), TARGET | SP,
+        b"GET http://a", b"c/ HTTP/1.1" + REST, good(REG_NAME, frozenset(b"/?")), SP | frozenset(b":%"),
         lambda t: {"HTTP_HOST": "a" if t in "/?" else f"a{t}c"},
     ),
     "target-space": Place(b"GET /", b"HTTP/1.1" + REST, good(SP), TARGET),
@@ -156,34 +156,36 @@ PLACES: dict[str, Place] = {
     "field-lf": Place(FIELDS + b"X-A: a\r", b"\r\n", good(LF)),
     "head-cr": Place(FIELDS, b"\n", good(CR), TCHAR),
     "head-lf": Place(FIELDS + b"\r", b"", good(LF)),
-    "length-only": Place(POST + b"Content-Length:", sized("", ""), good(DIGIT), VALUE | CR),
-    "length-first": Place(POST + b"Content-Length:", sized("", "5"), good(DIGIT, BLANK), VALUE | CR),
-    "length-last": Place(POST + b"Content-Length:5", sized("5", ""), good(DIGIT, BLANK), VALUE | CR),
+    "length-only": Place(POST + b"Content-Length:", sized("", ""), good(DIGIT), BLANK),
+    "length-first": Place(POST + b"Content-Length:", sized("", "5"), good(DIGIT, BLANK)),
+    "length-last": Place(POST + b"Content-Length:5", sized("5", ""), good(DIGIT, BLANK), CR),
     "coding-first": Place(
-        POST + b"Transfer-Encoding:", b"chunked\r\n\r\n0\r\n\r\n", coding(*BLANK, malformed=b""), VALUE | CR
+        POST + b"Transfer-Encoding:", b"chunked\r\n\r\n0\r\n\r\n", coding(*BLANK, malformed=b""), TCHAR
     ),
     "coding-middle": Place(
         POST + b"Transfer-Encoding: ch", b"nked\r\n\r\n0\r\n\r\n",
-        coding(*b"uU", malformed=b"") | {ord(";"): 501, ord(","): 501}, VALUE | CR,
+        coding(*b"uU", malformed=b"") | {ord(";"): 501, ord(","): 501},
+        TCHAR | BLANK | CR | frozenset(b";,"),
     ),
     "coding-last": Place(
-        POST + b"Transfer-Encoding: chunked", b"\r\n\r\n0\r\n\r\n", coding(*BLANK, malformed=b";,"), VALUE | CR
+        POST + b"Transfer-Encoding: chunked", b"\r\n\r\n0\r\n\r\n", coding(*BLANK, malformed=b";,"), TCHAR | CR
     ),
     "host-first": Place(
-        LINE + b"Connection: close\r\nHost:", b"a\r\n\r\n", good(REG_NAME, BLANK), VALUE | CR, host_of("{}a")
+        LINE + b"Connection: close\r\nHost:", b"a\r\n\r\n", good(REG_NAME, BLANK), frozenset(b"%["), host_of("{}a")
     ),
     "host-middle": Place(
-        LINE + b"Connection: close\r\nHost: a", b"c\r\n\r\n", good(REG_NAME), VALUE | CR, host_of("a{}c")
+        LINE + b"Connection: close\r\nHost: a", b"c\r\n\r\n", good(REG_NAME), BLANK | CR | frozenset(b":%"),
+        host_of("a{}c")
     ),
     "host-last": Place(
-        LINE + b"Connection: close\r\nHost: a", b"\r\n\r\n", good(REG_NAME, BLANK, frozenset(b":")), VALUE | CR,
+        LINE + b"Connection: close\r\nHost: a", b"\r\n\r\n", good(REG_NAME, BLANK, frozenset(b":")), CR | frozenset(b"%"),
         host_of("a{}"),
     ),
     "host-port": Place(
-        LINE + b"Connection: close\r\nHost: a:", b"\r\n\r\n", good(DIGIT, BLANK), VALUE | CR, host_of("a:{}")
+        LINE + b"Connection: close\r\nHost: a:", b"\r\n\r\n", good(DIGIT, BLANK), CR, host_of("a:{}")
     ),
     "host-ipv6": Place(
-        LINE + b"Connection: close\r\nHost: [1::", b"]\r\n\r\n", good(HEX), VALUE | CR, host_of("[1::{}]")
+        LINE + b"Connection: close\r\nHost: [1::", b"]\r\n\r\n", good(HEX), frozenset(b":.]"), host_of("[1::{}]")
     ),
     "chunk-first": Place(CHUNKED, chunk("", "5"), good(HEX)),
     "chunk-last": Place(CHUNKED + b"5", chunk("5", ""), good(HEX), CR | frozenset(b";")),
@@ -290,3 +292,20 @@ def test_a_wrong_byte_is_not_waited_behind(serve: Any, name: str) -> None:
     assert time.monotonic() - began < 5, "no deadline had to come"
     faults = [faults_of(place, byte, raw) for byte, raw in zip(wrong, answers, strict=True)]
     assert not any(faults), [fault for fault in faults if fault]
+
+
+DOOMED = [
+    b"GET * HTTP/1.1\r", b"GET http:x", b"OPTIONS http://a b", b"GET http://[::g", b"GET http://[:::]",
+    LINE + b"Host: a\r\nHost:", LINE + b"Host: a:65536", LINE + b"Host: [1:2]", LINE + b"Host: \r", LINE + b"Host: a b",
+    POST + b"Content-Length: 9223372036854775808", POST + b"Content-Length: 5 5", POST + b"Content-Length: 5,",
+    POST + b"Content-Length: 5\r\nContent-Length:", POST + b"Content-Length: 5\r\nTransfer-Encoding:",
+    POST + b"Transfer-Encoding: chunked\r\nContent-Length:", POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding:",
+    POST + b"Transfer-Encoding: gzip, chunked,", POST + b'Transfer-Encoding: "',
+    b"POST / HTTP/1.0\r\nTransfer-Encoding:",
+]  # fmt: skip
+
+
+def test_what_nothing_can_mend_is_not_waited_behind(serve: Any) -> None:
+    """Not for the end of the line either, nor for that of the head."""
+    answers = Crowd(serve(APP)).ask(DOOMED)
+    assert [answered(raw)[0] for raw in answers] == [400] * len(DOOMED)
