@@ -39,6 +39,7 @@ COUNTERS = {
     10: "3xx",
     11: "4xx",
     12: "5xx",
+    13: "dropped",
 }
 """The words of a row that count; all but the connections, which are open now, are sums."""
 

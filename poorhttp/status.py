@@ -100,7 +100,7 @@ def gather(descriptor: int) -> Facts | None:
     if "reload" in facts:
         result, why = facts["reload"], facts.get("reload_why", "")
         told["last_reload"] = {"result": result, "time": _number(facts.get("reload_time", "")), "why": why}
-    for name in ("requests", "refused", "cut", "accepted"):
+    for name in ("requests", "refused", "cut", "accepted", "dropped"):
         told[name] = past[name] + sum(row[name] for row in counted)
     told["answers"] = {name: past[name] + sum(row["answers"][name] for row in counted) for name in CLASSES}
     for name in ("connections", "threads", "busy"):
@@ -179,8 +179,9 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
     """A row that was read three times; a cell counts where it did not change meanwhile.
 
     `pid`, `state`, `started`, `seconds`, `threads`, `busy` (those in the application), `connections`, `accepted`,
-    `requests`, `answers` by class (with what was refused), `refused` (with an answer), `cut` (without one), `calls`:
-    those that have lasted a moment, `seconds`, `method`, `path`, the oldest first; null where that cannot be known.
+    `requests`, `answers` by class (with what was refused), `refused` (with an answer), `cut` (without one), `dropped`
+    (fields, for their names), `calls`: those that have lasted a moment, `seconds`, `method`, `path`, the oldest first;
+    null where that cannot be known.
     """
     words = _words(data[:ROW])
     row: Facts = {"pid": words[0], "state": STATES.get(words[2], "unknown"), "started": words[1]}
@@ -202,7 +203,7 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
             calls.append({"seconds": max(now - began, 0) / 1000, "method": method, "path": path})
     calls.sort(key=lambda call: -call["seconds"])
     row |= {"threads": words[3], "busy": min(busy, words[3]), "connections": counts["connections"]}
-    row |= {name: counts[name] for name in ("accepted", "requests", "refused", "cut")}
+    row |= {name: counts[name] for name in ("accepted", "requests", "refused", "cut", "dropped")}
     return row | {"answers": {name: counts[name] for name in CLASSES}, "calls": calls}
 
 
@@ -360,6 +361,7 @@ def prometheus(told: Facts) -> str:
     answers = [(f'{{class="{name}"}}', count) for name, count in told["answers"].items()]
     metric("responses_total", "counter", "Answers by class, with those to what was refused.", *answers)
     metric("refused_total", "counter", "What was refused with an answer.", ("", told["refused"]))
+    metric("dropped_fields_total", "counter", "Fields dropped for their names.", ("", told["dropped"]))
     metric("accepted_total", "counter", "Connections accepted.", ("", told["accepted"]))
     metric("connections", "gauge", "Connections open.", ("", told["connections"]))
     metric("threads", "gauge", "Threads that call the application.", ("", told["threads"]))

@@ -68,6 +68,8 @@ pub struct RequestHead {
     /// All fields in order, but for two kinds that `HTTP_` variables would turn into something else: a name with an
     /// underscore (`X_User` is no `X-User`), and Proxy (`HTTP_PROXY` tells many programs which proxy to use, "httpoxy").
     pub fields: Vec<Field>,
+    /// How many of those two kinds there were.
+    pub dropped: u32,
     /// Host, or the authority of an absolute target, which replaces it (RFC 9112 3.2.2).
     pub host: Option<Span>,
     /// How the body ends.
@@ -321,7 +323,9 @@ impl HeadParser {
         let span = Span::new(start, value.len());
         self.count += 1;
         self.note(name, value, span)?;
-        if !name.contains(&b'_') && !name.eq_ignore_ascii_case(b"proxy") {
+        if name.contains(&b'_') || name.eq_ignore_ascii_case(b"proxy") {
+            self.head.dropped += 1;
+        } else {
             self.head.fields.push(Field { name: Span::new(self.line, name.len()), value: span });
         }
         Ok(())

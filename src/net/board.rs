@@ -45,6 +45,8 @@ pub struct Counts {
     pub cut: &'static AtomicU64,
     /// All these answers by class, but for 2xx, which is the rest: 1xx, 3xx, 4xx, 5xx.
     classes: [&'static AtomicU64; 4],
+    /// Fields of requests that were dropped for their names.
+    pub dropped: &'static AtomicU64,
 }
 
 impl Counts {
@@ -103,8 +105,9 @@ impl Row {
 
     fn of(words: &'static [AtomicU64], count: usize) -> Option<Self> {
         let (head, cells) = words.split_first_chunk::<HEAD>()?;
-        let [pid, started, state, threads, connections, accepted, requests, refused, cut, a, b, c, d, ..] = head;
-        let counts = Counts { connections, accepted, requests, refused, cut, classes: [a, b, c, d] };
+        let [pid, started, state, threads, connections, accepted, requests, refused, cut, a, b, c, d, dropped, ..] =
+            head;
+        let counts = Counts { connections, accepted, requests, refused, cut, classes: [a, b, c, d], dropped };
         for word in words {
             word.store(0, Ordering::Relaxed);
         }

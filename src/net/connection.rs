@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::access_log::Entry;
 use super::clock;
@@ -485,7 +485,11 @@ impl<H: Handler> Connection<H> {
         }
         *self.is_told.get_mut() = false;
         self.peer.forget();
-        let client_goes_on = self.inbound.as_ref().is_some_and(|inbound| inbound.head().persistent);
+        let head = self.inbound.as_ref().map(|inbound| inbound.head());
+        let client_goes_on = head.is_some_and(|head| head.persistent);
+        if let Some(dropped @ 1..) = head.map(|head| head.dropped) {
+            shared.row.counts.dropped.fetch_add(dropped.into(), Ordering::Relaxed);
+        }
         if let Some(inbound) = &mut self.inbound {
             inbound.next_request();
         }

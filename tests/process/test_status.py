@@ -639,3 +639,15 @@ def test_an_idle_server_does_not_wake_up_for_the_board(begin: Start) -> None:
 
 def test_all_shapes_are_here() -> None:
     assert set(THREADS) == set(SHAPES) and callable(lives)
+
+
+def test_fields_that_are_dropped_are_counted(begin: Start) -> None:
+    """For an underscore, by which a name could pass for another one, and what CGI would take for a proxy's address."""
+    server = begin("1x1")
+    with contextlib.closing(server.connection()) as connection:
+        for fields in ({}, {"X_User": "a", "x_a_b": "b"}, {"Proxy": "c", "X-User": "d"}):
+            connection.request("GET", "/", headers=fields)
+            assert connection.getresponse().read() == b"app"
+    board = told(server)
+    assert (board["requests"], board["dropped"], board["processes"][0]["dropped"]) == (3, 3, 3)
+    assert server.stop() == 0

@@ -305,5 +305,5 @@ def test_requests_per_second() -> None:
 
 
 def test_the_sums_are_those_of_the_readers() -> None:
-    assert set(SUMS) == {"accepted", "requests", "refused", "cut", "1xx", "3xx", "4xx", "5xx"}
+    assert set(SUMS) == {"accepted", "requests", "refused", "cut", "1xx", "3xx", "4xx", "5xx", "dropped"}
     assert control.lives(os.getpid())
