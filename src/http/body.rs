@@ -10,7 +10,7 @@ use crate::limits::Limits;
 
 /// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit).
 const MAX_EXTENSION: usize = 4 * 1024;
-/// Chunk extensions of a whole body, in bytes.
+/// Chunk extensions of a whole body, in bytes; each has two at least, so that their number is bounded too.
 const MAX_EXTENSIONS: usize = 16 * 1024;
 /// Trailers of a body, in bytes (RFC 9112 7.1.2).
 const MAX_TRAILERS: usize = 16 * 1024;
