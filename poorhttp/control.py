@@ -57,9 +57,11 @@ def wrote(pid: int, written: float) -> bool:
     """Whether the living process of this number may have written a pidfile at this time (s since the epoch).
 
     One that is older than the file may: two do not have the same number at a time. Where the file's time has changed,
-    or the clock, the command line is to tell. A worker writes none.
+    or the clock, as on a board that asks for the time when it runs already, the command line is to tell, or the engine.
+    A worker writes none.
     """
-    if not lives(pid) or (time.time() - age(pid) >= written + SKEW and not _is_poorhttp(pid)):
+    is_older = time.time() - age(pid) < written + SKEW
+    if not lives(pid) or not (is_older or _is_poorhttp(pid) or _brought_engine(pid)):
         return False
     from poorhttp import status as board
 
@@ -70,13 +72,22 @@ def _is_server(pid: int) -> bool:
     """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
     also where this user may not look there.
     """
-    if _is_poorhttp(pid):
-        return True
+    return _is_poorhttp(pid) or _has_engine(pid, unknown=True)
+
+
+def _brought_engine(pid: int) -> bool:
+    """Whether it has the engine in its memory, and not from its parent, as a worker has it."""
+    parent = int((*_stat(pid), b"0", b"0")[1])
+    return _has_engine(pid, unknown=False) and not _has_engine(parent, unknown=False)
+
+
+def _has_engine(pid: int, unknown: bool) -> bool:
+    """Whether the engine is in its memory; unknown: the answer where this user may not look."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             return b"/poorhttp/_engine." in file.read()
     except OSError:
-        return True
+        return unknown
 
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:

@@ -6,6 +6,7 @@ Knows one path. Does not know who is looked for by it (`poorhttp.control`).
 from __future__ import annotations
 
 import os
+import time
 
 from poorhttp.errors import ConfigError, say
 
@@ -15,23 +16,33 @@ LIMIT = 1 << 22
 
 def write(path: str) -> str:
     """Write this process's number, whole or not at all; return the path. Raises ConfigError if another one lives."""
+    draft = f"{path}.{os.getpid()}"
     try:
-        if _is_ours(path):
-            return path  # written by the image before this one
-        draft = f"{path}.{os.getpid()}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-        try:
-            os.write(descriptor, b"%d\n" % os.getpid())
-            os.rename(draft, path)
-        except OSError:
-            os.unlink(draft)
-            raise
-        finally:
-            os.close(descriptor)
+        while not _is_ours(path):  # it is where the image before this one wrote it
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            try:
+                os.write(descriptor, b"%d\n" % os.getpid())
+                if _placed(draft, path):
+                    break
+            finally:
+                os.close(descriptor)
+                if os.path.lexists(draft):
+                    os.unlink(draft)
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
         raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
     return path
+
+
+def _placed(draft: str, path: str) -> bool:
+    """Whether it has this name now: not where another start was quicker."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        os.replace(draft, path)
+    return True
 
 
 def remove(path: str) -> None:
@@ -55,19 +66,42 @@ def check(path: str) -> None:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it is this process's already. Raises ConfigError where it is another living one's, or no pidfile."""
+    """Whether it is this process's already; if not, there is none any more. Raises ConfigError where it is another
+    living one's, or no pidfile.
+    """
     from poorhttp import control
 
-    text = _read(path)
-    if text is None:
+    descriptor = _open(path)
+    if descriptor < 0:
         return False
-    pid = _number(path, text)
-    if pid == os.getpid():
-        return True
-    if text and control.wrote(pid, os.stat(path).st_mtime):
-        raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
-    say(f"note: replaced the stale pidfile {path}")
+    try:
+        text, seen = _text(descriptor), os.fstat(descriptor)
+        pid = _number(path, text)
+        if pid == os.getpid():
+            return True
+        if text and control.wrote(pid, seen.st_mtime):
+            raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
+        _lock(descriptor)
+        if os.path.samestat(seen, os.lstat(path)):  # else another start has replaced it
+            os.unlink(path)
+            say(f"note: replaced the stale pidfile {path}")
+    except FileNotFoundError:
+        pass
+    finally:
+        os.close(descriptor)
     return False
+
+
+def _lock(descriptor: int) -> None:
+    """Wait until no other start replaces this file. Who locks it for a second is none, and keeps nobody from it."""
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    for _ in range(100):
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+            break
+        except OSError:
+            time.sleep(0.01)
 
 
 def _number(path: str, text: str) -> int:
@@ -78,12 +112,24 @@ def _number(path: str, text: str) -> int:
 
 
 def _read(path: str) -> str | None:
-    """Return the text, "?" for what is no regular file, None where there is none. A link is not followed (OSError)."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+    """What is in it; None where there is none."""
+    descriptor = _open(path)
+    if descriptor < 0:
         return None
     try:
-        return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
+        return _text(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    """Open to be read; -1 where there is none. A link is not followed (OSError)."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return -1
+
+
+def _text(descriptor: int) -> str:
+    """The text, "?" of what is no regular file."""
+    return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"

@@ -346,3 +346,61 @@ def test_rust_imports_point_one_way(part: str) -> None:
 
 def test_limits_know_nothing() -> None:
     assert not re.search(r"\bcrate::|\bpyo3\b", code_of(ROOT / "src" / "limits.rs"))
+
+
+# ----------------------------------------------------------------------------------------------------------- Clock
+
+# Who reads the clock on the wall, which may jump by years where a machine learns the time when it runs already -> what
+# for. No deadline, and nothing else that a jump could hurry, delay or end.
+WALL_CLOCK = {
+    "poorhttp/board.py: Board.__init__": "told: since when it runs",
+    "poorhttp/board.py: Board.note_reload": "told: when",
+    "poorhttp/control.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",
+    "poorhttp/dev/bytecode.py: is_settled": "compared with times of files: bytecode that seems too young is not believed",
+    "poorhttp/dispatch/error_log.py: strftime": "the time of a line",
+    "poorhttp/log.py: _line": "the time of a line",
+    "poorhttp/reload.py: Reload._failed": "told: when",
+    "poorhttp/status.py: _reload": "told: when",
+    "poorhttp/status.py: _row": "told: for how long a process runs",
+    "poorhttp/status.py: gather": "told: for how long it runs",
+    "src/http/own_fields.rs: SystemTime": "the field Date, of a second that is given",
+    "src/net/access_log.rs: unix_second": "the time of a line",
+    "src/net/board.rs: unix_second": "told: since when a process runs",
+    "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
+    "src/net/peer.rs: unix_second": "a grain of salt for the ids of requests",
+    "src/net/shared.rs: unix_second": "the field Date",
+    "src/wsgi/application.rs: unix_second": "how far local time is from UTC, and the time of a line",
+    "src/wsgi/exchange.rs: unix_second": "the field Date",
+}
+READS = {"time", "time_ns", "localtime", "gmtime", "strftime", "ctime", "asctime", "CLOCK_REALTIME", "datetime"}
+RUST_READS = re.compile(r"(?<!fn )\b(Realtime|SystemTime|gettimeofday|CLOCK_REALTIME|unix_second(?=\())")
+
+
+def reads_wall_clock(path: Path) -> set[str]:
+    """The functions of a file of Python that read it, each with its class."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST, name: str) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{name}.{node.name}".lstrip(".")
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
+            reads = {node.attr} & READS
+        elif isinstance(node, ast.ImportFrom):
+            reads = {alias.name for alias in node.names} & READS if node.module in ("time", "datetime") else set()
+        else:
+            reads = {alias.name for alias in node.names} & {"datetime"} if isinstance(node, ast.Import) else set()
+        if reads:
+            found.add(f"{name_of(path)}: {name or ', '.join(sorted(reads))}")
+        for child in ast.iter_child_nodes(node):
+            visit(child, name)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), "")
+    return found
+
+
+def test_no_deadline_is_of_a_clock_that_jumps() -> None:
+    """Whoever comes to read it says here what for."""
+    found = set().union(*map(reads_wall_clock, PYTHON))
+    for path in RUST:
+        found |= {f"{name_of(path)}: {read}" for read in RUST_READS.findall(code_of(path))}
+    assert found == set(WALL_CLOCK)

@@ -14,6 +14,8 @@ import psutil
 import pytest
 from starter import PATIENCE, ROOT, wait_for
 
+from poorhttp import control
+
 APP = """
 import json
 import os
@@ -87,6 +89,66 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     assert run("reload") == (1, "not running\n")
 
 
+def test_without_a_server_a_restart_starts_one_and_a_logrotate_fails(run: Run, tmp_path: Path) -> None:
+    assert run("logrotate") == (1, "not running\n")
+    assert run("reload") == (1, "not running\n")
+    code, said = run("restart")
+    assert code == 0 and f"started: pid {pid_of(tmp_path)}" in said, said
+    assert run("status")[0] == 0
+
+
+@pytest.mark.parametrize("action", ["stop", "reload", "logrotate"])
+def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, action: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    code = (  # what it needs is imported before: another user may perhaps not read it
+        "import os, sys\n"
+        "from poorhttp import background, cli, control, trial\n"
+        "pidfile = os.open('run.pid', os.O_RDONLY)\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "control.find = lambda settings: int(os.read(pidfile, 64))\n"
+        "raise SystemExit(cli.main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, action, "--pidfile=run.pid"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, b""), done.stderr
+    assert f"no permission to signal pid {pid}" in done.stderr.decode() and run("status")[0] == 0
+
+
+@pytest.mark.parametrize("mask", [0o027, 0o077])
+def test_the_umask_of_the_start_is_that_of_the_server(run: Run, tmp_path: Path, mask: int) -> None:
+    """It counts for whatever is made, also for logs that are opened anew."""
+    inherited = os.umask(mask)
+    try:
+        assert run("start", "--accesslog=access.log")[0] == 0
+    finally:
+        os.umask(inherited)
+    [log, access, pidfile, sock] = [tmp_path / each for each in ("error.log", "access.log", "run.pid", "server.sock")]
+
+    def modes() -> list[int]:
+        return [each.stat().st_mode & 0o777 for each in (log, access, pidfile, sock)]
+
+    asked = [0o644, 0o644, 0o644, 0o777]
+    assert modes() == [each & ~mask for each in asked]
+    pid = pid_of(tmp_path)
+    processes = [psutil.Process(pid), *psutil.Process(pid).children()]
+    told = [Path(f"/proc/{each.pid}/status").read_text() for each in processes]
+    assert all(f"\nUmask:\t{mask:04o}\n" in each for each in told)
+    log.unlink()
+    access.unlink()
+    assert run("logrotate")[0] == 0
+    wait_for(lambda: log.exists() and access.exists(), "the new logs")
+    assert modes() == [each & ~mask for each in asked]
+
+
 def test_a_start_that_fails_says_why(run: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("start")
@@ -145,19 +207,45 @@ def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str, 
     (tmp_path / "run.pid").unlink()
 
 
-def test_a_program_that_calls_run_is_found_by_its_engine(run: Run, tmp_path: Path) -> None:
-    lines = 'import app, poorhttp\npoorhttp.run(app.application, config="poorhttp.ini", type="single", processes=1)\n'
-    (tmp_path / "program.py").write_text(lines)
+CALLS_RUN = 'import app, poorhttp\npoorhttp.run(app.application, config="poorhttp.ini", type="{}")\n'
+
+
+@pytest.mark.parametrize("kind", ["single", "forking"])
+@pytest.mark.parametrize("command", [("program.py",), ("-u", "-m", "poorhttp", "-c", "poorhttp.ini")])
+def test_a_server_is_found_by_its_engine_whatever_the_clock_says(
+    run: Run, tmp_path: Path, command: tuple[str, ...], kind: str
+) -> None:
+    """A program that calls run, and the command behind an option of Python; also after the clock was put forward, for
+    which the time of the file is put back here. A worker, which has the engine from its parent, has written none.
+    """
+    (tmp_path / "program.py").write_text(CALLS_RUN.format(kind))
+    more = [f"--type={kind}"] if "-m" in command else []
+    if kind == "single":
+        ini = tmp_path / "poorhttp.ini"
+        ini.write_text(ini.read_text().replace("processes = 2\n", "processes = 1\n"))
     program = subprocess.Popen(
-        [sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, *command, *more], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     try:
         wait_for((tmp_path / "server.sock").exists, "the socket")
         wait_for(lambda: run("status")[0] == 0, "it to run")
-        assert "stopped (was pid" in run("stop")[1] and program.wait(PATIENCE) == 0
+        put_back(tmp_path / "run.pid")
+        assert run("status")[0] == 0
+        assert run("start") == (0, f"running already: pid {program.pid}\n")
+        if kind == "forking":
+            wait_for(lambda: len(psutil.Process(program.pid).children()) == 2, "two workers")
+            hour_ago = time.time() - 3600
+            assert control.wrote(program.pid, hour_ago)
+            assert not any(control.wrote(each.pid, hour_ago) for each in psutil.Process(program.pid).children())
+        assert run("stop") == (0, f"stopped (was pid {program.pid})\n") and program.wait(PATIENCE) == 0
     finally:
         program.kill()
         program.wait()
+
+
+def put_back(path: Path) -> None:
+    """Make the file an hour old."""
+    os.utime(path, (time.time() - 3600, time.time() - 3600))
 
 
 def test_a_restart_tries_what_it_can_before_it_stops_anybody(run: Run, tmp_path: Path) -> None:

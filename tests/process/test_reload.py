@@ -2,6 +2,8 @@
 
 import http.client
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 from starter import PATIENCE, ROOT, Server, Start, wait_for
+
+from poorhttp import status
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -102,6 +106,69 @@ def test_new_code_takes_over_under_load_and_nothing_is_lost(start: Start, shape:
     assert clients.failures == []
     assert server.process.pid == pid and server.process.poll() is None
     assert server.stop() == 0
+
+
+INSTALLED = """
+import os
+import poorhttp
+
+def application(environ, start_response):
+    body = f"{poorhttp.__version__} {os.getpid()}".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+REMOVED_ENGINE = re.compile(r"/poorhttp/_engine\.\S* \(deleted\)")
+
+
+def test_a_new_poorhttp_takes_over_where_it_is_installed(
+    start: Start, tmp_path_factory: pytest.TempPathFactory, shape: str
+) -> None:
+    """By USR2, which is HUP by another name. The old one is removed before, as pip does it; the new one has an engine of
+    its own.
+    """
+    site = tmp_path_factory.mktemp("site")
+    server = start(shape, "--pidfile=run.pid", source=INSTALLED, PYTHONPATH=str(install(site, "9.8.7")))
+    pid = server.process.pid
+    with Clients(server) as clients:
+        assert server.get()[1].startswith("9.8.7 ")
+        install(site, "9.8.8")
+        wait_for(lambda: old_ones(server) == server.workers() | {pid}, "all to have what is not there any more")
+        server.send(signal.SIGUSR2)
+        wait_for(lambda: server.get()[1].startswith("9.8.8 "), "the new version")
+        wait_for(lambda: not old_ones(server), "the new version alone")
+        asked = clients.answered
+        wait_for(lambda: clients.answered > asked + 8, "the clients to be served by it")
+        assert all(each.startswith("9.8.8 ") for each in answers(server))
+    assert clients.failures == []
+    assert server.process.poll() is None and int((server.directory / "run.pid").read_text()) == pid
+    told = status.of(pid)
+    assert told is not None and (told["version"], told["pid"]) == ("9.8.8", pid)
+    assert server.stop() == 0
+    assert not (server.directory / "run.pid").exists()
+
+
+def old_ones(server: Server) -> set[int]:
+    """The processes that have an engine which is not installed any more."""
+    return {pid for pid in (server.process.pid, *server.workers()) if REMOVED_ENGINE.search(maps_of(pid))}
+
+
+def maps_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""
+
+
+def install(site: Path, version: str) -> Path:
+    """Put a copy of poorhttp that says to be this version in the place of the one that is there."""
+    shutil.rmtree(site / "poorhttp", ignore_errors=True)
+    shutil.copytree(ROOT / "poorhttp", site / "poorhttp", ignore=shutil.ignore_patterns("__pycache__"))
+    source = site / "poorhttp" / "__init__.py"
+    text, count = re.subn(r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"', source.read_text())
+    assert count == 1
+    source.write_text(text)
+    return site
 
 
 def test_a_mistake_stays_harmless(start: Start, shape: str) -> None:
