@@ -8,6 +8,7 @@ escaped; the page does nothing, loads nothing and cannot be framed.
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 
 from poorhttp.dev.problem import HIDDEN, cut, is_secret, without_secrets
@@ -46,6 +47,8 @@ overflow-wrap: anywhere } .hint { color: #555 }
 mark { background: #522; color: inherit } .hint { color: #aaa } }
 """
 
+_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+
 _SUMMARY = "The application failed; the error log says more."
 
 
@@ -71,16 +74,22 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
     kind = _kind(environ.get("HTTP_ACCEPT", ""))
     if kind == "html":
         text = html(problem, environ, status, refresh) if visible else _bare(status)
-        body, content = text, "text/html; charset=utf-8"
+        body, content = _without_controls(text), "text/html; charset=utf-8"
     elif kind == "json":
         body, content = _json(problem, status, visible), "application/problem+json"
     else:
-        body, content = (text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"), "text/plain; charset=utf-8"
+        text = text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"
+        body, content = _without_controls(text), "text/plain; charset=utf-8"
     data = body.encode("utf-8", "backslashreplace")
     fields = [("Content-Type", content), ("Content-Length", str(len(data))), *_FIELDS]
     if refresh:
         fields.append(("Retry-After", str(refresh)))
     return status, fields, data
+
+
+def _without_controls(text: str) -> str:
+    """Nothing that a terminal obeys, nor what turns the direction of writing."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _kind(accept: str) -> str:

@@ -1,15 +1,18 @@
 """Error pages of a server in the making: what they show, to whom, and what they never do."""
 
+import contextlib
 import json
 import re
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.dev import page, problem
+from poorhttp.dev import page, problem, settings
 from poorhttp.errors import ConfigError
+from poorhttp.units import Address
 
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
 HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -171,7 +174,20 @@ def test_the_page_does_nothing_by_itself():
     assert b'http-equiv="refresh" content="1"' in data and dict(fields)["Retry-After"] == "1"
 
 
-NAMES = ["password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"]
+@pytest.mark.parametrize("accept", ["text/html", "*/*"])
+def test_no_terminal_is_given_an_order(accept):
+    text = "a\x1b]0;title\x07\x9b2J\rb\u202ec\x7f\tä"
+    error = raised("raise ValueError(given)\n", given=text)
+    assert text in json.loads(body(error, HTTP_ACCEPT="application/json")[1])["traceback"]
+    _, text = body(error, HTTP_ACCEPT=accept, HTTP_X_THING="\x9b2J")
+    assert not [each for each in text if not (each.isprintable() or each in "\n\t")]
+    assert "a\\x1b]0;title\\x07\\x9b2J\\rb\\u202ec\\x7f\tä" in text
+
+
+NAMES = [
+    *("password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"),
+    *("pwd", "pin", "card_pin", "PIN_2", "bearer", "auth", "session", "cookie", "csrf", "xsrf", "jwt", "otp", "sid"),
+]
 
 
 @given(st.sampled_from(NAMES), st.text("abcdefghijklmnop0123456789", min_size=12, max_size=30))
@@ -194,6 +210,79 @@ def test_no_value_of_a_secret_is_shown(name, value):
     for accept in "text/html", "*/*", "application/json":
         _, text = body(error, HTTP_ACCEPT=accept, **environ)
         assert value not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot connect to postgres://user:{}@host/db",
+        "redis://:{}@127.0.0.1:6379/0 is down",
+        "https://user:{}/%@host:80/",
+        "no answer for token={} today",
+        "no answer for token = {}",
+        "https://example.com/a?b=1&access_token={}&c=2",
+        "Authorization: Bearer {}",
+        "Authorization: Basic {}==",
+        "[('a', 'b'), ('password', '{}')]",
+        "{{'pwd': b'{}'}}",
+        'pin = "{}"',
+        "secret='it\\'s {}'",
+        'key = """{}"""',
+    ],
+)
+def test_no_secret_is_shown_in_a_text(text):
+    secret = "qwerty1uiop"
+    text = text.format(secret)
+    comment = "" if text.startswith("no answer") else text  # in code it may be a name
+    error = raised(f"def f(value):\n    # {comment}\n    raise ValueError(value)\nf(given)\n", given=text)
+    environ = {
+        "REQUEST_URI": f"/?next={'' if ' ' in text else text}",
+        "HTTP_REFERER": f"http://localhost/?token={secret}&next={text}",
+        "HTTP_X_THING": text,
+    }
+    for accept in "text/html", "*/*", "application/json":
+        _, shown = body(error, HTTP_ACCEPT=accept, **environ)
+        assert secret not in shown
+        assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("password", "qwerty1uiop"),
+        ["pin", "qwerty1uiop"],
+        [("a", "b"), (b"authorization", b"qwerty1uiop")],
+        {b"cookie": b"qwerty1uiop"},
+        "x" * 80 + " postgres://user:qwerty1uiop" + "y" * 100 + "@host" + "z" * 200,
+        b"x" * 170 + b" postgres://user:qwerty1uiop" + b"y" * 100 + b"@host",
+    ],
+    ids=str,
+)
+def test_no_secret_of_a_pair_or_at_a_cut_is_shown(value):
+    _, text = body(raised("def f(value):\n    raise ValueError\nf(given)\n", given=value), **HTML)
+    assert "qwerty1uiop" not in text
+
+
+def test_what_is_no_secret_is_shown():
+    for text in (
+        "KeyError: 'name'",
+        "PermissionError: 'a'",
+        "opinion = 'free', spinning: 'top', mapping='m'",
+        "http://localhost:8080/@user",
+        "if token == other",
+        "the key: it is lost",
+    ):
+        assert problem.without_secrets(text) == text
+    code = "send(token=token, key=lambda x: x)"
+    assert problem.without_secrets(code, is_code=True) == code
+
+
+def test_hiding_secrets_takes_no_time():
+    """Not even where a text was made to cost much: it is cut, and each pattern is bounded."""
+    began = time.process_time()
+    for text in "a", "key", "://a:", "a://b:", "token=", "bearer ", "'", '"""', "?key", 'pass"  ', "pin_":
+        problem.without_secrets(text * 8000)
+    assert time.process_time() - began < 5
 
 
 def test_descriptions_call_nothing_of_the_authors():
