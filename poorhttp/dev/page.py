@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     Answer = tuple[str, list[tuple[str, str]], bytes]
 
-_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+_FRONTS = re.compile(
+    r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
+)
+"""What is in the environ where a front server passed the request on: its fields, and the engine's word that there were
+some which it left out."""
 
 _FIELDS = [
     ("Cache-Control", "no-store"),
@@ -56,7 +60,7 @@ def may_see(environ: dict[str, Any]) -> bool:
     """Whether this client is on this machine, not behind a proxy here, and asked for this machine: a page of another
     site can make a browser ask, under a name that leads here, but it cannot choose that one.
     """
-    if any(name in environ for name in _FORWARDED) or any(name.startswith("HTTP_X_FORWARDED") for name in environ):
+    if any(_FRONTS.fullmatch(name) for name in environ):
         return False
     if not is_loopback(environ.get("REMOTE_ADDR", "")):
         return False
@@ -172,7 +176,8 @@ def _request(environ: dict[str, Any]) -> str:
     for pair in query.split("&"):
         name, sign, value = pair.partition("=")
         pairs.append(f"{name}{sign}{HIDDEN if is_secret(name) and value else value}")
-    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {path}{mark}{'&'.join(pairs)}")]
+    asked = without_secrets(f"{path}{mark}{'&'.join(pairs)}")
+    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {asked}")]
     for name, value in sorted(environ.items()):
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             field = name.removeprefix("HTTP_").replace("_", "-").title()

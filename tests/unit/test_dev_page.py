@@ -59,9 +59,33 @@ def test_what_the_client_names_is_what_it_gets(accept, kind):
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]", "[::1]:8080", "app.localhost:1", "localhost.:80"]
 )
-@pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1"])
+@pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_may_see_it(host, remote):
-    assert page.may_see({"REMOTE_ADDR": remote, "HTTP_HOST": host})
+    environ = {"REMOTE_ADDR": remote, "HTTP_HOST": host, "HTTP_DNT": "1", "HTTP_SEC_FETCH_SITE": "none"}
+    assert page.may_see({**environ, "HTTP_CACHE_CONTROL": "no-cache", "HTTP_X_SKIP": "1", "HTTP_AVIATION": "1"})
+
+
+@pytest.mark.parametrize(
+    ("host", "is_it"),
+    [
+        ("127.0.0.1", True),
+        ("127.255.0.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("127.0.0.1.nip.io", False),
+        ("127.attacker.example", False),
+        ("128.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("::ffff:192.0.2.1", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_an_address_not_a_name(host, is_it):
+    assert settings.is_loopback(host) is is_it
+    if host:
+        with contextlib.nullcontext() if is_it else pytest.raises(ConfigError, match="others could connect"):
+            settings.refuse_public((Address(host=host, port=1),))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +107,19 @@ def test_this_machine_may_see_it(host, remote):
         {"HTTP_FORWARDED": "for=192.0.2.1"},
         {"HTTP_VIA": "1.1 proxy"},
         {"HTTP_X_REAL_IP": "192.0.2.1"},
+        {"HTTP_CF_CONNECTING_IP": "192.0.2.1"},
+        {"HTTP_CF_RAY": "1"},
+        {"HTTP_CDN_LOOP": "cloudflare"},
+        {"HTTP_TRUE_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_AZURE_CLIENTIP": "192.0.2.1"},
+        {"HTTP_FASTLY_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_ORIGINAL_HOST": "example.com"},
+        {"HTTP_X_ORIGINAL_FORWARDED_FOR": "192.0.2.1"},
+        {"HTTP_X_ENVOY_EXTERNAL_ADDRESS": "192.0.2.1"},
+        {"HTTP_X_REMOTE_ADDR": "192.0.2.1"},
+        {"poorhttp.forwarded": True},
+        {"REMOTE_ADDR": "127.attacker.example"},
     ],
     ids=str,
 )
