@@ -120,7 +120,8 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 
-        return supervisor.run(settings, directory, flags.public or flags.command != config.DEV)
+        is_in_the_making = settings.debug or flags.command == config.DEV
+        return supervisor.run(settings, directory, flags.public or not is_in_the_making)
     return server.serve(settings, None, directory, handover)
 
 

@@ -88,7 +88,7 @@ OF_ACTIONS = {
     "json": "status: as JSON",
     "watch": "status: again each second, until q",
     "wait": "start: for so many seconds at most [60]",
-    "public": "dev: also on an address that others can reach",
+    "public": "dev, --reload --debug: also on an address that others can reach",
 }
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
@@ -145,7 +145,7 @@ class Config(Settings):
 class Flags:
     """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, DEV, or ""), `config` (the ini file or ""),
     values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
-    or ""), `public` for dev.
+    or ""), `public` for dev and autoreload.
     """
 
     __slots__ = ("command", "config", "given", "json", "public", "topic", "wait", "watch")
@@ -161,7 +161,11 @@ class Flags:
 def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
-    return _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
+    settings = _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
+    if flags.public and flags.command != DEV and not settings.autoreload:
+        hint = "elsewhere the address alone says it: --address or --bind"
+        raise ConfigError("--public is for dev and --reload", hint)
+    return settings
 
 
 def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
@@ -223,8 +227,6 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
     of_status = flags.json or flags.watch
     if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
         raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
-    if flags.public and flags.command != DEV:
-        raise ConfigError("--public is for dev", "elsewhere the address alone says it: --address or --bind")
     return flags
 
 

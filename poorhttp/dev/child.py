@@ -13,6 +13,7 @@ import select
 import struct
 import sys
 import time
+from contextlib import contextmanager
 
 from poorhttp import config, listener, loader, server, supervisor, worker  # noqa: F401  # each is needed soon
 from poorhttp.dev import guard, preload, problem
@@ -26,7 +27,7 @@ from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
     from typing import NoReturn
 
@@ -70,7 +71,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         settings = _settings(argv, directory, gates)
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
-        app = _load(settings, error_log)
+        with _kept_from_forks(sockets):
+            app = _load(settings, error_log)
     except BaseException as error:
         _end_in_conflict(teller, recorder, ())
         _tell_problem(teller, error)
@@ -167,6 +169,24 @@ def _load(settings: Config, error_log: ErrorLog) -> WSGI:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
     app, _ = server.application(settings, None)
     return guard.Guard(app, error_log) if settings.debug else app
+
+
+@contextmanager
+def _kept_from_forks(sockets: list[int]) -> Iterator[None]:
+    """Close the sockets in what the author's code forks while it is imported: that may outlive the server, and would
+    keep its port.
+    """
+    held = list(sockets)
+
+    def close() -> None:
+        for each in held:
+            os.close(each)
+
+    os.register_at_fork(after_in_child=close)
+    try:
+        yield
+    finally:
+        held.clear()
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from poorhttp import RequestTimeout
 from poorhttp.dev import page, problem
 
 TYPE_CHECKING = False
@@ -34,16 +35,23 @@ class Guard:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ)
+        process = os.getpid()
         try:
             answer = self._app(environ, start_response)
-        except Exception as error:
+        except BaseException as error:
+            if not _is_of_request(error, process):
+                raise
             return self.page(error, environ, start_response)
         wrapper = environ.get("wsgi.file_wrapper")
-        if isinstance(answer, (list, tuple, bytes)) or (isinstance(wrapper, type) and isinstance(answer, wrapper)):
+        if isinstance(wrapper, type) and isinstance(answer, wrapper):
+            return answer
+        if type(answer) in (list, tuple) and all(type(block) is bytes for block in answer):
             return answer  # nothing of the author's runs any more
-        return _Guarded(self, answer, environ, start_response) if hasattr(answer, "__iter__") else answer
+        return _Guarded(self, answer, environ, start_response)
 
-    def page(self, error: Exception, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def page(
+        self, error: BaseException, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
         """The answer in the place of the one that failed; where that has begun, the exception goes on."""
         try:
             status, fields, body = page.answer(problem.of(error, __file__), environ, FAILED)
@@ -69,10 +77,32 @@ class _Guarded:
             self.close = answer.close
 
     def __iter__(self) -> Iterator[bytes]:
+        process, answer = os.getpid(), self._answer
         try:
-            yield from self._answer
-        except Exception as error:
+            if not hasattr(answer, "__iter__") and not hasattr(answer, "__getitem__"):
+                raise TypeError(f"the application returned {_named(answer)}, which is no iterable of bytes")
+            for block in answer:
+                if not isinstance(block, bytes):
+                    what = answer if isinstance(answer, (str, bytes)) else [block]
+                    raise TypeError(f"the application returned {_named(what)}: a body is an iterable of bytes")
+                yield block
+        except BaseException as error:
+            if not _is_of_request(error, process):
+                raise
             yield from self._guard.page(error, self._environ, self._start_response)
+
+
+def _is_of_request(error: BaseException, process: int) -> bool:
+    """Whether it is a failure to be shown: a late call is the engine's to answer, a generator that is closed just ends,
+    and a child that the application forked has nobody to tell. A signal to the server raises nothing here.
+    """
+    return not isinstance(error, (RequestTimeout, GeneratorExit)) and os.getpid() == process
+
+
+def _named(value: object) -> str:
+    if isinstance(value, list):
+        return f"a block that is {_named(value[0])}"
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def _for_dispatch(error: Exception, environ: dict[str, Any]) -> tuple[dict[str, str], bytes]:

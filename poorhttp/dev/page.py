@@ -8,6 +8,7 @@ escaped; the page does nothing, loads nothing and cannot be framed.
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 
 from poorhttp.dev.problem import HIDDEN, cut, is_secret, without_secrets
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
     Answer = tuple[str, list[tuple[str, str]], bytes]
 
-_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+_FRONTS = re.compile(
+    r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
+)
+"""What is in the environ where a front server passed the request on: its fields, and the engine's word that there were
+some which it left out."""
 
 _FIELDS = [
     ("Cache-Control", "no-store"),
@@ -46,6 +51,8 @@ overflow-wrap: anywhere } .hint { color: #555 }
 mark { background: #522; color: inherit } .hint { color: #aaa } }
 """
 
+_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+
 _SUMMARY = "The application failed; the error log says more."
 
 
@@ -53,7 +60,7 @@ def may_see(environ: dict[str, Any]) -> bool:
     """Whether this client is on this machine, not behind a proxy here, and asked for this machine: a page of another
     site can make a browser ask, under a name that leads here, but it cannot choose that one.
     """
-    if any(name in environ for name in _FORWARDED) or any(name.startswith("HTTP_X_FORWARDED") for name in environ):
+    if any(_FRONTS.fullmatch(name) for name in environ):
         return False
     if not is_loopback(environ.get("REMOTE_ADDR", "")):
         return False
@@ -71,16 +78,22 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
     kind = _kind(environ.get("HTTP_ACCEPT", ""))
     if kind == "html":
         text = html(problem, environ, status, refresh) if visible else _bare(status)
-        body, content = text, "text/html; charset=utf-8"
+        body, content = _without_controls(text), "text/html; charset=utf-8"
     elif kind == "json":
         body, content = _json(problem, status, visible), "application/problem+json"
     else:
-        body, content = (text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"), "text/plain; charset=utf-8"
+        text = text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"
+        body, content = _without_controls(text), "text/plain; charset=utf-8"
     data = body.encode("utf-8", "backslashreplace")
     fields = [("Content-Type", content), ("Content-Length", str(len(data))), *_FIELDS]
     if refresh:
         fields.append(("Retry-After", str(refresh)))
     return status, fields, data
+
+
+def _without_controls(text: str) -> str:
+    """Nothing that a terminal obeys, nor what turns the direction of writing."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _kind(accept: str) -> str:
@@ -163,7 +176,8 @@ def _request(environ: dict[str, Any]) -> str:
     for pair in query.split("&"):
         name, sign, value = pair.partition("=")
         pairs.append(f"{name}{sign}{HIDDEN if is_secret(name) and value else value}")
-    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {path}{mark}{'&'.join(pairs)}")]
+    asked = without_secrets(f"{path}{mark}{'&'.join(pairs)}")
+    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {asked}")]
     for name, value in sorted(environ.items()):
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             field = name.removeprefix("HTTP_").replace("_", "-").title()

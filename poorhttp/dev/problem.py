@@ -24,19 +24,28 @@ if TYPE_CHECKING:
     """title, where (path:line or ""), hint, trace, and sections: heading, frames, text. A frame has file, line, name,
     theirs, text (as Python shows it), source (number, line) and locals (name, value)."""
 
-SECRET = re.compile(r"pass|secret|token|key|auth|cookie|session|dsn|sign|credential", re.IGNORECASE)
+_NAMES = r"""(?: pass | pwd | secret | token | key | auth | bearer | jwt | cookie | session | csrf | xsrf | dsn | sign
+    | credential | (?<![^\W_]) (?: pin | otp | sid | pw ) (?![^\W\d_]) )"""
+SECRET = re.compile(_NAMES, re.IGNORECASE | re.VERBOSE)
 HIDDEN = "***"
+_QUOTED = r"""(?: \"""[\s\S]*?(?:\"""|\Z) | \'\'\'[\s\S]*?(?:\'\'\'|\Z) | "(?:[^"\\]|\\.)*"? | '(?:[^'\\]|\\.)*'? )"""
+_NAMED = rf"(?<!\w) (?! \w{{0,80}}(?:Error|Exception|Warning)\b ) \w{{0,60}} {_NAMES} \w{{0,60}}"
 _ASSIGNED = re.compile(
-    r"""(?ix)
-    ( \w{0,40} (?:pass|secret|token|key|auth|cookie|session|dsn|sign|credential) \w{0,40}
-      ["']? \s{0,8} [=:]{1,2} \s{0,8} [a-z]{0,2} )
-    ( "[^"]*"? | '[^']*'? | [0-9][\w.]* )"""
+    rf"""(?ix) ( {_NAMED} (?: ["']? \s{{0,8}} [=:]{{1,2}} | ["'] \s{{0,8}} , ) \s{{0,8}} [a-z]{{0,2}} )
+    (?: {_QUOTED} | [0-9][\w.]* )"""
 )
+_ELSEWHERE = re.compile(
+    rf"""(?ix) ( \b[a-z][a-z0-9+.-]{{0,20}} :// [^\s/:@"']{{0,80}} : ) (?!\d+[/?\#]) [^\s"'<>]{{0,1000}} @ (?=[^\s@])
+    | ( [?&] (?: {_NAMED} ) = ) [^\s"'&\#<>]+
+    | ( \b (?:bearer|basic) \s+ ) (?=\S*[\d=]) [\w.~+/=-]{{6,}}"""
+)
+"""In an address, and in the fields of a request."""
+_UNQUOTED = re.compile(rf"""(?ix) ( {_NAMED} \s? = \s? ) (?!["'=\s]) [^\s"'&;,<>(){{}}\[\]]+""")
 
 AROUND = 4
 """Lines of source before and behind the one that failed."""
 
-LONGEST_TEXT = 8000
+LONGEST_TEXT, LONGEST_STRING = 8000, 1000
 LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
 
 
@@ -93,9 +102,17 @@ def is_secret(name: str) -> bool:
     return SECRET.search(name) is not None
 
 
-def without_secrets(text: str) -> str:
-    """Source or a message, without what is assigned to a name that looks like a secret's."""
-    return _ASSIGNED.sub(rf"\1{HIDDEN}", cut(text, LONGEST_TEXT))
+def without_secrets(text: str, is_code: bool = False) -> str:
+    """A text without what is assigned to a name that looks like a secret's; in code, where a name may be assigned to
+    another one, without such literals only.
+    """
+    text = _ELSEWHERE.sub(_hide, cut(text, LONGEST_TEXT))
+    text = _ASSIGNED.sub(_hide, text)
+    return text if is_code else _UNQUOTED.sub(_hide, text)
+
+
+def _hide(found: re.Match[str]) -> str:
+    return f"{next(filter(None, found.groups()))}{HIDDEN}{'@' * found[0].endswith('@')}"
 
 
 def cut(text: str, length: int) -> str:
@@ -110,6 +127,17 @@ def described(value: object) -> str:
         return f"<{type(value).__name__}, which cannot be told: {type(error).__name__}>"
 
 
+_HIDDEN = object()
+
+
+def _names_secret(key: object) -> bool:
+    return is_secret(key) if type(key) is str else type(key) is bytes and is_secret(key.decode("latin-1"))
+
+
+def _is_pair(value: Any) -> bool:
+    return len(value) == 2 and _names_secret(value[0])
+
+
 class _Repr(Repr):
     def __init__(self) -> None:
         super().__init__()
@@ -117,6 +145,8 @@ class _Repr(Repr):
         self.maxlevel = 3
 
     def repr1(self, value: Any, level: int) -> str:
+        if value is _HIDDEN:
+            return HIDDEN
         kind = type(value)
         if kind in (str, bytes, int, float, complex, bool, type(None), list, tuple, set, frozenset):
             return super().repr1(value, level)
@@ -124,12 +154,24 @@ class _Repr(Repr):
             return self.repr_dict(value, level)
         return f"<{kind.__module__}.{kind.__qualname__}>"
 
+    def repr_str(self, value: str, level: int) -> str:
+        return repr(cut(without_secrets(value[:LONGEST_STRING]), self.maxstring))  # a cut within a secret would bare it
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return cut(without_secrets(repr(value[:LONGEST_STRING])), self.maxother)
+
+    def repr_tuple(self, value: tuple[Any, ...], level: int) -> str:
+        return super().repr_tuple((value[0], _HIDDEN) if _is_pair(value) else value, level)
+
+    def repr_list(self, value: list[Any], level: int) -> str:
+        return super().repr_list([value[0], _HIDDEN] if _is_pair(value) else value, level)
+
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
         if level <= 0:
             return "{...}"
         pairs = []
         for key, each in list(value.items())[:10]:
-            hidden = type(key) is str and is_secret(key)
+            hidden = _names_secret(key)
             pairs.append(f"{self.repr1(key, level - 1)}: {HIDDEN if hidden else self.repr1(each, level - 1)}")
         return f"{{{', '.join(pairs)}{', ...' if len(value) > len(pairs) else ''}}}"
 
@@ -177,7 +219,7 @@ def _tell(
     ]
     if len(frames) > MOST_FRAMES:
         frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]
-    text = without_secrets("".join(told.format_exception_only()))
+    text = without_secrets("".join(told.format_exception_only()), isinstance(error, SyntaxError))
     sections.append({"heading": heading, "frames": frames, "text": text})
     for number, each in enumerate(getattr(told, "exceptions", None) or (), 1):
         member = getattr(error, "exceptions", ())[number - 1 : number]
@@ -194,7 +236,7 @@ def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:
         "line": summary.lineno or 0,
         "name": summary.name,
         "theirs": theirs,
-        "text": without_secrets(text),
+        "text": without_secrets(text, is_code=True),
         "source": _source(summary.filename, summary.lineno or 0) if theirs else [],
         "locals": _locals(frame) if theirs else [],
     }
@@ -205,7 +247,7 @@ def _source(file: str, line: int) -> list[tuple[int, str]]:
 
     numbers = range(max(line - AROUND, 1), line + AROUND + 1)
     lines = [(number, linecache.getline(file, number)) for number in numbers]
-    return [(number, cut(without_secrets(text.rstrip("\n")), LONGEST)) for number, text in lines if text]
+    return [(number, cut(without_secrets(text.rstrip("\n"), is_code=True), LONGEST)) for number, text in lines if text]
 
 
 def _locals(frame: Any) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ the next one meets the new code.
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 
 from poorhttp.config import Config
 from poorhttp.errors import ConfigError
@@ -52,6 +53,7 @@ def for_stand_in(settings: Config, gates: tuple[int, ...]) -> Settings:
     """The configuration of a process that serves a page in the place of an application."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
     values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
+    values["debug"] = True  # so that it is told of front servers (see `page.may_see`)
     return Settings(values, gates)
 
 
@@ -68,9 +70,13 @@ def refuse_public(addresses: tuple[Address, ...]) -> None:
     for address in addresses:
         if address.host and not is_loopback(address.host) and address.host != "localhost":
             hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
-            raise ConfigError(f"poorhttp dev on {address}: others could connect to a program in the making", hint)
+            raise ConfigError(f"a program in the making on {address}: others could connect to it", hint)
 
 
 def is_loopback(host: str) -> bool:
     """Whether an address is of this machine alone."""
-    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False  # a name
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -55,6 +55,8 @@ pub struct Environs {
     /// The usual variables, by length of the field name.
     names: Vec<Vec<(&'static str, Py<PyString>)>>,
     inputs: Inputs,
+    /// The application is told that fields were left out: what is for this machine's eyes is not for a front server's.
+    tells_dropped: bool,
 }
 
 /// What one thread's last request put into its template. A request has much in common with the one before it, and what
@@ -163,7 +165,8 @@ impl Environs {
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Ok(Self { templates, names, inputs })
+        let tells_dropped = common.get_item("poorhttp.debug")?.map_or(Ok(false), |debug| debug.is_truthy())?;
+        Ok(Self { templates, names, inputs, tells_dropped })
     }
 
     /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
@@ -231,6 +234,7 @@ impl Environs {
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
                 _ if all_pass || request.peer.passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
                 // Who asks, and how, is told by front servers only.
+                _ if self.tells_dropped => environ.set_item(intern!(py, "poorhttp.forwarded"), true)?,
                 _ => {}
             }
         }

@@ -157,9 +157,35 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         server = launch("dev", "app.py", "--port=0", f"--address={address}")
         assert server.end() == 2
         assert "others could connect" in server.said
-    server = launch("dev", "app.py", "--port=0", "--address=0.0.0.0", "--public")
-    server.await_address()
+        server = launch("app.py", "--reload", "--debug", "--port=0", f"--address={address}")
+        assert server.end() == 2
+        assert "others could connect" in server.said
+    for words in ("dev", "--public"), ("--reload", "--debug", "--public"), ("--reload",):
+        server = launch(*words, "app.py", "--port=0", "--address=0.0.0.0")
+        server.await_address()
+        assert server.get() == (200, "good")
+
+
+def test_what_a_program_forks_at_its_import_does_not_keep_the_port(launch: Start, tmp_path: Path, shape: str) -> None:
+    """Such a process may outlive the server; it gets none of the sockets. What is forked elsewhere serves as ever."""
+    forks = (
+        "import os, time\nif os.fork() == 0:\n    os.close(2)\n    os.setsid()\n"
+        "    with open(os.environ['MARKS'] + '/new', 'w') as file:\n        file.write(str(os.getpid()))\n"
+        "    os.rename(os.environ['MARKS'] + '/new', os.environ['MARKS'] + '/forked')\n"
+        "    time.sleep(120)\n    os._exit(0)\n"
+    )
+    server = start(launch, tmp_path, forks + GOOD, *SHAPES[shape])
     assert server.get() == (200, "good")
+    server.await_mark("forked")
+    left = int((server.marks / "forked").read_text())
+    try:
+        assert server.stop(signal.SIGINT) == 0
+        os.kill(left, 0)
+        assert server.refuses()
+        with socket.create_server(("127.0.0.1", server.port)):
+            pass
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 def test_a_configuration_that_breaks(launch: Start, tmp_path: Path) -> None:

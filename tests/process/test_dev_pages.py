@@ -3,12 +3,16 @@
 import contextlib
 import http.client
 import json
+import signal
 from pathlib import Path
 
 import pytest
-from starter import SHAPES, Server, Start
+from starter import SHAPES, Server, Start, wait_for
 
 SOURCE = """
+import os
+import time
+
 def application(environ, start_response):
     path = environ["PATH_INFO"]
     if path == "/call":
@@ -17,13 +21,42 @@ def application(environ, start_response):
     start_response("200 OK", [("X-First", "1")])
     if path == "/iteration":
         return failing()
-    if path == "/late":
+    if path == "/broken":
         return failing_late()
     if path == "/file":
         return environ["wsgi.file_wrapper"](open(__file__, "rb"))
     if path == "/exit":
-        raise SystemExit(3)
+        raise SystemExit("failed")
+    if path == "/interrupt":
+        raise KeyboardInterrupt("failed")
+    if path == "/base":
+        raise Strange("failed")
+    if path == "/stop":
+        return stopping()
+    if path == "/wait":
+        open(os.environ["MARKS"] + "/waiting", "w").close()
+        time.sleep(60)
+    while path == "/late":
+        time.sleep(0.01)
+    if path == "/forked":
+        if os.fork() == 0:
+            raise SystemExit(7)
+        return [b"%d" % os.waitstatus_to_exitcode(os.wait()[1])]
+    if path == "/environ":
+        return [repr("poorhttp.forwarded" in environ).encode()]
+    if path in RETURNED:
+        return RETURNED[path]
     return [b"good"]
+
+class Strange(BaseException):
+    pass
+
+RETURNED = {"/none": None, "/str": "good", "/int": 200, "/bytes": b"good", "/block": ["good"], "/mixed": ("", None)}
+
+def stopping():
+    seen = "in the iteration"
+    raise SystemExit("failed")
+    yield b""
 
 def failing():
     seen = "in the iteration"
@@ -80,8 +113,95 @@ def test_a_failed_request_has_a_page(server: Server) -> None:
     server.await_text("ValueError: failed")
     assert ask(server, "/file").text == SOURCE
     with pytest.raises(http.client.IncompleteRead):
-        ask(server, "/late")
+        ask(server, "/broken")
     assert server.get() == (200, "good")
+
+
+def test_whatever_an_application_raises_or_returns_has_a_page(server: Server) -> None:
+    """What is no Exception too, and what is no body; a late call and a child that it forked are not shown."""
+    for path, name in ("/exit", "SystemExit"), ("/interrupt", "KeyboardInterrupt"), ("/base", "Strange"):
+        answer = ask(server, path, Accept="text/html")
+        assert answer.status == 500 and f"{name}: failed" in answer.text and "app.py:" in answer.text
+        assert answer.getheader("Cache-Control") == "no-store" and answer.getheader("Vary") == "Accept"
+    assert "SystemExit: failed" in ask(server, "/stop").text
+    for path, what in [
+        ("/none", "the application returned None, which is no iterable of bytes"),
+        ("/int", "the application returned a value of type int, which is no iterable of bytes"),
+        ("/str", "the application returned a value of type str: a body is an iterable of bytes"),
+        ("/bytes", "the application returned a value of type bytes: a body is an iterable of bytes"),
+        ("/block", "the application returned a block that is a value of type str: a body is an iterable of bytes"),
+        ("/mixed", "the application returned a block that is a value of type str: a body is an iterable of bytes"),
+    ]:
+        answer = ask(server, path)
+        assert answer.status == 500 and f"TypeError: {what}\n" in answer.text
+        assert "dev/guard" not in answer.text
+        assert what not in ask(server, path, Host="attacker.example").text
+    server.await_text("KeyboardInterrupt: failed")
+    assert ask(server, "/forked").text == "7"
+    assert server.get() == (200, "good")
+
+
+def test_a_late_call_is_answered_as_ever(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SOURCE)
+    server = launch("app.py", "--debug", "--port=0", "--request-timeout=0.2")
+    server.await_address()
+    answer = ask(server, "/late")
+    assert answer.status == 504 and "RequestTimeout" not in answer.text
+    assert server.get() == (200, "good")
+
+
+def test_ctrl_c_ends_what_shows_a_page_for_an_interrupt(server: Server) -> None:
+    assert "KeyboardInterrupt" in ask(server, "/interrupt").text
+    with contextlib.closing(server.connection()) as connection:
+        connection.request("GET", "/wait")
+        wait_for((server.marks / "waiting").exists, "the application to be called")
+        assert server.stop(signal.SIGINT) in (0, 128 + signal.SIGINT)
+
+
+@pytest.mark.parametrize("mode", [("dev", "app.py"), ("app.py", "--debug"), ("dev", ".")], ids=" ".join)
+@pytest.mark.parametrize("trusted", [(), ("--trusted-proxies=none",), ("--forwarded=x-forwarded-for",)], ids=str)
+def test_a_proxy_whose_fields_were_left_out_is_shown_nothing(
+    launch: Start, tmp_path: Path, mode: tuple[str, ...], trusted: tuple[str, ...]
+) -> None:
+    """The engine takes them away, so that the application sees a peer of this machine only."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    (tmp_path / "dispatch_table.py").write_text(TABLE)
+    server = launch(*mode, "--port=0", *trusted)
+    server.await_address()
+    for fields in [
+        {"X_Forwarded_Host": "localhost"},
+        {"X_Forwarded_Proto": "http"},
+        {"X_Forwarded_For": "127.0.0.1"},
+        {"Forwarded": "for=127.0.0.1"},
+        {"X_Real_IP": "127.0.0.1"},
+        {"Via": "1.1 front"},
+        {"CF_Connecting_IP": "127.0.0.1"},
+        {"True_Client_IP": "127.0.0.1"},
+    ]:
+        for accept in "text/html", "application/json", "*/*":
+            answer = ask(server, "/call", Accept=accept, **fields)
+            assert answer.status == 500
+            assert "ValueError" not in answer.text and "Traceback" not in answer.text, fields
+            assert answer.getheader("Cache-Control") == "no-store" and answer.getheader("Vary") == "Accept"
+    assert "ValueError: failed" in ask(server, "/call").text
+
+
+def test_a_proxy_is_not_shown_why_a_program_fails_to_load(launch: Start, tmp_path: Path) -> None:
+    """Without `debug` either."""
+    (tmp_path / "app.py").write_text("raise ValueError('hidden')\n")
+    server = launch("app.py", "--reload", "--port=0", "--trusted-proxies=none")
+    server.await_address()
+    assert "hidden" in ask(server, "/").text
+    assert "hidden" not in ask(server, "/", X_Forwarded_For="192.0.2.1").text
+
+
+def test_an_application_is_told_of_it_with_debug_only(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SOURCE)
+    for word, told in ("--debug", "True"), ("--no-debug", "False"):
+        server = launch("app.py", "--port=0", "--trusted-proxies=none", word)
+        server.await_address()
+        assert ask(server, "/environ", X_Forwarded_For="192.0.2.1").text == told
+        assert ask(server, "/environ").text == "False"
 
 
 def test_a_dispatch_table_has_the_same_page(launch: Start, tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
 """Error pages of a server in the making: what they show, to whom, and what they never do."""
 
+import contextlib
 import json
 import re
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.dev import page, problem
+from poorhttp.dev import page, problem, settings
 from poorhttp.errors import ConfigError
+from poorhttp.units import Address
 
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
 HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -56,9 +59,33 @@ def test_what_the_client_names_is_what_it_gets(accept, kind):
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]", "[::1]:8080", "app.localhost:1", "localhost.:80"]
 )
-@pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1"])
+@pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_may_see_it(host, remote):
-    assert page.may_see({"REMOTE_ADDR": remote, "HTTP_HOST": host})
+    environ = {"REMOTE_ADDR": remote, "HTTP_HOST": host, "HTTP_DNT": "1", "HTTP_SEC_FETCH_SITE": "none"}
+    assert page.may_see({**environ, "HTTP_CACHE_CONTROL": "no-cache", "HTTP_X_SKIP": "1", "HTTP_AVIATION": "1"})
+
+
+@pytest.mark.parametrize(
+    ("host", "is_it"),
+    [
+        ("127.0.0.1", True),
+        ("127.255.0.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("127.0.0.1.nip.io", False),
+        ("127.attacker.example", False),
+        ("128.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("::ffff:192.0.2.1", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_an_address_not_a_name(host, is_it):
+    assert settings.is_loopback(host) is is_it
+    if host:
+        with contextlib.nullcontext() if is_it else pytest.raises(ConfigError, match="others could connect"):
+            settings.refuse_public((Address(host=host, port=1),))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +107,19 @@ def test_this_machine_may_see_it(host, remote):
         {"HTTP_FORWARDED": "for=192.0.2.1"},
         {"HTTP_VIA": "1.1 proxy"},
         {"HTTP_X_REAL_IP": "192.0.2.1"},
+        {"HTTP_CF_CONNECTING_IP": "192.0.2.1"},
+        {"HTTP_CF_RAY": "1"},
+        {"HTTP_CDN_LOOP": "cloudflare"},
+        {"HTTP_TRUE_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_AZURE_CLIENTIP": "192.0.2.1"},
+        {"HTTP_FASTLY_CLIENT_IP": "192.0.2.1"},
+        {"HTTP_X_ORIGINAL_HOST": "example.com"},
+        {"HTTP_X_ORIGINAL_FORWARDED_FOR": "192.0.2.1"},
+        {"HTTP_X_ENVOY_EXTERNAL_ADDRESS": "192.0.2.1"},
+        {"HTTP_X_REMOTE_ADDR": "192.0.2.1"},
+        {"poorhttp.forwarded": True},
+        {"REMOTE_ADDR": "127.attacker.example"},
     ],
     ids=str,
 )
@@ -171,7 +211,20 @@ def test_the_page_does_nothing_by_itself():
     assert b'http-equiv="refresh" content="1"' in data and dict(fields)["Retry-After"] == "1"
 
 
-NAMES = ["password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"]
+@pytest.mark.parametrize("accept", ["text/html", "*/*"])
+def test_no_terminal_is_given_an_order(accept):
+    text = "a\x1b]0;title\x07\x9b2J\rb\u202ec\x7f\tä"
+    error = raised("raise ValueError(given)\n", given=text)
+    assert text in json.loads(body(error, HTTP_ACCEPT="application/json")[1])["traceback"]
+    _, text = body(error, HTTP_ACCEPT=accept, HTTP_X_THING="\x9b2J")
+    assert not [each for each in text if not (each.isprintable() or each in "\n\t")]
+    assert "a\\x1b]0;title\\x07\\x9b2J\\rb\\u202ec\\x7f\tä" in text
+
+
+NAMES = [
+    *("password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"),
+    *("pwd", "pin", "card_pin", "PIN_2", "bearer", "auth", "session", "cookie", "csrf", "xsrf", "jwt", "otp", "sid"),
+]
 
 
 @given(st.sampled_from(NAMES), st.text("abcdefghijklmnop0123456789", min_size=12, max_size=30))
@@ -194,6 +247,79 @@ def test_no_value_of_a_secret_is_shown(name, value):
     for accept in "text/html", "*/*", "application/json":
         _, text = body(error, HTTP_ACCEPT=accept, **environ)
         assert value not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot connect to postgres://user:{}@host/db",
+        "redis://:{}@127.0.0.1:6379/0 is down",
+        "https://user:{}/%@host:80/",
+        "no answer for token={} today",
+        "no answer for token = {}",
+        "https://example.com/a?b=1&access_token={}&c=2",
+        "Authorization: Bearer {}",
+        "Authorization: Basic {}==",
+        "[('a', 'b'), ('password', '{}')]",
+        "{{'pwd': b'{}'}}",
+        'pin = "{}"',
+        "secret='it\\'s {}'",
+        'key = """{}"""',
+    ],
+)
+def test_no_secret_is_shown_in_a_text(text):
+    secret = "qwerty1uiop"
+    text = text.format(secret)
+    comment = "" if text.startswith("no answer") else text  # in code it may be a name
+    error = raised(f"def f(value):\n    # {comment}\n    raise ValueError(value)\nf(given)\n", given=text)
+    environ = {
+        "REQUEST_URI": f"/?next={'' if ' ' in text else text}",
+        "HTTP_REFERER": f"http://localhost/?token={secret}&next={text}",
+        "HTTP_X_THING": text,
+    }
+    for accept in "text/html", "*/*", "application/json":
+        _, shown = body(error, HTTP_ACCEPT=accept, **environ)
+        assert secret not in shown
+        assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("password", "qwerty1uiop"),
+        ["pin", "qwerty1uiop"],
+        [("a", "b"), (b"authorization", b"qwerty1uiop")],
+        {b"cookie": b"qwerty1uiop"},
+        "x" * 80 + " postgres://user:qwerty1uiop" + "y" * 100 + "@host" + "z" * 200,
+        b"x" * 170 + b" postgres://user:qwerty1uiop" + b"y" * 100 + b"@host",
+    ],
+    ids=str,
+)
+def test_no_secret_of_a_pair_or_at_a_cut_is_shown(value):
+    _, text = body(raised("def f(value):\n    raise ValueError\nf(given)\n", given=value), **HTML)
+    assert "qwerty1uiop" not in text
+
+
+def test_what_is_no_secret_is_shown():
+    for text in (
+        "KeyError: 'name'",
+        "PermissionError: 'a'",
+        "opinion = 'free', spinning: 'top', mapping='m'",
+        "http://localhost:8080/@user",
+        "if token == other",
+        "the key: it is lost",
+    ):
+        assert problem.without_secrets(text) == text
+    code = "send(token=token, key=lambda x: x)"
+    assert problem.without_secrets(code, is_code=True) == code
+
+
+def test_hiding_secrets_takes_no_time():
+    """Not even where a text was made to cost much: it is cut, and each pattern is bounded."""
+    began = time.process_time()
+    for text in "a", "key", "://a:", "a://b:", "token=", "bearer ", "'", '"""', "?key", 'pass"  ', "pin_":
+        problem.without_secrets(text * 8000)
+    assert time.process_time() - began < 5
 
 
 def test_descriptions_call_nothing_of_the_authors():
