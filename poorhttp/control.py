@@ -61,7 +61,7 @@ def wrote(pid: int, written: float) -> bool:
     A worker writes none.
     """
     is_older = time.time() - age(pid) < written + SKEW
-    if not lives(pid) or not (is_older or _is_poorhttp(pid) or _brought_engine(pid)):
+    if not lives(pid) or not (is_older or _is_poorhttp(pid) or _has_engine(pid, unknown=False)):
         return False
     from poorhttp import status as board
 
@@ -73,12 +73,6 @@ def _is_server(pid: int) -> bool:
     also where this user may not look there.
     """
     return _is_poorhttp(pid) or _has_engine(pid, unknown=True)
-
-
-def _brought_engine(pid: int) -> bool:
-    """Whether it has the engine in its memory, and not from its parent, as a worker has it."""
-    parent = int((*_stat(pid), b"0", b"0")[1])
-    return _has_engine(pid, unknown=False) and not _has_engine(parent, unknown=False)
 
 
 def _has_engine(pid: int, unknown: bool) -> bool:
