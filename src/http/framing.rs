@@ -46,7 +46,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Refuse a Content-Length field that is wrong whatever its value is.
+    /// Refuse a Content-Length field that is wrong whatever its value is (RFC 9112 6.3 steps 3 and 5).
     pub fn begin_length(&self) -> Result<(), Reject> {
         if self.coding != Coding::Absent {
             return Err(BOTH);
@@ -76,7 +76,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Refuse a Transfer-Encoding field that is wrong whatever its value is.
+    /// Refuse a Transfer-Encoding field that is wrong whatever its value is (RFC 9112 6.1, 6.3 step 3).
     pub fn begin_coding(&self, is_http_10: bool) -> Result<(), Reject> {
         if is_http_10 {
             return Err(Reject::bad("Transfer-Encoding in HTTP/1.0"));
