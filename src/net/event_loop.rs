@@ -532,8 +532,10 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.accepting = Accepting::Yes;
+        // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
+        let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
         for (token, listener) in (LISTENERS..).zip(&self.listeners) {
-            let _ = self.poller.add(listener, token, Interest::Accept);
+            let _ = self.poller.add(listener, token, interest);
         }
     }
 }
