@@ -43,7 +43,7 @@ class Clients:
 
     milliseconds: how long the application is to take for each. until_refused: a client that is refused asks no more,
     and nothing is tried again. again_after: seconds until a request is tried once more. enter: called by each client's
-    thread before it asks.
+    thread before it asks. body: bytes that each request posts; 0 is a GET.
     """
 
     def __init__(
@@ -56,11 +56,14 @@ class Clients:
         until_refused: bool = False,
         again_after: float = 0.0,
         enter: Callable[[], object] = bool,
+        body: int = 0,
     ) -> None:
         self.over = threading.Event()
         self.begin = self.end = time.monotonic()
         self._clients = [
-            _Client(port, f"{milliseconds}-{number}", number < keeping, until_refused, again_after, enter, self.over)
+            _Client(
+                port, f"{milliseconds}-{number}", number < keeping, until_refused, again_after, enter, body, self.over
+            )
             for number in range(keeping + opening)
         ]
 
@@ -115,6 +118,7 @@ class _Client(threading.Thread):
         until_refused: bool,
         again_after: float,
         enter: Callable[[], object],
+        body: int,
         over: threading.Event,
     ) -> None:
         super().__init__(name=name, daemon=True)
@@ -126,6 +130,7 @@ class _Client(threading.Thread):
         self._until_refused = until_refused
         self._again_after = again_after
         self._enter = enter
+        self._body = body
         self._over = over
         self._sock: socket.socket | None = None
 
@@ -161,13 +166,14 @@ class _Client(threading.Thread):
 
     def _answer(self, question: str) -> tuple[int, float]:
         """The process that answered and when its code was loaded; raises _Bad with one of KINDS."""
-        lines = f"GET /ask?{question} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        lines = f"{'POST' if self._body else 'GET'} /ask?{question} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        lines += f"Content-Length: {self._body}\r\n" if self._body else ""
         lines += "" if self._keeps else "Connection: close\r\n"
         try:
             if self._sock is None:
                 self._sock = connect(self._port)
                 self._sock.settimeout(PATIENCE)
-            self._sock.sendall(lines.encode() + b"\r\n")
+            self._sock.sendall(lines.encode() + b"\r\n" + b"x" * self._body)
             with self._sock.makefile("rb") as stream:
                 status, fields, body = read_response(stream)
         except TimeoutError:

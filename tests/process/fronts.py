@@ -1,109 +1,31 @@
-"""Real front servers for tests: lighttpd, HAProxy and nginx before some backends, with the least that they must be told.
+"""Real front servers for tests: lighttpd, nginx and HAProxy with the configurations that poorhttp prints for them.
 
-Knows their configuration and how they are started and ended; knows nothing of poorhttp. Contract: a front that was
-entered accepts connections, and is gone when it is left.
+Knows how they are started and ended, and what of a printed text cannot be as it is in a test: port, user and files.
+Contract: a front that was entered listens, and is gone with its processes when it is left.
 """
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from starter import wait_for
+import psutil
+import pytest
+from starter import ROOT, wait_for
 
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
-
-LIGHTTPD = """
-server.modules = ( "mod_proxy" )
-server.document-root = "{directory}"
-server.errorlog = "{directory}/lighttpd.log"
-server.bind = "127.0.0.1"
-server.port = {port}
-proxy.balance = "least-connection"
-proxy.server = ( "" => ( {backends} ) )
-"""
-
-# redispatch 1: the next try is for another server, at once. Without retry-on, only what could not connect is tried again.
-HAPROXY = """
-defaults
-    mode http
-    timeout connect 1s
-    timeout client 30s
-    timeout server 30s
-    option http-server-close
-    retries 3
-    option redispatch 1
-    retry-on conn-failure empty-response
-    default-server check inter 500ms fall 1 rise 1
-listen front
-    bind 127.0.0.1:{port}
-    http-request disable-l7-retry if !METH_GET
-    balance leastconn
-    {backends}
-"""
-
-# nginx tries the next one by itself, after what was sent too, unless the method is POST or the like.
-NGINX = """
-{user}
-daemon off;
-pid {directory}/nginx.pid;
-error_log {directory}/nginx.log;
-events {{ }}
-http {{
-    access_log off;
-    client_body_temp_path {directory};
-    proxy_temp_path {directory};
-    fastcgi_temp_path {directory};
-    uwsgi_temp_path {directory};
-    scgi_temp_path {directory};
-    upstream backends {{ least_conn; {backends} }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{ proxy_pass http://backends; }}
-    }}
-}}
-"""
+PORTS = {"lighttpd": "server.port = 80", "nginx": "listen 80;", "haproxy": "bind :80"}
 
 
-@dataclass(frozen=True)
-class Front:
-    name: str
-    package: str
-    configuration: str
-    backend: Callable[[int], str]
-    separator: str
-    command: Callable[[str, Path], list[str]]
-    repeats: bool  # whether it sends a GET to another backend when one dies with it
-
-    def program(self) -> str | None:
-        return shutil.which(self.name, path=PLACES)
-
-    @contextlib.contextmanager
-    def before(self, ports: Sequence[int], directory: Path) -> Iterator[int]:
-        """The port of this front before backends at these ports."""
-        port = free_port()
-        lines = self.separator.join(self.backend(each) for each in ports)
-        file = directory / f"{self.name}.conf"
-        user = "user root;" if Path("/proc/self").owner() == "root" else ""
-        file.write_text(self.configuration.format(directory=directory, port=port, backends=lines, user=user))
-        program = self.program()
-        assert program
-        with (directory / f"{self.name}.out").open("wb") as output:
-            process = subprocess.Popen(self.command(program, file), stdout=output, stderr=output)
-        try:
-            wait_for(lambda: accepts(port) or process.poll() is not None, f"{self.name} to accept")
-            assert process.poll() is None, (directory / f"{self.name}.out").read_text()
-            yield port
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
+def program(name: str) -> str:
+    path = shutil.which(name, path=PLACES)
+    if path is None:
+        pytest.skip(f"{name} is not installed: apt-get install {name}")
+    return path
 
 
 def free_port() -> int:
@@ -112,37 +34,60 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def listens(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        return probe.connect_ex((host.strip("[]"), port)) == 0
 
 
-FRONTS = (
-    Front(
-        "lighttpd",
-        "lighttpd",
-        LIGHTTPD,
-        lambda port: f'( "host" => "127.0.0.1", "port" => {port} )',
-        ", ",
-        lambda program, file: [program, "-D", "-f", str(file)],
-        repeats=False,
-    ),
-    Front(
-        "haproxy",
-        "haproxy",
-        HAPROXY,
-        lambda port: f"server s{port} 127.0.0.1:{port}",
-        "\n    ",
-        lambda program, file: [program, "-db", "-f", str(file)],
-        repeats=True,
-    ),
-    Front(
-        "nginx",
-        "nginx-light",
-        NGINX,
-        lambda port: f"server 127.0.0.1:{port} max_fails=1 fail_timeout=1s;",
-        " ",
-        lambda program, file: [program, "-p", str(file.parent), "-c", str(file)],
-        repeats=True,
-    ),
-)
+def printed(name: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "poorhttp", f"--print-{name}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+def placed(name: str, text: str, port: int, directory: Path, host: str) -> Path:
+    """Write a printed configuration for a test: another port, and no files but its own."""
+    assert text.count(PORTS[name]) == 1
+    moved = {
+        "lighttpd": f'server.bind = "{host}"\nserver.port = {port}',
+        "nginx": f"listen {host}:{port};",
+        "haproxy": f"bind {host}:{port}",
+    }
+    text = text.replace(PORTS[name], moved[name])
+    if name == "nginx":
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        own = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in kinds)
+        text = text.replace("http {\n", f"http {{\n    access_log off;\n{own}", 1)
+        user = "user root;\n" if os.getuid() == 0 else ""  # else its workers cannot reach the test's directory
+        text = f"{user}pid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\ndaemon off;\n{text}"
+    file = directory / f"{name}.conf"
+    file.write_text(text)
+    return file
+
+
+def check(name: str, file: Path) -> None:
+    flags = {"lighttpd": ["-tt", "-f"], "nginx": ["-t", "-e", "stderr", "-c"], "haproxy": ["-c", "-f"]}[name]
+    done = subprocess.run([program(name), *flags, str(file)], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[warn" not in done.stderr.lower(), done.stderr
+
+
+@contextlib.contextmanager
+def before(name: str, text: str, directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
+    """The port of this front with this printed configuration."""
+    port = free_port()
+    file = placed(name, text, port, directory, host)
+    check(name, file)
+    flags = {"lighttpd": ["-D", "-f"], "nginx": ["-e", "stderr", "-c"], "haproxy": ["-db", "-f"]}[name]
+    with (directory / "front.log").open("wb") as log:
+        process = subprocess.Popen([program(name), *flags, str(file)], stdout=log, stderr=log, cwd=directory)
+    try:
+        wait_for(lambda: listens(host, port) or process.poll() is not None, f"{name} to listen")
+        assert process.poll() is None, (directory / "front.log").read_text()
+        yield port
+    finally:
+        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.wait(10)
+        psutil.wait_procs(workers, 10)
+        assert not [worker for worker in workers if worker.is_running()]

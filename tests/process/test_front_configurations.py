@@ -4,23 +4,18 @@ it arrives as its client's, whatever the client writes into the fields that fron
 
 import http.client
 import json
-import os
-import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from fronts import PORTS, before, free_port, printed, program
 from starter import ROOT, Start, wait_for
 
-SBIN = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
-PORTS = {"lighttpd": "server.port = 80", "nginx": "listen 80;", "haproxy": "bind :80"}
 FAMILIES = {"x-forwarded": ("--forwarded=x-forwarded",), "forwarded": ("--forwarded=forwarded",)}
 
 FORGED = {
@@ -58,92 +53,26 @@ def application(environ, start_response):
 Front = Callable[..., tuple[int, list[int]]]
 
 
-def program(name: str) -> str:
-    path = shutil.which(name, path=SBIN)
-    if path is None:
-        pytest.skip(f"{name} is not installed: apt-get install {name}")
-    return path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def printed(name: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", "poorhttp", f"--print-{name}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
-    return done.stdout
-
-
-def placed(name: str, text: str, port: int, directory: Path, host: str) -> Path:
-    """Write a printed configuration for a test: another port, and no files but its own."""
-    assert text.count(PORTS[name]) == 1
-    moved = {
-        "lighttpd": f'server.bind = "{host}"\nserver.port = {port}',
-        "nginx": f"listen {host}:{port};",
-        "haproxy": f"bind {host}:{port}",
-    }
-    text = text.replace(PORTS[name], moved[name])
-    if name == "nginx":
-        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        own = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in kinds)
-        text = text.replace("http {\n", f"http {{\n    access_log off;\n{own}", 1)
-        user = "user root;\n" if os.getuid() == 0 else ""  # else its workers cannot reach the test's directory
-        text = f"{user}pid {directory}/nginx.pid;\nerror_log {directory}/nginx.log;\ndaemon off;\n{text}"
-    file = directory / f"{name}.conf"
-    file.write_text(text)
-    return file
-
-
-def check(name: str, file: Path) -> None:
-    flags = {"lighttpd": ["-tt", "-f"], "nginx": ["-t", "-e", "stderr", "-c"], "haproxy": ["-c", "-f"]}[name]
-    done = subprocess.run([program(name), *flags, str(file)], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "[warn" not in done.stderr.lower(), done.stderr
-
-
 @pytest.fixture
 def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
     """front(name, *arguments, backends=2): the port of that program before so many servers, and their ports."""
-    running: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as running:
 
-    def begin(
-        name: str, *arguments: str, backends: int = 2, unix: bool = False, host: str = "127.0.0.1"
-    ) -> tuple[int, list[int]]:
-        binary = program(name)
-        (tmp_path / "app.py").write_text(APPLICATION)
-        (tmp_path / "a file.txt").write_text("the file")
-        ports = [free_port() for _ in range(backends)]
-        places = [f"unix:{tmp_path}/{port}.sock" if unix else f"127.0.0.1:{port}" for port in ports]
-        for place in places:
-            server = launch("app.py", f"--bind={place}", *arguments)
-            wait_for(lambda server=server, place=place: place in server.said, f"a server at {place}")
-        port = free_port()
-        text = printed(name, f"--bind={', '.join(places)}", *arguments)
-        file = placed(name, text, port, tmp_path, host)
-        check(name, file)
-        flags = {"lighttpd": ["-D", "-f"], "nginx": ["-e", "stderr", "-c"], "haproxy": ["-db", "-f"]}[name]
-        with (tmp_path / "front.log").open("wb") as log:
-            process = subprocess.Popen([binary, *flags, str(file)], stdout=log, stderr=log, cwd=tmp_path)
-        running.append(process)
-        wait_for(lambda: listens(host, port) or process.poll() is not None, f"{name} to listen")
-        assert process.poll() is None, (tmp_path / "front.log").read_text()
-        return port, ports
+        def begin(
+            name: str, *arguments: str, backends: int = 2, unix: bool = False, host: str = "127.0.0.1"
+        ) -> tuple[int, list[int]]:
+            program(name)
+            (tmp_path / "app.py").write_text(APPLICATION)
+            (tmp_path / "a file.txt").write_text("the file")
+            ports = [free_port() for _ in range(backends)]
+            places = [f"unix:{tmp_path}/{port}.sock" if unix else f"127.0.0.1:{port}" for port in ports]
+            for place in places:
+                server = launch("app.py", f"--bind={place}", *arguments)
+                wait_for(lambda server=server, place=place: place in server.said, f"a server at {place}")
+            text = printed(name, f"--bind={', '.join(places)}", *arguments)
+            return running.enter_context(before(name, text, tmp_path, host)), ports
 
-    yield begin
-    for process in running:
-        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.terminate()
-        process.wait(10)
-        psutil.wait_procs(workers, 10)
-        assert not [worker for worker in workers if worker.is_running()]
-
-
-def listens(host: str, port: int) -> bool:
-    with closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
-        return probe.connect_ex((host.strip("[]"), port)) == 0
+        yield begin
 
 
 def ask(

@@ -1,17 +1,18 @@
-"""Behind the real lighttpd, HAProxy and nginx: a backend that stops, dies and comes back costs no client anything.
+"""Behind the real lighttpd, nginx and HAProxy as poorhttp configures them: a server that stops, dies and comes back.
 
-A stop costs nothing behind any of them: who is refused is sent elsewhere. A death costs nothing behind HAProxy (with
-`retry-on`) and nginx, which repeat a GET elsewhere; lighttpd does not, so there the requests in flight get a 500 or
-503, and a client that tries once more gets its answer.
+A stop costs nothing behind any of them: who is refused is sent elsewhere. A death costs nothing behind HAProxy and
+nginx, which repeat a GET elsewhere; lighttpd does not, so there the requests in flight get a 500 or 503, and a client
+that tries once more gets its answer.
 """
 
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from fronts import FRONTS, Front
-from starter import ROOT, Server, Start, wait_for
+from fronts import PORTS, before, printed, program
+from starter import ROOT, SHAPES, Server, Start, wait_for
 
 sys.path.insert(0, str(ROOT))
 
@@ -19,31 +20,33 @@ from bench.clients import Clients
 
 pytestmark = pytest.mark.timeout(120)
 
-
-@pytest.fixture(params=FRONTS, ids=lambda front: front.name)
-def front(request: pytest.FixtureRequest) -> Front:
-    """Each front in turn."""
-    front: Front = request.param
-    if front.program() is None:
-        pytest.skip(f"{front.name} is not installed: apt-get install {front.package}")
-    return front
+REPEATS = {"lighttpd": False, "nginx": True, "haproxy": True}
+"""Whether it sends a GET to another server when one dies with it."""
 
 
 class Backends:
     """Some servers; one of them may be replaced at its port."""
 
-    def __init__(self, launch: Start, count: int) -> None:
+    def __init__(self, launch: Start, count: int, shape: str = "1x1") -> None:
         self._launch = launch
+        self._arguments = ("--forwarded=x-forwarded", *SHAPES[shape])
         self.servers = [self._start(0) for _ in range(count)]
 
     def _start(self, port: int) -> Server:
         apps = f"{ROOT}:{ROOT / 'bench' / 'apps'}"
-        server: Server = self._launch("faults:application", f"--bind=127.0.0.1:{port}", PYTHONPATH=apps)
+        server: Server = self._launch(
+            "faults:application", f"--bind=127.0.0.1:{port}", *self._arguments, PYTHONPATH=apps
+        )
         server.await_address()
         return server
 
-    def ports(self) -> list[int]:
-        return [server.port for server in self.servers]
+    def configuration(self, name: str) -> str:
+        """The printed one; nginx is told to ask who failed again after a second, and not after ten."""
+        places = [f"127.0.0.1:{server.port}" for server in self.servers]
+        text = printed(name, f"--bind={', '.join(places)}", *self._arguments)
+        for place in places if name == "nginx" else ():
+            text = text.replace(f"server {place};", f"server {place} fail_timeout=1s;")
+        return text
 
     def end(self, number: int, signum: int) -> None:
         server = self.servers[number]
@@ -52,11 +55,17 @@ class Backends:
     def start_again(self, number: int) -> None:
         self.servers[number] = self._start(self.servers[number].port)
 
+    def answer(self, clients: Clients) -> bool:
+        """Whether each server has answered in the last second."""
+        answering = {answer.process for answer in clients.recent(1)}
+        return all(answering & {server.process.pid, *server.workers()} for server in self.servers)
 
-def shared_by(clients: Clients, backends: Backends) -> bool:
-    """Whether each backend has answered in the last second."""
-    wanted = {server.process.pid for server in backends.servers}
-    return wanted <= {answer.process for answer in clients.recent(1)}
+
+@pytest.fixture(params=PORTS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Each front in turn."""
+    program(request.param)
+    return str(request.param)
 
 
 @pytest.fixture(params=[2, 4], ids="{} backends".format)
@@ -64,25 +73,33 @@ def backends(request: pytest.FixtureRequest, launch: Start) -> Iterator[Backends
     return Backends(launch, request.param)
 
 
-def test_a_stop_is_not_noticed(front: Front, backends: Backends, tmp_path) -> None:
-    """Each backend in turn is stopped and started again."""
-    with front.before(backends.ports(), tmp_path) as port:
-        with Clients(port, 4, 4, 20) as clients:
+def stop_each(name: str, backends: Backends, directory: Path) -> None:
+    """Stop the first two one after the other, start them again, and hold that nobody noticed; a POST is sent once."""
+    with before(name, backends.configuration(name), directory) as port:
+        with Clients(port, 4, 4, 20) as clients, Clients(port, 2, 2, 20, body=5000) as posting:
             for number in range(2):
-                wait_for(lambda: shared_by(clients, backends), "every backend to answer")
+                wait_for(lambda: backends.answer(clients), "every backend to answer")
                 backends.end(number, signal.SIGTERM)
                 backends.start_again(number)
-            wait_for(lambda: shared_by(clients, backends), "every backend to answer again")
-        assert clients.faults() == []
+            wait_for(lambda: backends.answer(clients), "every backend to answer again")
+        assert (clients.faults(), posting.faults()) == ([], [])
 
 
-def test_a_death_costs_at_most_a_retry(front: Front, backends: Backends, tmp_path) -> None:
-    with front.before(backends.ports(), tmp_path) as port:
+def test_a_stop_is_not_noticed(name: str, backends: Backends, tmp_path: Path) -> None:
+    stop_each(name, backends, tmp_path)
+
+
+def test_nor_that_of_servers_of_several_processes(name: str, launch: Start, tmp_path: Path) -> None:
+    stop_each(name, Backends(launch, 2, "2x1"), tmp_path)
+
+
+def test_a_death_costs_at_most_a_retry(name: str, backends: Backends, tmp_path: Path) -> None:
+    with before(name, backends.configuration(name), tmp_path) as port:
         with Clients(port, 4, 4, 20) as clients:
-            wait_for(lambda: shared_by(clients, backends), "every backend to answer")
+            wait_for(lambda: backends.answer(clients), "every backend to answer")
             backends.end(0, signal.SIGKILL)
             backends.start_again(0)
-            wait_for(lambda: shared_by(clients, backends), "every backend to answer again")
+            wait_for(lambda: backends.answer(clients), "every backend to answer again")
         faults = clients.faults()
         assert not [fault for fault in faults if fault.is_retry or fault.kind != "5xx"]
-        assert len(faults) <= (0 if front.repeats else 8)  # as many as there are clients
+        assert len(faults) <= (0 if REPEATS[name] else 8)  # as many as there are clients

@@ -118,18 +118,49 @@ def test_a_process_alone_says_that_it_replaces_nobody(start: Start, shape: str, 
     assert server.stop() == 0
 
 
-def test_the_fattest_worker_is_replaced(start: Start) -> None:
-    server = start("2x1", "--memory=60m", source=SOURCE)
+def test_the_fattest_worker_is_replaced_and_nothing_is_lost(start: Start, supervised: str) -> None:
+    server = start(supervised, "--memory=60m", source=SOURCE)
     serving(server, 2)
     before = server.workers()
-    fat = int(server.get("/grow")[1])
-    server.await_text(f"memory = 60m; worker {fat} has most, ")
+    with load(server, keep=2, fresh=2) as failures:
+        fat = int(server.get("/grow")[1])
+        server.await_text(f"memory = 60m; worker {fat} has most, ")
+        wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
+    assert failures == []
     assert re.search(r"\[W\] \d+\.\d MiB in all processes, memory = 60m", server.said)
-    wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
     assert before - {fat} <= server.workers()
     serving(server, 2)
     server.await_text(f"worker {fat} left: exit code 0")
     assert server.stop() == 0
+
+
+def test_the_fattest_worker_finishes_what_it_has(start: Start) -> None:
+    server = start("2x2", "--memory=60m", source=SOURCE)
+    serving(server, 2)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get, "/held")
+        wait_for(lambda: list(server.marks.glob("held-*")), "the request to be at work")
+        (fat,) = (int(each.name.removeprefix("held-")) for each in server.marks.glob("held-*"))
+        wait_for(lambda: grows(server, fat), "the same worker to grow")
+        server.await_text(f"memory = 60m; worker {fat} has most, ")
+        serving(server, 3)
+        time.sleep(2)  # longer than a worker stays that has nothing to do
+        assert fat in server.workers()
+        (server.marks / "release").touch()
+        assert answer.result(PATIENCE) == (200, str(fat))
+    wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
+    server.await_text(f"worker {fat} left: exit code 0")
+    assert server.stop() == 0
+
+
+def grows(server: Server, pid: int) -> bool:
+    """Whether a new connection came to this worker, which has grown then."""
+    with contextlib.closing(server.connection()) as connection:
+        for path in ("/", "/grow"):
+            connection.request("GET", path)
+            if int(connection.getresponse().read()) != pid:
+                return False
+    return True
 
 
 def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, ROOT, Server, Start, wait_for
+from starter import PATIENCE, ROOT, Server, Start, wait_for, within_a_second
 
 from poorhttp import status
 
@@ -222,11 +222,13 @@ def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
 
 
 def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, supervised: str) -> None:
-    server = start(supervised, source=VERSION.format(version="0", more=""))
-    reload(server, "1")
-    wait_for(lambda: len(server.workers()) == 2, "the new workers alone")
-    server.send(signal.SIGKILL)
-    server.end()  # waits for the workers
+    def orphaned() -> float:
+        server = start(supervised, source=VERSION.format(version="0", more=""))
+        reload(server, "1")
+        wait_for(lambda: len(server.workers()) == 2, "the new workers alone")
+        return server.orphan()
+
+    within_a_second(orphaned)
 
 
 def test_no_child_of_an_image_before_is_left_dead(start: Start, tmp_path: Path) -> None:

@@ -55,6 +55,11 @@ def nap():
     time.sleep(60)
 
 
+def rest():
+    while True:
+        time.sleep(0.01)
+
+
 def held():
     while not os.path.exists(os.path.join(MARKS, "release")):
         time.sleep(0.01)
@@ -160,6 +165,25 @@ def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
     connection.close()
     server.await_text("its answer is broken off")
     server.await_text(" left: ")
+    assert server.stop() == 0
+
+
+def test_a_call_that_obeys_costs_no_process(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, TIMEOUT, source=SOURCE)
+    wait_for(lambda: len(server.workers()) == (2 if shape in SUPERVISED else 0), "all workers")
+    before = server.workers()
+    _, answer = begin(server, pool, "rest")
+    assert answer.result(PATIENCE)[0] == 504
+    late = re.compile(
+        r"\[127\.0\.0\.1\] \[W\] GET /rest\?q=1 has been at work for \d\.\d s; RequestTimeout is raised in it.*"
+        r"""(\n    .*)*\n      File ".*app\.py", line \d+, in rest\n"""
+    )
+    wait_for(lambda: late.search(server.said), "the line and the stack")
+    time.sleep(1.5)  # longer than the grace that a late call has
+    assert server.workers() == before
+    assert server.get()[0] == 200
+    assert "does not return" not in server.said
+    assert is_whole(server.said)
     assert server.stop() == 0
 
 

@@ -4,7 +4,6 @@ import http.client
 import os
 import re
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -75,16 +74,6 @@ def application(environ, start_response):
     server = start("2x1", source=("import socket" if connects else "") + told)
     assert server.get() == (200, str(connects))
     assert server.stop() == 0
-
-
-def test_when_the_supervisor_is_killed_no_worker_stays(start: Start, supervised: str) -> None:
-    server = start(supervised)
-    server.send(signal.SIGKILL)
-    assert server.end() == -signal.SIGKILL
-    with socket.socket() as again:
-        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind(("127.0.0.1", server.port))
-        again.listen()
 
 
 def test_workers_that_die_at_once_are_started_ever_more_slowly(start: Start) -> None:
