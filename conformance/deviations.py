@@ -93,7 +93,7 @@ ROOM = (
     Room("gunicorn", ("invalid/rfc9110_field_value_ctl_*",), "accept", "RFC 9110 5.5",
          "controls but CR, LF and NUL may be kept"),
     Room("gunicorn", ("invalid/rfc9110_trailer_forbidden_*",), "accept", "RFC 9110 6.5.1", "trailers may be ignored"),
-    Room("gunicorn", ("invalid/obs_fold_01",), "accept", "RFC 9112 5.2", "obs-fold is refused or replaced"),
+    Room("gunicorn", ("invalid/obs_fold_01", "invalid/013"), "accept", "RFC 9112 5.2", "obs-fold is refused or replaced"),
     Room("llhttp", ("invalid: HTTP protocol and ANNOUNCE method", "invalid: Invalid method"), "accept",
          "RFC 9110 9.1", "any token is a method; the application answers 405"),
     Room("llhttp", ("invalid: *LF*", "invalid: Missing CR between headers", "sample: Line folding * with LF"), "accept",

@@ -62,7 +62,7 @@ def read_and_cut(server: Server, case: Case, cuts: int) -> Iterator[tuple[str, l
     for reading in READING if case.suite == "gunicorn" and has_body else [""]:
         server.reading.write_text(reading)
         for way, pieces in ways(case, cuts):
-            yield f"{way}, {reading}" if reading else way, pieces
+            yield way if reading in ("", "read") else f"{way}, {reading}", pieces
 
 
 def once(server: Server, case: Case, pieces: list[bytes], patience: float) -> tuple[Verdict, float | None]:

@@ -72,7 +72,7 @@ def test_the_protocol_gives_the_verdict_of_the_suite_however_it_is_cut(
 
 @SUITES
 def test_a_server_gives_the_verdict_of_the_suite(suite: str, cases: list[Case], server: Server) -> None:
-    check(suite, list(over_sockets(server, cases, cuts=1, patience=PATIENCE, slow=PATIENCE)), len(cases))
+    check(suite, list(over_sockets(server, cases, cuts=4, patience=PATIENCE, slow=PATIENCE)), len(cases))
 
 
 def test_the_cases_of_gunicorn_that_are_about_a_setting() -> None:
