@@ -24,6 +24,7 @@ from conformance.case import Case, Request, with_host
 from conformance.deviations import ROOM, room_of
 from conformance.download import Unavailable
 from conformance.judge import Verdict, judge
+from conformance.record import markdown
 from conformance.run import Result, over_protocol, over_sockets, with_settings
 from conformance.servers import SERVERS, Server, command, running
 from conformance.talk import Answer, Exchange, parse, ways
@@ -198,11 +199,26 @@ def said(*answers: Answer, closed: bool = True) -> Exchange:
         (Case("", "", b"", (), "either"), said(OK), "pass"),
         (Case("", "", b"", (), "either"), said(OK, OK), "fail"),
         (Case("", "", b"", (), "refused", 431), said(BAD), "warn"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(), "deviation"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(closed=False), "hang"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(OK), "fail"),
     ],
 )
 def test_the_judge(case: Case, exchange: Exchange, kind: str) -> None:
     verdict: Verdict = judge(case, exchange)
     assert verdict.kind == kind, verdict
+
+
+def test_a_record_tells_what_a_peer_refuses_and_poorhttp_accepts() -> None:
+    case = replace(REFUSED, suite="gunicorn", name="invalid/041")
+    ours, strict, lax = (Result(case.name, kind) for kind in ("deviation", "pass", "fail"))
+    results = {"poorhttp": [ours], "strict": [strict], "lax": [lax]}
+    text = markdown("gunicorn", results, [case], {name: name for name in results})
+    assert "## Refused by peers, accepted by poorhttp\n\n- `invalid/041`: strict. RFC 9110 8.3: " in text
+    assert "no failure, for peers neither" in text
+    assert "Refused by peers" not in markdown(
+        "gunicorn", results | {"strict": [lax]}, [case], dict.fromkeys(results, "")
+    )
 
 
 def test_a_trailer_that_the_application_sees_is_a_fault() -> None:
