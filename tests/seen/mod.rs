@@ -95,7 +95,7 @@ const ENDS: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 64 << 10];
 const NEAR: usize = 1;
 
 /// Where bytes are cut in two: everywhere, where that takes no more than `budget` bytes to be read in all. Longer ones
-/// are cut near each CR and LF, near each limit counted from the start of each line, and evenly between.
+/// are cut near each CR and LF, near each limit counted from their start and from that of a line, and evenly between.
 pub fn cuts(bytes: &[u8], budget: usize) -> BTreeSet<usize> {
     let stride = bytes.len().pow(2) / budget + 1;
     let mut cuts: BTreeSet<_> = (1..bytes.len()).step_by(stride).collect();
@@ -103,11 +103,8 @@ pub fn cuts(bytes: &[u8], budget: usize) -> BTreeSet<usize> {
         let mut near = |place: usize| cuts.extend(place.saturating_sub(NEAR)..=place + NEAR + 1);
         let mut start = 0;
         for (place, byte) in bytes.iter().enumerate() {
-            if matches!(byte, b'\r' | b'\n') {
+            if matches!(byte, b'\r' | b'\n') || ENDS.contains(&place) || ENDS.contains(&(place - start)) {
                 near(place);
-            }
-            if start == place {
-                ENDS.into_iter().for_each(|end| near(start + end));
             }
             if *byte == b'\n' {
                 start = place + 1;
