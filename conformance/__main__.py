@@ -17,14 +17,15 @@ import signal
 import sys
 from collections.abc import Iterator
 
-from conformance import protocol, record
+from conformance import gunicorn, protocol, record
 from conformance.case import Case
 from conformance.download import Unavailable
-from conformance.run import Result, over_protocol, over_sockets, summary
+from conformance.run import Result, over_protocol, over_sockets, summary, with_settings
 from conformance.servers import SERVERS, Dead, running, version
 from conformance.suites import SUITES, cases
 
-OURS = ("protocol", "poorhttp")  # the protocol alone, cut everywhere; and the server
+SETTLED = "poorhttp, with the setting of each case"  # the cases of gunicorn that are about a setting
+OURS = ("protocol", "poorhttp", SETTLED)  # the protocol alone, cut everywhere; and the server
 CUTS = 2  # two-part cuts of each case over a socket
 PATIENCE = 0.5  # seconds for an answer that is due, before the client half-closes
 SLOW = 0.1  # seconds for a rejection
@@ -38,12 +39,17 @@ def main() -> int:
         versions = {name: "poorhttp's protocol" if name == "protocol" else version(name) for name in arguments.server}
         found = {suite: cases(suite) for suite in arguments.suite}
         results = run(arguments.server, found)
+        if "poorhttp" in arguments.server and "gunicorn" in found:
+            settled = gunicorn.settled()
+            results["gunicorn"][SETTLED] = list(with_settings("poorhttp", settled, CUTS, PATIENCE, SLOW))
+            found["gunicorn"] += settled
+            versions[SETTLED] = f"{versions['poorhttp']}, with the setting of each case"
     except (Unavailable, Dead) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     wrong: list[str] = []
     for suite, by_server in results.items():
-        print(f"\n## {suite}\n\n{record.table(by_server, versions)}\n")
+        print(f"\n## {suite}\n\n{record.table(by_server, versions)}\n\n{record.LEGEND}\n")
         wrong += faults(suite, by_server)
         if not arguments.no_record and set(arguments.server) == {"protocol", *SERVERS}:
             record.write(suite, by_server, found[suite], versions)

@@ -38,6 +38,7 @@ class Case:
     end: End
     status: int | None = None  # of the refusal, where the suite tells it
     note: str = ""
+    settings: tuple[str, ...] = ()  # options of poorhttp that the case is about; no other server is asked then
 
 
 def request(method: str, target: str, body: str, fields: Iterable[tuple[str, str]]) -> Request:

@@ -18,8 +18,8 @@ class Room:
     suite: str
     cases: tuple[str, ...]  # names, or patterns of them
     # What it may do though the suite expects otherwise; `must refuse`: the specification demands it against the suite;
-    # `differ`: refuse, or see another request than the suite says.
-    may: Literal["accept", "refuse", "must refuse", "differ"]
+    # `differ`: refuse, or see another request than the suite says; `close`: refuse by a close without an answer.
+    may: Literal["accept", "refuse", "must refuse", "differ", "close"]
     section: str
     reason: str
 
@@ -67,6 +67,16 @@ ROOM = (
     Room("gunicorn", ("invalid/003c",), "accept", "RFC 9110 9.1", "any token is a method; the application answers 405"),
     Room("gunicorn", ("invalid/006", "invalid/007", "invalid/008", "invalid/009", "invalid/017"), "accept",
          "RFC 9110 5.4", "a server sets its own limits: here 8 KiB a request line, 64 KiB and 100 fields a head"),
+    Room("gunicorn", ("invalid/010", "invalid/012", "invalid/limit_header_default_01"), "accept", "RFC 9110 5.4",
+         "limit_request_field_size is gunicorn's own: here a head has limits, and not each field of it"),
+    Room("gunicorn", ("invalid/019",), "accept", "RFC 9110 5.1",
+         "forwarded_allow_ips is gunicorn's own: fields that no setting names are not believed, nor compared"),
+    Room("gunicorn", ("invalid/040", "invalid/chunked_07"), "accept", "RFC 9110 5.1",
+         "header_map=refuse is gunicorn's own: a name with `_` is a token; such a field is dropped"),
+    Room("gunicorn", ("valid/pp_03",), "refuse", "proxy-protocol.txt 2",
+         "a receiver must not guess whether there is a PROXY header; it aborts the connection"),
+    Room("gunicorn", ("invalid/pp_*",), "close", "proxy-protocol.txt 2",
+         "what is no PROXY header is no HTTP either, so no answer of HTTP is due; the connection is aborted"),
     Room("gunicorn", ("invalid/041",), "accept", "RFC 9110 8.3", "Content-Type twice: left open; both are joined"),
     Room("gunicorn", ("invalid/rfc9112_bare_lf_01", "invalid/invalid_field_value_01"), "accept", "RFC 9112 2.2",
          "a bare LF may end a line of a head"),
@@ -83,7 +93,8 @@ ROOM = (
     Room("gunicorn", ("invalid/rfc9110_field_value_ctl_*",), "accept", "RFC 9110 5.5",
          "controls but CR, LF and NUL may be kept"),
     Room("gunicorn", ("invalid/rfc9110_trailer_forbidden_*",), "accept", "RFC 9110 6.5.1", "trailers may be ignored"),
-    Room("gunicorn", ("invalid/obs_fold_01",), "accept", "RFC 9112 5.2", "obs-fold is refused or replaced"),
+    Room("gunicorn", ("invalid/obs_fold_01", "invalid/013"), "accept", "RFC 9112 5.2",
+         "obs-fold is refused or replaced"),
     Room("llhttp", ("invalid: HTTP protocol and ANNOUNCE method", "invalid: Invalid method"), "accept",
          "RFC 9110 9.1", "any token is a method; the application answers 405"),
     Room("llhttp", ("invalid: *LF*", "invalid: Missing CR between headers", "sample: Line folding * with LF"), "accept",

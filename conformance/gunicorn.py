@@ -11,30 +11,54 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case, End, Request, request
+from conformance.case import Case, End, Request, request, with_host
 from conformance.download import GUNICORN, sdist
 
 ESCAPES = {rb"\r\n": b"\r\n", rb"\0": b"\0", rb"\n": b"\n", rb"\t": b"\t"}
 INCOMPLETE = {"NoMoreData", "ChunkMissingTerminator"}  # known only when the client says no more
 
 
+# Settings of gunicorn that poorhttp has too, and the options that say the same. Any other is its own: its cases are
+# served as everybody's defaults have it, and deviations.py tells why.
+SETTINGS = {
+    "proxy_protocol": ("--proxy-protocol",),
+    "limit_request_fields": ("--max-fields", "2"),  # as in the one case that sets it
+}
+
+
 def cases() -> Iterator[Case]:
-    """All cases but those of the PROXY protocol, and the invalid ones that only a setting of gunicorn makes so."""
+    """All cases but those of `settled`."""
+    return (case for case in all_cases() if not case.settings)
+
+
+def settled() -> list[Case]:
+    """The cases of a setting that poorhttp has too; they say nothing of a server without it."""
+    return [with_host(case) for case in all_cases() if case.settings]
+
+
+def preface(settings: tuple[str, ...]) -> bytes:
+    """What a connection that belongs to no case begins with."""
+    return b"PROXY UNKNOWN\r\n" if "--proxy-protocol" in settings else b""
+
+
+def all_cases() -> Iterator[Case]:
     for path in sorted(sdist(GUNICORN, "tests/requests").glob("*/*.http")):
         source = path.with_suffix(".py").read_text(encoding="utf-8")
         settings = re.findall(r"""cfg\.set\(\s*["'](\w+)""", source)
+        options = tuple(option for name in settings for option in SETTINGS.get(name, ()))
         name = f"{path.parent.name}/{path.stem}"
-        if "proxy_protocol" in settings or (settings and path.parent.name == "invalid"):
-            continue
         expected = told(source)
         note = f"with gunicorn's {', '.join(settings)}" if settings else ""
+        requests: tuple[Request, ...] = ()
+        end: End = "nothing"
         if isinstance(expected, str):
-            end: End = "incomplete" if expected in INCOMPLETE else "refused"
-            yield Case("gunicorn", name, unescape(path), (), end, note=expected)
+            end, note = "incomplete" if expected in INCOMPLETE else "refused", expected
         elif any(is_short(one) for one in expected):
-            yield Case("gunicorn", name, unescape(path), (), "incomplete", note="its parser gives a body in part")
+            end, note = "incomplete", "its parser gives a body in part"
         else:
-            yield Case("gunicorn", name, unescape(path), tuple(map(facts, expected)), "nothing", note=note)
+            requests = tuple(map(facts, expected))
+        status = 431 if options and expected == "LimitRequestHeaders" else None
+        yield Case("gunicorn", name, unescape(path), requests, end, status, note, options)
 
 
 def unescape(path: Path) -> bytes:

@@ -72,7 +72,8 @@ def at_nothing(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: R
 
 def at_refused(case: Case, exchange: Exchange, rest: tuple[Answer, ...], room: Room | None) -> Verdict:
     if not rest:
-        return silent(exchange)
+        closes = exchange.closed and uses(room, "close")
+        return Verdict("deviation", "closed without an answer") if closes else silent(exchange)
     if 200 <= rest[0].status < 300:
         return Verdict("deviation" if uses(room, "accept") else "fail", f"accepted: {statuses(rest)}")
     if len(rest) > 1:

@@ -1,6 +1,8 @@
 """Our protocol without sockets: the example `verdicts`, which takes bytes and tells what a server would make of them.
 
-It feeds each case whole, byte by byte, and in two parts, and tells where the way of cutting made a difference.
+It feeds each case whole, byte by byte, in lines, and in two parts, and tells where the way of cutting made a
+difference. Cases up to 7 KB are cut in two at every place, longer ones near each CR, LF and limit, and evenly between
+(tests/seen/mod.rs).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from conformance.case import Case
@@ -22,6 +22,10 @@ SOURCES = {
     "desync": f"`tests` of the crate {GUARDIAN[0]} {GUARDIAN[1]}",
     "corpus": "`tests/corpus`, which holds poorhttp's own policy",
 }
+LEGEND = (
+    "Ahead is who has fewer fails, hangs and deaths together. A deviation, that is a difference from the suite with a"
+    " reason from a specification, listed in `deviations.py`, is no failure, for peers neither; nor is a warning."
+)
 Results = Mapping[str, list[Result]]  # by server
 
 
@@ -50,8 +54,10 @@ def table(results: Results, versions: Mapping[str, str]) -> str:
 
 def markdown(suite: str, results: Results, cases: list[Case], versions: Mapping[str, str]) -> str:
     parts = [f"# {suite}: {SOURCES[suite]}", "\n".join(f"- {name}: {value}" for name, value in facts().items())]
-    parts.append(table(results, versions))
+    parts += [table(results, versions), LEGEND]
     by_name = {case.name: case for case in cases}
+    if looser := list(accepted_only_here(results, by_name)):
+        parts.append("## Refused by peers, accepted by poorhttp\n\n" + "\n".join(looser))
     for server, found in results.items():
         lines = []
         for result in found:
@@ -63,6 +69,16 @@ def markdown(suite: str, results: Results, cases: list[Case], versions: Mapping[
         if lines:
             parts.append(f"## {versions[server]}\n\n" + "\n".join(sorted(lines)))
     return "\n\n".join(parts) + "\n"
+
+
+def accepted_only_here(results: Results, cases: Mapping[str, Case]) -> Iterator[str]:
+    """A line for each case that poorhttp accepts, with a reason, and some peer refuses as the suite wants it."""
+    passed = {name: {result.case for result in found if result.kind == "pass"} for name, found in results.items()}
+    for result in results.get("poorhttp", []):
+        room = room_of(cases[result.case]) if result.kind == "deviation" else None
+        strict = [name for name in passed if result.case in passed[name]]
+        if room and room.may == "accept" and strict:
+            yield f"- {code(result.case)}: {', '.join(strict)}. {room.section}: {room.reason}"
 
 
 def code(text: str) -> str:

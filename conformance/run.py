@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from conformance import protocol
+from conformance import gunicorn, protocol
+from conformance.apps.echo import READING
 from conformance.case import Case
 from conformance.judge import Verdict, judge, worst
-from conformance.servers import Server
+from conformance.servers import Server, running
 from conformance.talk import exchange, ways
 
 DEATH = 0.02  # seconds that a process may take to end after its connections closed
@@ -31,7 +32,7 @@ def over_sockets(server: Server, cases: Iterable[Case], cuts: int, patience: flo
     for case in cases:
         verdicts: dict[str, Verdict] = {}
         rejections = []
-        for way, pieces in ways(case, cuts):
+        for way, pieces in read_and_cut(server, case, cuts):
             verdict, seconds = once(server, case, pieces, patience)
             for _ in range(AGAIN):
                 if seconds is None or not slow < seconds < patience:  # at patience it waited for the client's end
@@ -45,6 +46,23 @@ def over_sockets(server: Server, cases: Iterable[Case], cuts: int, patience: flo
         bad = worst(verdicts.values())
         way = next(way for way, verdict in verdicts.items() if verdict == bad)
         yield Result(case.name, *bad, way if bad.kind != "pass" else "", max(rejections, default=None))
+
+
+def with_settings(name: str, cases: list[Case], cuts: int, patience: float, slow: float) -> Iterator[Result]:
+    """Cases that are about settings, each against a server with just these."""
+    for settings in sorted({case.settings for case in cases}):
+        meant = [case for case in cases if case.settings == settings]
+        with running(name, settings, gunicorn.preface(settings)) as server:
+            yield from over_sockets(server, meant, cuts, patience, slow)
+
+
+def read_and_cut(server: Server, case: Case, cuts: int) -> Iterator[tuple[str, list[bytes]]]:
+    """The ways of cutting, and for the bodies of gunicorn's cases each with all ways in which an application reads."""
+    has_body = any(request and request.body for request in case.requests)
+    for reading in READING if case.suite == "gunicorn" and has_body else [""]:
+        server.reading.write_text(reading)
+        for way, pieces in ways(case, cuts):
+            yield way if reading in ("", "read") else f"{way}, {reading}", pieces
 
 
 def once(server: Server, case: Case, pieces: list[bytes], patience: float) -> tuple[Verdict, float | None]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -40,11 +40,17 @@ class Dead(Exception):
 
 
 class Server:
-    """A started server: `port`, and `pids`, whose change means that a process ended."""
+    """A started server: `port`, and `pids`, whose change means that a process ended.
 
-    def __init__(self, name: str, log: IO[bytes]) -> None:
-        self.name = name
-        self.log = log
+    settings: options of poorhttp. preface: what each connection to it begins with. reading: a file that tells
+    apps/echo.py how to read a body.
+    """
+
+    def __init__(
+        self, name: str, log: IO[bytes], reading: Path, settings: Sequence[str] = (), preface: bytes = b""
+    ) -> None:
+        self.name, self.settings, self.preface = name, settings, preface
+        self.log, self.reading = log, reading
         self.start()
 
     def start(self) -> None:
@@ -52,7 +58,8 @@ class Server:
             sock.bind(("127.0.0.1", 0))
             self.port = int(sock.getsockname()[1])
         self.process = subprocess.Popen(
-            command(self.name, self.port), cwd=APPS, env={**os.environ, "PYTHONPATH": str(APPS)},
+            [*command(self.name, self.port), *self.settings], cwd=APPS,
+            env={**os.environ, "PYTHONPATH": str(APPS), "ECHO_READING": str(self.reading)},
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
         )  # fmt: skip
         deadline = time.monotonic() + READY
@@ -67,7 +74,7 @@ class Server:
         """Whether it answers a plain request; with it, all its processes are up."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as sock:
-                sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                sock.sendall(self.preface + b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 return sock.recv(12).startswith(b"HTTP/1.")
         except OSError:
             return False
@@ -104,9 +111,9 @@ def runs(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def running(name: str) -> Iterator[Server]:
-    with tempfile.TemporaryFile() as log:
-        server = Server(name, log)
+def running(name: str, settings: Sequence[str] = (), preface: bytes = b"") -> Iterator[Server]:
+    with tempfile.TemporaryFile() as log, tempfile.NamedTemporaryFile() as reading:
+        server = Server(name, log, Path(reading.name), settings, preface)
         try:
             yield server
         finally:

@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import random
+import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,8 @@ HANG = 2.0  # seconds after the half-close in which a server must answer or clos
 LINGER = 0.3  # seconds for it to say more than was due
 SINGLE = 5000  # bytes sent one by one; of longer cases the rest comes at once
 PAUSE = 0.002  # seconds between two parts, for the server to read the first by itself
+PAUSES = 0.01  # seconds at most between all parts of a case together
+PIECES = 10  # the longest of the random pieces is this part of a case
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,29 @@ class Exchange:
 
 
 def ways(case: Case, cuts: int) -> Iterator[tuple[str, list[bytes]]]:
-    """How the bytes are cut: whole, byte by byte, and in two at `cuts` places, random but always the same."""
-    raw = case.raw
+    """How the bytes are cut: whole, byte by byte, and in two at `cuts` places, random but always the same.
+
+    The cases of gunicorn are cut in the other three ways of its own runner besides: in lines, in random pieces, and
+    behind the first byte.
+    """
+    raw, dice = case.raw, random.Random(case.name)
     yield "whole", [raw]
     yield "byte by byte", [*(raw[i : i + 1] for i in range(len(raw[:SINGLE]))), raw[SINGLE:]]
     places = range(1, len(raw))
-    for place in random.Random(case.name).sample(places, min(cuts, len(places))):
+    for place in dice.sample(places, min(cuts, len(places))):
         yield f"cut at {place}", [raw[:place], raw[place:]]
+    if case.suite == "gunicorn":
+        yield "in lines", [line for line in re.split(rb"(?<=\r\n)", raw) if line]
+        yield "in random pieces", list(random_pieces(raw, dice))
+        yield "the first byte, the rest", [raw[:1], raw[1:]]
+
+
+def random_pieces(raw: bytes, dice: random.Random) -> Iterator[bytes]:
+    place = 0
+    while place < len(raw):
+        size = dice.randint(1, max(len(raw) // PIECES, 1))
+        yield raw[place : place + size]
+        place += size
 
 
 def exchange(port: int, pieces: Sequence[bytes], case: Case, patience: float) -> Exchange:
@@ -86,9 +105,10 @@ def exchange(port: int, pieces: Sequence[bytes], case: Case, patience: float) ->
 
 
 def send(sock: socket.socket, pieces: Sequence[bytes]) -> None:
+    pause = min(PAUSE, PAUSES / len(pieces))
     for number, piece in enumerate(pieces):
         if number and len(piece) > 1:
-            time.sleep(PAUSE)
+            time.sleep(pause)
         sock.sendall(piece)
 
 

@@ -2,7 +2,7 @@
 //!
 //! Reads cases from standard input: a length (four bytes, little-endian), then so many bytes. Writes a line of JSON for
 //! each: `requests` (as in `tests/corpus`), `refused` (a status or null), and `differs`: where the verdict depends on
-//! how the bytes are cut (`"bytes"`: one by one; a number: in two there), or null. With `--whole` nothing is cut.
+//! how the bytes are cut (`"bytes"`: one by one; `"lines"`; a number: in two there), or null. With `--whole` nothing is cut.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ mod seen;
 
 use std::io::{self, Read, Write};
 
-use seen::{Seen, feed};
+use seen::{Seen, cuts, feed};
 use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {
@@ -30,7 +30,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes read for one case cut in two; where every place would take more (above 7 KB), fewer places are tried, evenly.
+/// Bytes read for one case cut in two at every place, 7 KB long; `seen::cuts` has fewer places for longer ones.
 const BUDGET: usize = 50_000_000;
 
 /// The first way of cutting that gives another verdict.
@@ -38,6 +38,9 @@ fn difference(bytes: &[u8], whole: &Seen) -> Value {
     if feed(bytes.chunks(1)) != *whole {
         return json!("bytes");
     }
+    if feed(bytes.split_inclusive(|&byte| byte == b'\n')) != *whole {
+        return json!("lines");
+    }
     let changes = |&cut: &usize| feed(<[&[u8]; 2]>::from(bytes.split_at(cut))) != *whole;
-    json!((1..bytes.len()).step_by(bytes.len().pow(2) / BUDGET + 1).find(changes))
+    json!(cuts(bytes, BUDGET).into_iter().find(changes))
 }

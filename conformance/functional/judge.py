@@ -70,7 +70,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     elif report.failed:
         OUTCOMES[name] = (FAILED, report.longreprtext[-3000:])
     elif report.skipped and not before:
-        OUTCOMES[name] = (SKIPPED, str(report.longrepr))
+        OUTCOMES[name] = (SKIPPED, report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr))
     elif said and report.when == "teardown" and before == PASSED:
         OUTCOMES[name] = (FAILED, f"passes, but is declared to deviate: {said.reason}")
         report.outcome, report.longrepr = "failed", OUTCOMES[name][1]

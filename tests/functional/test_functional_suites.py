@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # the conformance runner is no part of the installed package
 
-from conformance.functional import suites  # noqa: E402
+from conformance.functional import __main__, suites  # noqa: E402
 from conformance.functional.deviations import ADAPTATIONS, DEVIATIONS, LEFT_OUT  # noqa: E402
 
 LIMIT = suites.PATIENCE + 60
@@ -48,6 +48,24 @@ def test_suite(name: str, outcomes: dict[str, Future[suites.Outcome]], capsys: p
         print(f" {name}: {outcome.summary()} ", end="")
     assert not outcome.failures(), "\n".join(outcome.failures())
     assert not suites.shortfall(name, outcome)
+
+
+def test_a_record_counts_and_gives_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(__main__, "RECORDS", tmp_path)
+    tests = {"a": (suites.PASSED, ""), "b": (suites.DEVIATES, "A reason."), "c": (suites.UNRUN, "Another.")}
+    __main__.record({"waitress": suites.Outcome(tests)})
+    told = json.loads((tmp_path / "functional.json").read_text())
+    assert told["suites"]["waitress"] == {
+        **{"cases": 3, "passed": 1, "deviates": 1, "failed": 0, "not run": 1, "skipped": 0},
+        "not passed": {
+            "b": {"outcome": "deviates", "why": "A reason."},
+            "c": {"outcome": "not run", "why": "Another."},
+        },
+    }
+    assert told["source"] == ["waitress==3.0.2"]
+    text = (tmp_path / "functional.md").read_text()
+    assert "| waitress | 3 | 1 | 1 | 0 | 1 | 0 |" in text
+    assert "- deviates: `b`: A reason." in text and "Peers: does not apply" in text
 
 
 def test_every_reason_is_a_sentence() -> None:

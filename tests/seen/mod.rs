@@ -2,6 +2,8 @@
 
 #![allow(missing_docs)]
 
+use std::collections::BTreeSet;
+
 use _engine::http::head::Version;
 use _engine::http::protocol::{Inbound, Step};
 use _engine::limits::Limits;
@@ -86,4 +88,29 @@ pub fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
         }
     }
     seen
+}
+
+/// Where limits end: of a chunk line, a request line, all extensions or trailers of a body, a head.
+const ENDS: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 64 << 10];
+const NEAR: usize = 1;
+
+/// Where bytes are cut in two: everywhere, where that takes no more than `budget` bytes to be read in all. Longer ones
+/// are cut near each CR and LF, near each limit counted from their start and from that of a line, and evenly between.
+pub fn cuts(bytes: &[u8], budget: usize) -> BTreeSet<usize> {
+    let stride = bytes.len().pow(2) / budget + 1;
+    let mut cuts: BTreeSet<_> = (1..bytes.len()).step_by(stride).collect();
+    if stride > 1 {
+        let mut near = |place: usize| cuts.extend(place.saturating_sub(NEAR)..=place + NEAR + 1);
+        let mut start = 0;
+        for (place, byte) in bytes.iter().enumerate() {
+            if matches!(byte, b'\r' | b'\n') || ENDS.contains(&place) || ENDS.contains(&(place - start)) {
+                near(place);
+            }
+            if *byte == b'\n' {
+                start = place + 1;
+            }
+        }
+        cuts.retain(|cut| (1..bytes.len()).contains(cut));
+    }
+    cuts
 }

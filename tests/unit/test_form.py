@@ -323,6 +323,8 @@ def test_too_much_of_anything_is_refused(monkeypatch):
     refused(413, closed(*[part("a", b"1")] * 4), MULTIPART, max_fields=3)
     refused(413, closed(*[part("a", b"")] * 4), MULTIPART, max_fields=3)
     refused(400, b"x" * 9000 + closed(part("a", b"1")), MULTIPART)
+    for lines in b"X-A: 1\r\n" * 1400, b"X-A: " + b"1" * 8200 + b"\r\n":
+        refused(400, closed(part("a", b"1").replace(b"\r\n\r\n", b"\r\n" + lines + b"\r\n", 1)), MULTIPART)
     monkeypatch.setattr(multipart, "MAX_FILES", 2)
     refused(413, closed(*[upload("f", "", b"")] * 3), MULTIPART)
 

@@ -40,6 +40,7 @@ WRONG = {
     "http": b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "v1-bare-lf": LINE.replace(b"\r\n", b"\n"),
     "v1-too-long": b"PROXY UNKNOWN " + b"1" * 100 + b"\r\n",
+    "v1-endless": b"PROXY UNKNOWN " + b"1" * 100,
     "v1-family": LINE.replace(b"TCP4", b"TCP5"),
     "v2-version": version_2(CLIENT + SERVER + bytes(4), command=0x11),
     "v2-command": version_2(CLIENT + SERVER + bytes(4), command=0x22),

@@ -6,21 +6,26 @@ be downloaded is skipped, with the command that failed; CI has the registries.
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from conformance import download, protocol, suites
+from conformance import download, gunicorn, protocol, suites
+from conformance.apps.echo import READING
+from conformance.apps.echo import read as read_body
 from conformance.case import Case, Request, with_host
 from conformance.deviations import ROOM, room_of
 from conformance.download import Unavailable
 from conformance.judge import Verdict, judge
-from conformance.run import Result, over_protocol, over_sockets
+from conformance.record import markdown
+from conformance.run import Result, over_protocol, over_sockets, with_settings
 from conformance.servers import SERVERS, Server, command, running
 from conformance.talk import Answer, Exchange, parse, ways
 
@@ -68,7 +73,17 @@ def test_the_protocol_gives_the_verdict_of_the_suite_however_it_is_cut(
 
 @SUITES
 def test_a_server_gives_the_verdict_of_the_suite(suite: str, cases: list[Case], server: Server) -> None:
-    check(suite, list(over_sockets(server, cases, cuts=1, patience=PATIENCE, slow=PATIENCE)), len(cases))
+    check(suite, list(over_sockets(server, cases, cuts=4, patience=PATIENCE, slow=PATIENCE)), len(cases))
+
+
+def test_the_cases_of_gunicorn_that_are_about_a_setting() -> None:
+    try:
+        settled = gunicorn.settled()
+    except Unavailable as error:
+        pytest.skip(f"no suite gunicorn: {error}")
+    results = list(with_settings("poorhttp", settled, cuts=10, patience=PATIENCE, slow=PATIENCE))
+    assert {result.case: result for result in results if result.kind not in ("pass", "deviation")} == {}
+    assert len(results) == 9  # with the 134 of `cases`, all that there are
 
 
 def check(suite: str, results: list[Result], count: int) -> None:
@@ -81,15 +96,58 @@ def check(suite: str, results: list[Result], count: int) -> None:
 @SUITES
 def test_every_listed_reason_is_of_a_case(suite: str, cases: list[Case]) -> None:
     rooms = [room for room in ROOM if room.suite == suite]
-    used = {id(room_of(case)) for case in cases}
+    settled = gunicorn.settled() if suite == "gunicorn" else []
+    used = {id(room_of(case)) for case in [*cases, *settled]}
     assert [room for room in rooms if id(room) not in used] == []
 
 
 def test_ways_keep_the_bytes() -> None:
     case = accepted()
-    cut = dict(ways(case, 3))
-    assert len(cut) == 5
-    assert all(b"".join(pieces) == case.raw for pieces in cut.values())
+    for suite, count in ("", 5), ("gunicorn", 8):
+        cut = dict(ways(replace(case, suite=suite), 3))
+        assert len(cut) == count
+        assert all(b"".join(pieces) == case.raw for pieces in cut.values())
+    assert cut["in lines"][1:3] == [b"Host: a\r\n", b"X-One: 1\r\n"]
+    assert len(cut["in random pieces"]) > 9
+
+
+class TwoLines(io.BytesIO):
+    """Takes two lines for one."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return super().readline(size) + super().readline(size)
+
+    def __iter__(self) -> Iterator[bytes]:  # type: ignore[override]
+        return iter(self.readline, b"")
+
+    def readlines(self, hint: int | None = -1, /) -> list[bytes]:
+        return list(self)
+
+
+class TooMuch(io.BytesIO):
+    """Gives more than was asked for, and something behind its end."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None or size < 0 else size + 1) or b"x"
+
+
+class Endless(io.BytesIO):
+    """Gives something behind its end."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size) or b"x"
+
+
+@pytest.mark.parametrize("way", READING)
+def test_every_way_of_reading_notices_a_wrong_stream(way: str) -> None:
+    data = b"one\ntwo\r\n\nthree"
+    assert read_body(io.BytesIO(data), way) == data
+    assert read_body(io.BytesIO(b""), way) == b""
+    with pytest.raises(AssertionError):
+        read_body(TwoLines(data) if "line" in way or way == "iteration" else TooMuch(data), way)
+    if way != "read 1" and way != "read sizes":
+        with pytest.raises(AssertionError, match="behind the end"):
+            read_body(Endless(data), way)
 
 
 def test_a_host_is_put_where_none_is() -> None:
@@ -141,11 +199,26 @@ def said(*answers: Answer, closed: bool = True) -> Exchange:
         (Case("", "", b"", (), "either"), said(OK), "pass"),
         (Case("", "", b"", (), "either"), said(OK, OK), "fail"),
         (Case("", "", b"", (), "refused", 431), said(BAD), "warn"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(), "deviation"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(closed=False), "hang"),
+        (Case("gunicorn", "invalid/pp_01", b"", (), "refused"), said(OK), "fail"),
     ],
 )
 def test_the_judge(case: Case, exchange: Exchange, kind: str) -> None:
     verdict: Verdict = judge(case, exchange)
     assert verdict.kind == kind, verdict
+
+
+def test_a_record_tells_what_a_peer_refuses_and_poorhttp_accepts() -> None:
+    case = replace(REFUSED, suite="gunicorn", name="invalid/041")
+    ours, strict, lax = (Result(case.name, kind) for kind in ("deviation", "pass", "fail"))
+    results = {"poorhttp": [ours], "strict": [strict], "lax": [lax]}
+    text = markdown("gunicorn", results, [case], {name: name for name in results})
+    assert "## Refused by peers, accepted by poorhttp\n\n- `invalid/041`: strict. RFC 9110 8.3: " in text
+    assert "no failure, for peers neither" in text
+    assert "Refused by peers" not in markdown(
+        "gunicorn", results | {"strict": [lax]}, [case], dict.fromkeys(results, "")
+    )
 
 
 def test_a_trailer_that_the_application_sees_is_a_fault() -> None:
