@@ -34,7 +34,7 @@ check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, 
 fuzz: $(BIN)/python  ## a million requests against other parsers, then each fuzz target for FUZZ_SECONDS
 	$(BIN)/pip install --quiet -e '.[fuzz]'
 	cargo build --quiet --release --no-default-features --example verdicts
-	$(BIN)/python conformance/differential.py --cases 1000000
+	$(BIN)/python -m conformance.differential --cases 1000000 --record
 	$(BIN)/python fuzz/seeds.py
 	for target in head body protocol response; do \
 	    cargo +nightly fuzz run --sanitizer=none $$target -- -max_total_time=$(FUZZ_SECONDS) \
