@@ -4,6 +4,11 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = bench/.venv-peers
 FUZZ_SECONDS ?= 600
+FUZZ_TARGETS = head body protocol response
+# What cargo-fuzz builds with, which needs no nightly: coverage, not a sanitizer.
+FUZZ_FLAGS = --cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
+    $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .PHONY: help
 help:  ## list the targets
@@ -29,14 +34,30 @@ check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, 
 	cargo clippy --quiet --all-targets -- -D warnings
 	cargo test --quiet --no-default-features
 	$(BIN)/pytest --quiet tests/test_dependencies.py tests/test_unsafe.py
+	$(MAKE) --no-print-directory fuzz-short
+
+.PHONY: fuzz-short
+fuzz-short: $(BIN)/python  ## the fuzz targets for a few seconds, from the corpus and one fixed seed
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
+	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml \
+	    --target-dir fuzz/target --target $(HOST)
+	rm -rf fuzz/target/seeds
+	$(BIN)/python fuzz/seeds.py fuzz/target/seeds
+	for target in $(FUZZ_TARGETS); do \
+	    mkdir -p fuzz/artifacts/$$target && log=fuzz/artifacts/$$target.log; \
+	    fuzz/target/$(HOST)/release/$$target fuzz/target/seeds/$$target -seed=1 -runs=50000 -max_total_time=4 \
+	        -dict=fuzz/http.dict -max_len=20000 -artifact_prefix=fuzz/artifacts/$$target/ >$$log 2>&1 \
+	        || { tail -n 50 $$log; exit 1; }; \
+	    sed -n "s/^INFO: Seed/$$target: seed/p; s/^Done/$$target:/p" $$log; \
+	done
 
 .PHONY: fuzz
 fuzz: $(BIN)/python  ## a million requests against other parsers, then each fuzz target for FUZZ_SECONDS
 	$(BIN)/pip install --quiet -e '.[fuzz]'
 	cargo build --quiet --release --no-default-features --example verdicts
-	$(BIN)/python conformance/differential.py --cases 1000000
+	$(BIN)/python -m conformance.differential --cases 1000000 --record
 	$(BIN)/python fuzz/seeds.py
-	for target in head body protocol response; do \
+	for target in $(FUZZ_TARGETS); do \
 	    cargo +nightly fuzz run --sanitizer=none $$target -- -max_total_time=$(FUZZ_SECONDS) \
 	        -dict=fuzz/http.dict -max_len=20000 -print_final_stats=1 || exit 1; \
 	done
@@ -70,7 +91,7 @@ conformance: $(BIN)/python  ## feed other people's requests to poorhttp and the 
 
 .PHONY: clean
 clean:  ## remove what was built
-	rm -rf build dist target *.egg-info poorhttp/_engine*.so bench/build
+	rm -rf build dist target fuzz/target *.egg-info poorhttp/_engine*.so bench/build
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -5,7 +5,7 @@ A case is made from its seed and number alone. Every difference is looked up in 
 is a failure. That we take bytes for other requests than somebody else does is never explained.
 
     cargo build --release --no-default-features --example verdicts
-    python conformance/differential.py --cases 1000000
+    python -m conformance.differential --cases 1000000 --record
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import h11
 import httptools
+
+from conformance.record import RECORDS, facts
 
 VERDICTS = Path(__file__).resolve().parents[1] / "target" / "release" / "examples" / "verdicts"
 BATCH = 2000  # cases that one process judges at a time
@@ -597,20 +600,44 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return Tally(counts, failures)
 
 
+def rows(tally: Tally) -> list[tuple[int, str]]:
+    """What was counted, by what it is about, the most frequent first."""
+    counted = sorted(tally.counts.items(), key=lambda item: (item[0].partition(":")[0], -item[1]))
+    return [*((count, name) for name, count in counted), (len(tally.failures), "not explained")]
+
+
+def markdown(of: dict[str, str], seed: int, cases: int, seconds: float, tally: Tally) -> str:
+    """The record of a run `of` something: `--seed` and `--cases` repeat it."""
+    oracles = {f"version of {name}": version(name) for name in ORACLES}
+    run = {"seed": seed, "cases": f"{cases:,}", "seconds": f"{seconds:.0f}"}
+    told = {**of, **oracles, **run, "not explained": len(tally.failures)}
+    return (
+        "# differential: generated requests, as poorhttp, h11 and llhttp (httptools) read them\n\n"
+        + "".join(f"- {name}: {value}\n" for name, value in told.items())
+        + "\nEach difference is named by its kind and its reason in the table of `conformance/differential.py`.\n\n"
+        + "| count | of |\n|---:|---|\n"
+        + "".join(f"| {count:,} | {name} |\n" for count, name in rows(tally))
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cases", type=int, default=20_000, help="how many to make (%(default)s)")
     parser.add_argument("--seed", type=int, default=time.time_ns() // 1_000_000, help="of the cases (the clock)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
+    parser.add_argument("--record", action="store_true", help="write records/differential.md")
     given = parser.parse_args()
-    began = time.monotonic()
-    counts, failures = run(given.seed, given.cases, given.jobs)
-    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s")
-    for name, count in sorted(counts.items(), key=lambda item: (item[0].partition(":")[0], -item[1])):
+    of, began = facts(), time.monotonic()
+    tally = run(given.seed, given.cases, given.jobs)
+    seconds = time.monotonic() - began
+    if given.record:
+        text = markdown(of, given.seed, given.cases, seconds, tally)
+        (RECORDS / "differential.md").write_text(text, encoding="utf-8")
+    print(f"seed {given.seed}, {seconds:.0f} s")
+    for count, name in rows(tally):
         print(f"{count:12,}  {name}")
-    print(f"{len(failures):12,}  not explained")
-    print("\n".join(failures[:50]))
-    return 1 if failures else 0
+    print("\n".join(tally.failures[:50]))
+    return 1 if tally.failures else 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """Makes the seeds of the fuzz targets out of the corpus of the tests.
 
 Knows the layout of the corpus (tests/corpus/README.md) and of the inputs (src/observe.rs, targets/response.rs). Writes
-to fuzz/corpus/TARGET, where cargo-fuzz looks and keeps what it finds; what is there already stays.
+to FOLDER/TARGET: fuzz/corpus, where cargo-fuzz looks and keeps what it finds, or the folder that is named. What is
+there already stays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -16,7 +18,7 @@ LIMITS = (b"0", b"1")  # the defaults, and tight ones
 LONGEST = 20_000  # bytes; what is longer slows the fuzzer down and shows nothing new
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Write one file for each seed, named after its content."""
     requests = [path.read_bytes() for path in sorted(CORPUS.glob("*/*.http"))]
     bodies = [body for request in requests if b"hunked" in request for body in [request.partition(b"\r\n\r\n")[2]]]
@@ -26,11 +28,10 @@ def main() -> None:
         "body": [limits + body for body in bodies if body for limits in LIMITS],
         "response": responses(),
     }.items():
-        folder = HERE / "corpus" / target
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / target).mkdir(parents=True, exist_ok=True)
         short = [seed for seed in seeds if len(seed) <= LONGEST]
         for seed in short:
-            (folder / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
+            (folder / target / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
         print(f"{target}: {len(short)} seeds")
 
 
@@ -47,4 +48,4 @@ def responses() -> list[bytes]:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if sys.argv[1:] else HERE / "corpus")
