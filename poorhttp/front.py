@@ -80,7 +80,8 @@ def _lighttpd(config: Config, backends: Sequence[Address]) -> list[str]:
 
 
 def _nginx(config: Config, backends: Sequence[Address]) -> list[str]:
-    servers = [f"        server {f'unix:{each.path}' if each.path else each};" for each in backends]
+    # Else who refuses once, as for the moment of a restart, is left out for ten seconds, in which another may go too.
+    servers = [f"        server {f'unix:{each.path}' if each.path else each} max_fails=0;" for each in backends]
     keeps = config.keepalive_timeout >= 2
     idle = f"        keepalive_timeout {int(config.keepalive_timeout) - 1}s;"
     kept = ["        keepalive 16;", idle] if keeps else []

@@ -41,12 +41,9 @@ class Backends:
         return server
 
     def configuration(self, name: str) -> str:
-        """The printed one; nginx is told to ask who failed again after a second, and not after ten."""
+        """The printed one."""
         places = [f"127.0.0.1:{server.port}" for server in self.servers]
-        text = printed(name, f"--bind={', '.join(places)}", *self._arguments)
-        for place in places if name == "nginx" else ():
-            text = text.replace(f"server {place};", f"server {place} fail_timeout=1s;")
-        return text
+        return printed(name, f"--bind={', '.join(places)}", *self._arguments)
 
     def end(self, number: int, signum: int) -> None:
         server = self.servers[number]
