@@ -44,7 +44,7 @@ CROWD = '''
 def ask(client):
     """The status; 0 where the connection ends without one."""
     try:
-        client.sendall(b"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+        client.sendall(b"GET / HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n")
         return int(client.recv(65536).split()[1])
     except (IndexError, OSError):
         return 0
@@ -76,7 +76,7 @@ while True:
 STATUS = '''
 def ask(client):
     """The kind of the answer, and its body."""
-    client.sendall(b"GET /status HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n")
+    client.sendall(b"GET /status HTTP/1.0\\r\\nHost: 127.0.0.1\\r\\n\\r\\n")
     answer = client.makefile("rb").read().decode()
     return re.findall("Content-Type: (.*)\\r", answer), answer.partition("\\r\\n\\r\\n")[2]
 

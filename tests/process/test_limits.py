@@ -180,7 +180,10 @@ def test_there_are_more_workers_under_load_and_fewer_afterwards(start: Start) ->
     serving(server, 1)
     assert "1..3 processes x 1 thread" in server.said
     with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(server.get, "/held") for _ in range(4)]
+        answers = [pool.submit(server.get, "/held")]
+        wait_for(lambda: list(server.marks.glob("held-*")), "a worker with a request")
+        # Only now: an idle worker may take several connections before their requests come, which then wait for it alone.
+        answers += [pool.submit(server.get, "/held") for _ in range(3)]
         wait_for(lambda: len(list(server.marks.glob("held-*"))) == 3, "three workers, each with a request")
         assert len(server.workers()) == 3
         (server.marks / "release").touch()
