@@ -58,6 +58,12 @@ def pid_of(directory: Path) -> int:
     return int((directory / "run.pid").read_text())
 
 
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Its two workers, which a start does not wait for: who comes meanwhile waits in the queue of the socket."""
+    wait_for(lambda: len(psutil.Process(pid).children()) == 2, "two workers")
+    return psutil.Process(pid).children()
+
+
 def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     assert run("status") == (3, "not running\n")
     code, said = run("start")
@@ -139,7 +145,7 @@ def test_the_umask_of_the_start_is_that_of_the_server(run: Run, tmp_path: Path, 
     asked = [0o644, 0o644, 0o644, 0o777]
     assert modes() == [each & ~mask for each in asked]
     pid = pid_of(tmp_path)
-    processes = [psutil.Process(pid), *psutil.Process(pid).children()]
+    processes = [psutil.Process(pid), *workers_of(pid)]
     told = [Path(f"/proc/{each.pid}/status").read_text() for each in processes]
     assert all(f"\nUmask:\t{mask:04o}\n" in each for each in told)
     log.unlink()
@@ -162,7 +168,7 @@ def test_a_start_that_fails_says_why(run: Run, tmp_path: Path) -> None:
 def test_who_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
-    workers = psutil.Process(pid).children()
+    workers = workers_of(pid)
     os.kill(pid, signal.SIGSTOP)
     code, said = run("stop", "--graceful-timeout=0.1")
     assert code == 0 and f"pid {pid} did not stop" in said
@@ -322,10 +328,10 @@ def test_status_for_programs(run: Run, tmp_path: Path) -> None:
     assert (code, json.loads(said)) == (3, {"state": "absent", "pidfile": str(tmp_path / "run.pid")})
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
+    workers = {each.pid for each in workers_of(pid)}
     code, said = run("status", "--json")
     facts = json.loads(said)
     assert code == 0 and facts["state"] == "running" and facts["pid"] == pid
-    workers = {each.pid for each in psutil.Process(pid).children()}
     assert {each["pid"] for each in facts["workers"]} == workers
     assert all(each["pss"] > 1 << 20 and each["seconds"] >= 0 for each in [facts, *facts["workers"]])
     os.kill(pid, signal.SIGKILL)
@@ -391,7 +397,7 @@ def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp
 def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path) -> None:
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
-    workers = psutil.Process(pid).children()
+    workers = workers_of(pid)
     (tmp_path / "run.pid").write_text(f"{workers[0].pid}\n")
     try:
         assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
