@@ -17,7 +17,7 @@ use super::clock;
 use super::connection::{Connection, Verdict};
 use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
-use super::listener::{Accepted, Arrivals, Listener, MOST_ACCEPTS};
+use super::listener::{Accepted, Listener};
 use super::poller::{BATCH, Interest, Poller};
 use super::shared::Shared;
 use super::table::{Key, Table};
@@ -90,7 +90,6 @@ pub struct EventLoop<H: Handler> {
     /// How many of them come after this batch.
     due: usize,
     accepting: Accepting,
-    arrivals: Arrivals,
     /// Since when there has been no descriptor for a new connection.
     exhausted_since: Option<u64>,
     next_sweep: u64,
@@ -125,7 +124,6 @@ impl<H: Handler> EventLoop<H> {
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
-            arrivals: Arrivals::default(),
             exhausted_since: None,
             next_sweep: 0,
             seen: clock::now(),
@@ -154,16 +152,6 @@ impl<H: Handler> EventLoop<H> {
             WAKER => Event::Wake,
             _ => Event::Ready(Key::from_token(token)),
         })
-    }
-
-    /// How many connections to accept at once.
-    pub fn accepts(&self) -> usize {
-        if self.batch == 1 { self.arrivals.most() } else { MOST_ACCEPTS }
-    }
-
-    /// Whether there were so many.
-    pub fn note_accepts(&mut self, were_there: bool) {
-        self.arrivals.note(were_there);
     }
 
     /// Whose turn it is once there are no more events.

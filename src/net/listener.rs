@@ -8,11 +8,6 @@ use rustix::net::SocketFlags;
 
 use super::transport::Transport;
 
-/// Connections accepted in one turn, so that those which are open get theirs.
-pub const MOST_ACCEPTS: usize = 32;
-/// After how many that came alone it is looked whether another one waits.
-const LOOK_AGAIN: u32 = 8;
-
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
 pub struct Listener {
@@ -73,61 +68,4 @@ pub fn duplicate(descriptor: RawFd) -> std::io::Result<OwnedFd> {
     // Python as numbers; there is no way to receive them without one such line.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
     borrowed.try_clone_to_owned()
-}
-
-/// How connections come. Behind one that wakes the loop alone there is hardly another, and to ask costs up to a tenth of what
-/// an answer on a connection of its own does; but of many that come at once none is to wait for a turn of each.
-#[derive(Debug, Default)]
-pub struct Arrivals {
-    /// How often there was one alone, as far as was asked.
-    alone: u32,
-    /// How many are asked for beyond.
-    more: usize,
-}
-
-impl Arrivals {
-    /// How many to accept after an event that came alone.
-    pub fn most(&self) -> usize {
-        if self.alone < LOOK_AGAIN { 1 } else { (1 + self.more).min(MOST_ACCEPTS) }
-    }
-
-    /// Whether there were so many.
-    pub fn note(&mut self, were_there: bool) {
-        if self.alone < LOOK_AGAIN {
-            (self.alone, self.more) = (self.alone + 1, 1);
-        } else if were_there {
-            self.more = (2 * self.more).min(MOST_ACCEPTS);
-        } else {
-            self.alone = 0;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn those_who_come_alone_are_taken_alone_and_a_crowd_as_one() {
-        let mut arrivals = Arrivals::default();
-        // Asked for one more now and then, in vain.
-        let asked: usize = (0..900)
-            .map(|_| {
-                let most = arrivals.most();
-                arrivals.note(most == 1);
-                most
-            })
-            .sum();
-        assert_eq!(asked, 1000);
-        let turns: Vec<_> = (0..16)
-            .map(|_| {
-                let most = arrivals.most();
-                arrivals.note(true);
-                most
-            })
-            .collect();
-        assert_eq!(turns, [1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5, 9, 17, 32, 32, 32]);
-        arrivals.note(false);
-        assert_eq!(arrivals.most(), 1);
-    }
 }

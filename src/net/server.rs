@@ -36,6 +36,8 @@ use super::transport::Transport;
 use super::watchdog;
 use crate::limits::Limits;
 
+/// Connections accepted in one turn, so that those which are open get theirs.
+const ACCEPTS: usize = 32;
 /// A call that takes longer than this makes the application slow ...
 const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
@@ -365,15 +367,12 @@ impl<H: Handler> Server<H> {
     fn accept<'a>(&'a self, event_loop: Held<'a, H>, listener: usize, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let mut held = event_loop;
         let began = clock::now();
-        for _ in 0..held.accepts() {
+        for _ in 0..ACCEPTS {
             // Those who were here before must not wait until nobody comes any more.
             if clock::now() > began + TURN {
-                return Some(held);
+                break;
             }
-            let Some((key, mut connection)) = held.accept(listener, &self.shared) else {
-                held.note_accepts(false);
-                return Some(held);
-            };
+            let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
             if self.leaves(&connection, desk.thread.slot) {
                 held.shelve((key, connection));
                 continue;
@@ -382,7 +381,6 @@ impl<H: Handler> Server<H> {
             let verdict = self.guarded(&mut connection, desk, Connection::advance);
             held = self.settle(held, (key, connection), verdict, desk)?;
         }
-        held.note_accepts(true);
         Some(held)
     }
 
