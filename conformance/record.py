@@ -30,16 +30,18 @@ Results = Mapping[str, list[Result]]  # by server
 
 
 def facts() -> dict[str, str]:
-    """When, where and of what; no names of this machine."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=HERE, capture_output=True, text=True, check=False
-    )
+    """When, where and of what; no names of this machine. Records, which a run itself writes, make no tree dirty."""
+    changed = said("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)conformance/records")
     return {
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": (said("git", "rev-parse", "--short=12", "HEAD") or "unknown") + ("-dirty" if changed else ""),
         "python": platform.python_version(),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
     }
+
+
+def said(*command: str) -> str:
+    return subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def table(results: Results, versions: Mapping[str, str]) -> str:
