@@ -162,6 +162,12 @@ pub fn is_ipv6(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
+/// Whether `bytes` may be the begin of an address: one of these ends fits wherever one breaks off.
+pub fn begins_ipv6(bytes: &[u8]) -> bool {
+    const ENDS: [&[u8]; 8] = [b"", b"0", b":", b"::", b"0.0.0", b".0.0", b"0.0", b".0"];
+    ENDS.iter().any(|end| is_ipv6(&[bytes, end].concat()))
+}
+
 /// What follows the `reg-name` at the beginning of `bytes`.
 fn after_reg_name(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
@@ -202,6 +208,32 @@ mod tests {
             "[::1%25eth0]",
         ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_begins_as_one_and_nothing_else_does() {
+        for whole in [
+            "::",
+            "::1",
+            "1::",
+            "1::2:3:4:5:6:7",
+            "::2:3:4:5:6:7:8",
+            "1:2:3:4:5:6:7::",
+            "1:2:3:4:5:6:7:8",
+            "ABCD:ef01:0000:4:5:6:7:abcd",
+            "::ffff:192.0.2.255",
+            "::1.2.3.4",
+            "64:ff9b::255.255.255.255",
+            "1:2:3:4:5:6:192.168.100.200",
+        ] {
+            assert!(is_ipv6(whole.as_bytes()), "{whole}");
+            for end in 0..=whole.len() {
+                assert!(begins_ipv6(&whole.as_bytes()[..end]), "{end} of {whole}");
+            }
+        }
+        for bad in [".", ":1", ":::", "12345", "::1::", "::1.2.3.4.", "::256.", "::1.2.3.4:", "1:2:3:4:5:6:7:8:"] {
+            assert!(!begins_ipv6(bad.as_bytes()) && begins_ipv6(&bad.as_bytes()[..bad.len() - 1]), "{bad}");
         }
     }
 

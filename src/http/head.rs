@@ -8,7 +8,7 @@
 use memchr::memchr;
 
 use super::framing::{BodyFraming, FramingFields};
-use super::grammar::{is_host, is_ipv6, is_target_byte, is_tchar, is_value, members, trim};
+use super::grammar::{begins_ipv6, is_host, is_ipv6, is_target_byte, is_tchar, is_value, members, trim};
 use super::line::At;
 use super::reject::Reject;
 use crate::limits::Limits;
@@ -196,7 +196,7 @@ impl HeadParser {
             self.at = match (self.at, byte) {
                 (At::Method, b' ') => At::target_of(line),
                 (At::Name, b':') => self.value_of(line)?,
-                (before, b']') if before.is_in_literal() && !ends_in_ipv6(line) => return Err(HOST),
+                (before, _) if before.is_in_literal() && !is_of_ipv6(line, byte) => return Err(HOST),
                 (before, _) => before.step(byte)?,
             };
             if self.at == At::Cr && self.stage != Stage::Fields && !line.is_empty() {
@@ -394,7 +394,8 @@ fn run(bytes: &[u8], class: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|&byte| !class(byte)).unwrap_or(bytes.len())
 }
 
-/// Whether an address of IPv6 stands behind the last bracket.
-fn ends_in_ipv6(line: &[u8]) -> bool {
-    line.rsplit(|&byte| byte == b'[').next().is_some_and(is_ipv6)
+/// Whether what stands behind the last bracket of `line` is an address of IPv6, if `byte` ends it, or may become one.
+fn is_of_ipv6(line: &[u8], byte: u8) -> bool {
+    let literal = line.rsplit(|&byte| byte == b'[').next().unwrap_or_default();
+    if byte == b']' { is_ipv6(literal) } else { begins_ipv6(&[literal, &[byte]].concat()) }
 }

@@ -58,7 +58,7 @@ pub enum Host {
     Name,
     /// In a name, behind `%` and so many digits.
     Escape(u8),
-    /// Between brackets; what stands there is looked at as a whole.
+    /// Between brackets; whether what stands there may be an address is the caller's to see.
     Literal,
     /// Behind the brackets.
     LiteralEnd,

@@ -226,8 +226,9 @@ impl Environs {
                 12 if name.eq_ignore_ascii_case(b"content-type") => {
                     add(environ, intern!(py, "CONTENT_TYPE"), value, ",")?;
                 }
+                // That of a body which is there is set with it; of none, however many zeros told so, it is this.
                 14 if name.eq_ignore_ascii_case(b"content-length") => {
-                    environ.set_item(intern!(py, "CONTENT_LENGTH"), native(py, value))?;
+                    environ.set_item(intern!(py, "CONTENT_LENGTH"), intern!(py, "0"))?;
                 }
                 // Set from the head: an absolute target replaces it (RFC 9112 3.2.2).
                 4 if name.eq_ignore_ascii_case(b"host") => {}

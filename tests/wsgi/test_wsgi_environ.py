@@ -167,6 +167,14 @@ def test_content_type_and_length_have_no_prefix(server: Any) -> None:
     assert not [key for key in facts["keys"] if key.startswith("HTTP_CONTENT_TYPE") or key == "HTTP_CONTENT_LENGTH"]
 
 
+@pytest.mark.parametrize("body", [b"", b"abc"])
+def test_a_length_can_be_read_however_many_zeros_it_has(server: Any, body: bytes) -> None:
+    """int() refuses more than 4300 digits, zeros too."""
+    facts = server.get("/", "Content-Length: " + "0" * 5000 + str(len(body)), method="POST", body=body).json()
+    assert facts["strings"]["CONTENT_LENGTH"] == str(len(body))
+    assert facts["read"] == body.decode()
+
+
 def test_other_content_fields_keep_the_prefix(server: Any) -> None:
     strings = server.get("/", "Content-Encoding: x", "Content-Language: cs").json()["strings"]
     assert strings["HTTP_CONTENT_ENCODING"] == "x"
