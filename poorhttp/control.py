@@ -44,13 +44,17 @@ def find(settings: Config) -> int:
         descriptor = os.open(settings.pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(descriptor, "rb") as file:
             text, written = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
+            is_empty = not text and os.path.isfile(file.fileno())
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", "ask its owner") from None
+        hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
+        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", hint) from None
+    if is_empty:  # as a loss of power leaves it
+        return -1
     if not text.isdigit() or not 1 < int(text) < 1 << 22:
         raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    return int(text) if wrote(int(text), written) and _is_server(int(text)) else -1
+    return int(text) if wrote(int(text), written) and is_server(int(text)) else -1
 
 
 def wrote(pid: int, written: float) -> bool:
@@ -68,7 +72,7 @@ def wrote(pid: int, written: float) -> bool:
     return board.main_of(pid) in (0, pid)
 
 
-def _is_server(pid: int) -> bool:
+def is_server(pid: int) -> bool:
     """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
     also where this user may not look there.
     """

@@ -5,6 +5,7 @@ Knows one path. Does not know who is looked for by it (`poorhttp.control`).
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -12,6 +13,9 @@ from poorhttp.errors import ConfigError, say
 
 LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
+
+
+_ANOTHER = "choose another pidfile, or remove it"
 
 
 def write(path: str) -> str:
@@ -80,7 +84,8 @@ def _is_ours(path: str) -> bool:
         if pid == os.getpid():
             return True
         if text and control.wrote(pid, seen.st_mtime):
-            raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", f"stop it first: kill {pid}")
+            hint = f"stop it first: kill {pid}" if control.is_server(pid) else f"that is no poorhttp; {_ANOTHER}"
+            raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", hint)
         _lock(descriptor)
         if os.path.samestat(seen, os.lstat(path)):  # else another start has replaced it
             os.unlink(path)
@@ -107,7 +112,7 @@ def _lock(descriptor: int) -> None:
 def _number(path: str, text: str) -> int:
     pid = int(text) if text.isdecimal() and len(text) < 9 else LIMIT
     if pid == 0 or (pid >= LIMIT and text):
-        raise ConfigError(f"{path} is there and is no pidfile", "choose another pidfile, or remove it")
+        raise ConfigError(f"{path} is there and is no pidfile", _ANOTHER)
     return pid
 
 
@@ -123,11 +128,15 @@ def _read(path: str) -> str | None:
 
 
 def _open(path: str) -> int:
-    """Open to be read; -1 where there is none. A link is not followed (OSError)."""
+    """Open to be read; -1 where there is none. A link is not followed (ConfigError). Raises OSError."""
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return -1
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ConfigError(f"{path} is a symbolic link, which is not followed", _ANOTHER) from None
+        raise
 
 
 def _text(descriptor: int) -> str:

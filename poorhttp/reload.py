@@ -225,6 +225,8 @@ class Reload:
             return
         from subprocess import DEVNULL, Popen
 
+        if self._cancelled:  # a stop came while that was imported
+            return
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
         facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(None, self.keys), *passed]

@@ -141,6 +141,13 @@ def serve(
         if handover is not None and app is None:
             try_again(handover, home, error, error_log)
         raise
+    except SystemExit:
+        if handover is None or not handover.workers or not boot.signum:
+            raise
+        # Stopped while it loads the application: the workers of the image before finish what they have.
+        from poorhttp.supervisor import dismiss
+
+        return dismiss(handover, boot.signum, listeners, settings, error_log, access_log, manager)
     finally:
         if home:
             boot.silence()

@@ -79,6 +79,33 @@ def supervise(
         supervisor.close()
 
 
+def dismiss(
+    handover: Handover,
+    signum: int,
+    listeners: Sequence[socket.socket],
+    config: Config,
+    error_log: ErrorLog,
+    access_log: int,
+    manager: Manager | None,
+) -> int:
+    """Stop, as this signal asks for, the workers of the image before this one, which has no application yet; return the
+    exit code, as `supervise` does.
+    """
+    supervisor = _Supervisor(
+        _no_application, listeners, config, error_log, access_log, None, manager or Manager(), None
+    )
+    supervisor.adopt(handover)
+    try:
+        supervisor.hear(bytes([signum]))
+        return supervisor.run()
+    finally:
+        supervisor.close()
+
+
+def _no_application(*_: object) -> NoReturn:
+    raise AssertionError
+
+
 def reason(code: int, killed: bool = False) -> str:
     """Say why a process ended; code as of `os.waitstatus_to_exitcode`; killed: by this supervisor."""
     if code >= 0:
@@ -280,9 +307,12 @@ class _Supervisor:
     def _hear(self) -> None:
         """Note the signals that came; several of the same kind may be one byte or many."""
         try:
-            signals = os.read(self._signals, 4096)
+            self.hear(os.read(self._signals, 4096))
         except BlockingIOError:
             return
+
+    def hear(self, signals: bytes) -> None:
+        """Note these signals."""
         now = self._now()
         for signum in signals:
             if signum == signal.SIGTERM:

@@ -207,9 +207,11 @@ class Boot:
     HUP is heard once the server serves; USR1 and the like, which would end a process that does not expect them, are
     ignored. `serve` and `supervise` bring
     handlers of their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
+    signum: the signal that asked for a stop, 0 for none.
     """
 
     def __init__(self) -> None:
+        self.signum = 0
         self._asked: float | None = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
@@ -237,7 +239,7 @@ class Boot:
     def _leave(self, signum: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._asked is None or now - self._asked >= REPEAT:
-            self._asked = now
+            self._asked, self.signum = now, signum
             raise SystemExit(0)
 
 
@@ -442,6 +444,8 @@ class _Signals:
         while self._is_asked and self._make_reload is not None and self._on_trial.acquire(blocking=False):
             try:
                 reload = self._reload = self._make_reload()
+                if self._since is not None or self._is_over:
+                    return  # a stop that came before could not cancel it
                 if self._has_succeeded(reload) and self._successor is None:
                     self._let_succeed(reload)
             except Exception as error:

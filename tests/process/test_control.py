@@ -103,6 +103,16 @@ def test_without_a_server_a_restart_starts_one_and_a_logrotate_fails(run: Run, t
     assert run("status")[0] == 0
 
 
+def test_an_empty_pidfile_is_a_stale_one(run: Run, tmp_path: Path) -> None:
+    """A loss of power leaves it."""
+    (tmp_path / "run.pid").touch()
+    assert run("status")[0] == 1
+    assert run("stop") == (0, "not running\n")
+    code, said = run("start")
+    assert code == 0 and "replaced the stale pidfile" in said, said
+    assert run("status")[0] == 0
+
+
 @pytest.mark.parametrize("action", ["stop", "reload", "logrotate"])
 def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, action: str) -> None:
     if os.geteuid() != 0:

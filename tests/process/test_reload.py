@@ -398,6 +398,41 @@ open({str(tmp_path / "tried")!r}, "w").close()
     assert server.stop() == 0
 
 
+WAITS = """
+
+def application(environ, start_response):
+    open("asked", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    start_response("200 OK", [("Content-Length", "4")])
+    return [b"done"]
+"""
+
+ONCE = """
+if os.path.exists("tried"):
+    open("loading", "w").close()
+    time.sleep(3600)
+open("tried", "w").close()
+"""
+
+
+def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        wait_for((tmp_path / "asked").exists, "the request")
+        write(tmp_path, "1", ONCE)
+        server.send(signal.SIGHUP)
+        wait_for((tmp_path / "loading").exists, "the new image")
+        server.send(signal.SIGTERM)
+        server.await_text("stopping 2 workers: SIGTERM")
+        (tmp_path / "go").touch()
+        assert answer.result(PATIENCE) == (200, "done")
+    assert server.end() == 0
+
+
 @pytest.mark.parametrize("more", [(), ("--type=threading",)], ids=["1x1", "1x16"])
 def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: Path, more: tuple[str, ...]) -> None:
     (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli, config, server
+from poorhttp import cli, config, control, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -333,12 +333,16 @@ def test_pidfile_lives_as_long_as_the_server(world, tmp_path):
     assert [each for each in tmp_path.iterdir() if each.name.startswith("pid")] == []
 
 
-def test_pidfile_of_a_living_process(world, tmp_path, capsys):
+@pytest.mark.parametrize("is_server", [True, False])
+def test_pidfile_of_a_living_process(world, tmp_path, capsys, monkeypatch, is_server):
+    """Nobody is told to kill what is no server."""
+    monkeypatch.setattr(control, "is_server", lambda _: is_server)
     (tmp_path / "pid").write_text(f"{os.getppid()}\n")
     assert cli.main(["one", "--port=0", "-p", "pid"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f"error: the pidfile {tmp_path}/pid names process {os.getppid()}, which is alive"
-    assert said[1] == f"hint: stop it first: kill {os.getppid()}"
+    no_server = "hint: that is no poorhttp; choose another pidfile, or remove it"
+    assert said[1] == (f"hint: stop it first: kill {os.getppid()}" if is_server else no_server)
     assert (tmp_path / "pid").read_text() == f"{os.getppid()}\n"
 
 
@@ -372,8 +376,10 @@ def test_what_is_no_file_is_left_alone(tmp_path, capsys, make):
     before = os.lstat(tmp_path / "pid").st_mode
     code = cli.main(["one", "--port=0", "-p", "pid"])
     assert code == 2
-    assert "pidfile" in capsys.readouterr().err
+    assert "choose another pidfile, or remove it" in capsys.readouterr().err
     assert os.lstat(tmp_path / "pid").st_mode == before
+    assert cli.main(["stop", "-p", "pid"]) == 2
+    assert "remove it" in capsys.readouterr().err
 
 
 def test_pidfile_in_no_directory(capsys):

@@ -5,10 +5,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from poorhttp import reload
+from poorhttp.log import ErrorLog
+from poorhttp.systemd import Manager
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,3 +108,13 @@ def test_the_environment_of_the_next_image_is_that_of_the_start(monkeypatch: pyt
     environ = reload._first_environ()
     assert b"ADDED_SINCE" not in environ
     assert environ[b"PATH"] == os.environb[b"PATH"]
+
+
+def test_after_a_stop_no_trial_begins(tmp_path: Path) -> None:
+    """The stop came while the thread that wants one was not yet so far: what a server has is closed by now."""
+    log = tmp_path / "log"
+    config = SimpleNamespace(pidfile="")
+    late = reload.Reload(config, str(tmp_path), "", ErrorLog(str(log), "debug", False, ""), Manager())  # type: ignore[arg-type]
+    late.cancel()
+    late.begin()
+    assert not late.is_trying() and log.read_text() == ""
