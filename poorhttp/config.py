@@ -81,7 +81,12 @@ SHORT = {"c": "config", "h": "help", "v": "version"} | {
 }
 SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
 DEV = "dev"
-"""The command that serves while the program is being written."""
+MAKING = {
+    "init": "write a first dispatch_table.py and poorhttp.ini into a directory",
+    DEV: "serve it, on this machine alone, again after each save; pages tell what went wrong",
+    "check": "settings, addresses and logs; load APP, ask it for / by the letter of PEP 3333, then say ok",
+}
+"""Commands while the program is being written."""
 OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "graceful_timeout": 5.0}
 """What it sets where nobody else does; a debugger is to wait for its user as long as he wants."""
 OF_ACTIONS = {
@@ -143,7 +148,7 @@ class Config(Settings):
 
 
 class Flags:
-    """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, DEV, or ""), `config` (the ini file or ""),
+    """The command line, taken apart: `command` (of COMMANDS, MAKING or ACTIONS, or ""), `config` (the ini file or ""),
     values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
     or ""), `public` for dev and autoreload.
     """
@@ -227,11 +232,13 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
     of_status = flags.json or flags.watch
     if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
         raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
+    if command == "init" and (flags.config or flags.given.keys() - {"application"}):
+        raise ConfigError("init takes a directory, and no settings", "they go into the poorhttp.ini that it writes")
     return flags
 
 
 def _argument(flags: Flags, word: str, directory: str) -> None:
-    if word in (*ACTIONS, DEV) and not flags.command and "application" not in flags.given:
+    if word in (*ACTIONS, *MAKING) and not flags.command and "application" not in flags.given:
         flags.command = word
         return
     if "application" in flags.given:
@@ -263,7 +270,7 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
     elif name == "help" and flags.command in ACTIONS:
         flags.command, flags.topic = name, flags.command
     elif name in COMMANDS:
-        flags.command = name if flags.command in ("", DEV) else flags.command
+        flags.command = name if flags.command in ("", *MAKING) else flags.command
     else:
         name = name.removeprefix("no_")
         flags.given[name] = ("no", f"flag --no-{name}", directory)
@@ -509,15 +516,12 @@ def help_text(action: str = "") -> str:
     """Return what `--help` prints; what it prints behind one of ACTIONS."""
     if action:
         return _help_of(action)
-    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp dev [APP] [options]"]
-    lines += [f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
-    lines += [f"APP: {SETTINGS['application'].help}", "", "With a pidfile:"]
-    lines += [f"  {name.ljust(12)}{text}" for name, text in ACTIONS.items()]
-    lines += [
-        "",
-        "Without one of these words it serves in the foreground; with dev (on this machine alone) again after each",
-    ]
-    lines += ["save, and pages tell what went wrong.", ""]
+    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp init [DIRECTORY]"]
+    lines += ["       poorhttp dev|check [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
+    lines += [f"APP: {SETTINGS['application'].help}", ""]
+    for when, commands in ("While you write it", MAKING), ("With a pidfile", ACTIONS):
+        lines += [f"{when}:", *(f"  {name.ljust(12)}{text}" for name, text in commands.items()), ""]
+    lines += ["Without one of these words it serves in the foreground.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
