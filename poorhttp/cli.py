@@ -129,7 +129,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev import supervisor
 
         is_in_the_making = settings.debug or flags.command == config.DEV
-        return supervisor.run(settings, directory, flags.public or not is_in_the_making)
+        return supervisor.run(settings, directory, flags.public or not is_in_the_making, flags.live)
     return server.serve(settings, None, directory, handover)
 
 

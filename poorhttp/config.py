@@ -94,6 +94,7 @@ OF_ACTIONS = {
     "watch": "status: again each second, until q",
     "wait": "start: for so many seconds at most [60]",
     "public": "dev, --reload --debug: also on an address that others can reach",
+    "live": "dev, --reload: browsers load html again by themselves, for css its style sheets",
 }
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
@@ -150,15 +151,15 @@ class Config(Settings):
 class Flags:
     """The command line, taken apart: `command` (of COMMANDS, MAKING or ACTIONS, or ""), `config` (the ini file or ""),
     values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
-    or ""), `public` for dev and autoreload.
+    or ""), `live` and `public` for dev and autoreload.
     """
 
-    __slots__ = ("command", "config", "given", "json", "public", "topic", "wait", "watch")
+    __slots__ = ("command", "config", "given", "json", "live", "public", "topic", "wait", "watch")
 
     def __init__(self) -> None:
         self.command = self.topic = ""
         self.config = ""
-        self.json = self.watch = self.public = False
+        self.json = self.watch = self.live = self.public = False
         self.wait = 0.0
         self.given: Layer = {}
 
@@ -167,9 +168,8 @@ def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
     settings = _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
-    if flags.public and flags.command != DEV and not settings.autoreload:
-        hint = "elsewhere the address alone says it: --address or --bind"
-        raise ConfigError("--public is for dev and --reload", hint)
+    if (flags.live or flags.public) and flags.command != DEV and not settings.autoreload:
+        raise ConfigError("--live and --public are for dev and --reload", "elsewhere an address alone makes it public")
     return settings
 
 
@@ -265,7 +265,7 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.given[name] = (value, f"flag {setting.flag}", directory)
     elif value is not None:
         raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
-    elif name in ("json", "public", "watch"):
+    elif name in ("json", "live", "public", "watch"):
         setattr(flags, name, True)
     elif name == "help" and flags.command in ACTIONS:
         flags.command, flags.topic = name, flags.command
@@ -525,7 +525,7 @@ def help_text(action: str = "") -> str:
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
-    for name, metavar in ("json", ""), ("watch", ""), ("wait", "SECONDS"), ("public", ""):
+    for name, metavar in ("json", ""), ("watch", ""), ("wait", "SECONDS"), ("public", ""), ("live", ""):
         lines.append(_help_line("", _dashed(name), metavar, OF_ACTIONS[name]))
     group = ""
     for setting in SETTINGS.values():
