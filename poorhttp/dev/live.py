@@ -59,6 +59,7 @@ class Streams:
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._streams: dict[int, tuple[socket.socket, bytearray]] = {}
+        self._listening: set[int] = set()  # those that have asked, and may
         self._newest = 0.0
 
     def descriptors(self) -> list[int]:
@@ -84,7 +85,7 @@ class Streams:
         served now was begun; older pages hear of it once they ask.
         """
         self._newest = since
-        for descriptor in [each for each, (_, head) in self._streams.items() if not head]:
+        for descriptor in list(self._listening):
             self._send(descriptor, b"event: %s\ndata:\n\n" % what)
 
     def close(self) -> None:
@@ -103,9 +104,8 @@ class Streams:
         head += data
         if not data or len(head) > LARGEST_HEAD:
             self._drop(descriptor)
-        elif head.endswith(b"\r\n\r\n"):
+        elif head.endswith(b"\r\n\r\n") and descriptor not in self._listening:
             self._begin(descriptor, head.decode("latin-1"))
-            head.clear()
 
     def _begin(self, descriptor: int, head: str) -> None:
         request, *lines = head.split("\r\n")
@@ -115,6 +115,7 @@ class Streams:
             self._send(descriptor, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             self._drop(descriptor)
             return
+        self._listening.add(descriptor)
         answer = (
             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
             f"Access-Control-Allow-Origin: {origin}\r\nConnection: close\r\n\r\n: here\n\n"
@@ -132,6 +133,7 @@ class Streams:
         self._drop(descriptor)
 
     def _drop(self, descriptor: int) -> None:
+        self._listening.discard(descriptor)
         if descriptor in self._streams:
             self._streams.pop(descriptor)[0].close()
 

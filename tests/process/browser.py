@@ -17,6 +17,10 @@ PATH = next(filter(None, map(shutil.which, NAMES)), None)
 MISSING = "needs Chromium: apt install chromium-headless-shell, or chromium"
 
 
+class Refused(Exception):
+    """What the browser could not do."""
+
+
 class Browser:
     """One browser with one page."""
 
@@ -56,7 +60,7 @@ class Browser:
         os.close(self._out)
 
     def call(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Do it, and return what comes of it."""
+        """Do it, and return what comes of it. Raises Refused."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters, **self._session}
         os.write(self._out, json.dumps(message).encode() + b"\0")
@@ -72,7 +76,8 @@ class Browser:
             self._read = rest
             answer = json.loads(raw)
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise Refused(answer["error"]["message"])
                 return dict(answer["result"])
 
     def go(self, url: str) -> None:
@@ -80,7 +85,10 @@ class Browser:
 
     def value(self, expression: str) -> Any:
         """What JavaScript makes of it in the page; None while the page is exchanged."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        try:
+            answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        except Refused:  # "Inspected target navigated or closed"
+            return None
         return answer["result"].get("value")
 
     def await_text(self, text: str) -> None:

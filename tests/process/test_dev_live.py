@@ -179,10 +179,16 @@ def test_many_and_bad_browsers_delay_nothing(serve: Start, tmp_path: Path) -> No
         except OSError:
             continue  # it made room already
     stream = Stream(port, since)
+    silent = socket.create_connection(("127.0.0.1", port), 10)
+    other = Stream(port, since)  # so that the silent one is in before
     change(tmp_path, "ONE", "TWO")
     stream.await_text("event: page")
+    other.await_text("event: page")
+    silent.setblocking(False)
+    with pytest.raises(BlockingIOError):  # who has not asked is told nothing
+        silent.recv(1)
     assert "TWO" in server.get()[1]
-    for each in (*held, stream):
+    for each in (*held, stream, silent, other):
         each.close()
 
 
