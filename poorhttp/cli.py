@@ -91,6 +91,10 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return write(f"{server.version()}\n")
     if flags.command == "dump_config":
         return write(config.ini_text(flags, os.environ, directory))
+    if flags.command == "init":
+        from poorhttp.dev import init
+
+        return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
     handover, tried = _from_before()
     try:
         settings = config.read(flags, os.environ, directory)
@@ -115,13 +119,17 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp import trial
 
         return trial.check(settings)
+    if flags.command == "check":
+        from poorhttp.dev import check
+
+        return check.run(settings)
     if flags.command in config.ACTIONS and handover is None:
         return _act(flags, settings, directory)
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 
         is_in_the_making = settings.debug or flags.command == config.DEV
-        return supervisor.run(settings, directory, flags.public or not is_in_the_making)
+        return supervisor.run(settings, directory, flags.public or not is_in_the_making, flags.live)
     return server.serve(settings, None, directory, handover)
 
 

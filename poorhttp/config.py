@@ -81,7 +81,12 @@ SHORT = {"c": "config", "h": "help", "v": "version"} | {
 }
 SWITCHES = [name for name, each in SETTINGS.items() if isinstance(each.unit, Switch)]
 DEV = "dev"
-"""The command that serves while the program is being written."""
+MAKING = {
+    "init": "write a first dispatch_table.py and poorhttp.ini into a directory",
+    DEV: "serve it, on this machine alone, again after each save; pages tell what went wrong",
+    "check": "settings, addresses and logs; load APP, ask it for / by the letter of PEP 3333, then say ok",
+}
+"""Commands while the program is being written."""
 OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "graceful_timeout": 5.0}
 """What it sets where nobody else does; a debugger is to wait for its user as long as he wants."""
 OF_ACTIONS = {
@@ -89,6 +94,7 @@ OF_ACTIONS = {
     "watch": "status: again each second, until q",
     "wait": "start: for so many seconds at most [60]",
     "public": "dev, --reload --debug: also on an address that others can reach",
+    "live": "dev, --reload: browsers load html again by themselves, for css its style sheets",
 }
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
@@ -143,17 +149,17 @@ class Config(Settings):
 
 
 class Flags:
-    """The command line, taken apart: `command` (one of COMMANDS or ACTIONS, DEV, or ""), `config` (the ini file or ""),
+    """The command line, taken apart: `command` (of COMMANDS, MAKING or ACTIONS, or ""), `config` (the ini file or ""),
     values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
-    or ""), `public` for dev and autoreload.
+    or ""), `live` and `public` for dev and autoreload.
     """
 
-    __slots__ = ("command", "config", "given", "json", "public", "topic", "wait", "watch")
+    __slots__ = ("command", "config", "given", "json", "live", "public", "topic", "wait", "watch")
 
     def __init__(self) -> None:
         self.command = self.topic = ""
         self.config = ""
-        self.json = self.watch = self.public = False
+        self.json = self.watch = self.live = self.public = False
         self.wait = 0.0
         self.given: Layer = {}
 
@@ -162,9 +168,8 @@ def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
     settings = _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
-    if flags.public and flags.command != DEV and not settings.autoreload:
-        hint = "elsewhere the address alone says it: --address or --bind"
-        raise ConfigError("--public is for dev and --reload", hint)
+    if (flags.live or flags.public) and flags.command != DEV and not settings.autoreload:
+        raise ConfigError("--live and --public are for dev and --reload", "elsewhere an address alone makes it public")
     return settings
 
 
@@ -227,11 +232,13 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
     of_status = flags.json or flags.watch
     if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
         raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
+    if command == "init" and (flags.config or flags.given.keys() - {"application"}):
+        raise ConfigError("init takes a directory, and no settings", "they go into the poorhttp.ini that it writes")
     return flags
 
 
 def _argument(flags: Flags, word: str, directory: str) -> None:
-    if word in (*ACTIONS, DEV) and not flags.command and "application" not in flags.given:
+    if word in (*ACTIONS, *MAKING) and not flags.command and "application" not in flags.given:
         flags.command = word
         return
     if "application" in flags.given:
@@ -258,12 +265,12 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
         flags.given[name] = (value, f"flag {setting.flag}", directory)
     elif value is not None:
         raise ConfigError(f"{word!r}: this flag takes no value", "poorhttp --help lists the flags")
-    elif name in ("json", "public", "watch"):
+    elif name in ("json", "live", "public", "watch"):
         setattr(flags, name, True)
     elif name == "help" and flags.command in ACTIONS:
         flags.command, flags.topic = name, flags.command
     elif name in COMMANDS:
-        flags.command = name if flags.command in ("", DEV) else flags.command
+        flags.command = name if flags.command in ("", *MAKING) else flags.command
     else:
         name = name.removeprefix("no_")
         flags.given[name] = ("no", f"flag --no-{name}", directory)
@@ -509,19 +516,16 @@ def help_text(action: str = "") -> str:
     """Return what `--help` prints; what it prints behind one of ACTIONS."""
     if action:
         return _help_of(action)
-    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp dev [APP] [options]"]
-    lines += [f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
-    lines += [f"APP: {SETTINGS['application'].help}", "", "With a pidfile:"]
-    lines += [f"  {name.ljust(12)}{text}" for name, text in ACTIONS.items()]
-    lines += [
-        "",
-        "Without one of these words it serves in the foreground; with dev (on this machine alone) again after each",
-    ]
-    lines += ["save, and pages tell what went wrong.", ""]
+    lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp init [DIRECTORY]"]
+    lines += ["       poorhttp dev|check [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
+    lines += [f"APP: {SETTINGS['application'].help}", ""]
+    for when, commands in ("While you write it", MAKING), ("With a pidfile", ACTIONS):
+        lines += [f"{when}:", *(f"  {name.ljust(12)}{text}" for name, text in commands.items()), ""]
+    lines += ["Without one of these words it serves in the foreground.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}
     lines += [_help_line(shorts.get(name, ""), _dashed(name), "", text) for name, text in COMMANDS.items()]
-    for name, metavar in ("json", ""), ("watch", ""), ("wait", "SECONDS"), ("public", ""):
+    for name, metavar in ("json", ""), ("watch", ""), ("wait", "SECONDS"), ("public", ""), ("live", ""):
         lines.append(_help_line("", _dashed(name), metavar, OF_ACTIONS[name]))
     group = ""
     for setting in SETTINGS.values():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from poorhttp.config import Config
+    from poorhttp.loader import WSGI
 
 PATIENCE = 60.0
 """Seconds that loading the application may take, here and in the background, as in the trial of a reload."""
@@ -29,8 +30,8 @@ LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
 
 
-def check(settings: Config) -> int:
-    """Look at users, logs and pidfile, load the application, and say `ok`; return the exit code.
+def check(settings: Config, use: Callable[[WSGI], None] = lambda app: None) -> int:
+    """Look at users, logs and pidfile, load the application, `use` it, and say `ok`; return the exit code.
 
     Raises PoorhttpError.
     """
@@ -40,19 +41,27 @@ def check(settings: Config) -> int:
         say(f"note: logs and pidfile are not looked at: only root can become {settings.user or settings.group}")
     elif settings.pidfile:
         pidfile.check(settings.pidfile)
-    return in_child(settings) or write("ok\n")
+    return in_child(settings, use=use) or write("ok\n")
 
 
 def restart(settings: Config, pid: int, patience: float) -> int:
     """Try what of a start can be tried while the server that is to make room for it still runs, as `pid` if above 0:
     its addresses (with the control socket), logs and application. Returns an exit code; raises PoorhttpError.
     """
+    check_addresses(settings, pid)
+    return in_child(settings, patience)
+
+
+def check_addresses(settings: Config, pid: int) -> None:
+    """Whether all could be listened on, but for those that a running server, `pid` if above 0, holds.
+
+    Raises ConfigError, ListenError.
+    """
     _bind(settings, lambda address: pid > 0 and listener.is_held(address, pid), [])
     for address in settings.addresses:
         if address.path and not address.path.startswith("@") and len(os.fsencode(address.path)) < LONGEST_PATH:
             # The server's own is made anew: by whom and as what it may be is tried beside it.
             listener.close([server.listen(settings, Address(path=f"{address.path}.{os.getpid()}"))])
-    return in_child(settings, patience)
 
 
 def _bind(settings: Config, is_held: Callable[[Address], bool], passed: list[tuple[int, str]]) -> None:
@@ -76,9 +85,9 @@ def end(settings: Config, *tried: str) -> NoReturn:
     os._exit(code)
 
 
-def in_child(settings: Config, patience: float = PATIENCE) -> int:
+def in_child(settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] = lambda app: None) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
-    application. Returns its exit code. Raises LoadError where that takes longer than `patience`.
+    application and `use` it. Returns its exit code. Raises LoadError where that takes longer than `patience`.
     """
     _flush()
     loaded, telling = os.pipe()  # an exit code could be the application's
@@ -98,7 +107,7 @@ def in_child(settings: Config, patience: float = PATIENCE) -> int:
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
-        _load(settings)
+        use(_load(settings))
         os.write(telling, str(os.getpid()).encode())
         code = 0
     except PoorhttpError as error:
@@ -159,6 +168,6 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     return write("ok\n")
 
 
-def _load(settings: Config) -> None:
+def _load(settings: Config) -> WSGI:
     os.environ.update(settings.environ)
-    server.application(settings, None)
+    return server.application(settings, None)[0]

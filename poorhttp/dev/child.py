@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     WSGI = Callable[..., Iterable[bytes]]
 
 VARIABLE = "POORHTTP_DEV"
-"""Tells a process that it is one of these: the supervisor's number, how many gates there are, and descriptors: the
-link, the lifeline, the gates, the listening sockets."""
+"""Tells a process that it is one of these: the supervisor's number, the port of `live.Streams` or 0, how many gates
+there are, and descriptors: the link, the lifeline, the gates, the listening sockets."""
 
 GO = b"g"
 INT = struct.Struct("i")
@@ -51,7 +51,7 @@ FAILED = 3
 
 def run(argv: Sequence[str], directory: str) -> NoReturn:
     """Be such a process, to its end; or one from which they are forked."""
-    parent, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
+    parent, live, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
     gates, sockets = tuple(rest[:count]), rest[count:]
     end_with_parent(parent, signal.SIGKILL)
     for descriptor in (link, lifeline, *rest):
@@ -62,6 +62,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     _prepare(teller, os.read(link, LARGEST_ORDER))
     link, lifeline, gate = _wait_for_word(parent, link, lifeline, gates[0])
     gates = (gate, *gates[1:])
+    since = time.monotonic()
     teller = Teller(link)
     distrust(teller)
     teller.listen()
@@ -73,6 +74,10 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         with _kept_from_forks(sockets):
             app = _load(settings, error_log)
+            if live:
+                from poorhttp.dev.live import Refreshed
+
+                app = Refreshed(app, live, since)
     except BaseException as error:
         _end_in_conflict(teller, recorder, ())
         _tell_problem(teller, error)

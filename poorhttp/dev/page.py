@@ -28,9 +28,11 @@ _FRONTS = re.compile(
 """What is in the environ where a front server passed the request on: its fields, and the engine's word that there were
 some which it left out."""
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
 _FIELDS = [
     ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ("Content-Security-Policy", POLICY),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "no-referrer"),
     ("X-Content-Type-Options", "nosniff"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from poorhttp import worker
 from poorhttp.dev import child, guard
@@ -37,8 +38,9 @@ RESET = (*worker.HANDLED, signal.SIGCHLD, signal.SIGALRM)
 class Process:
     """One process that serves, is about to, or finishes what is in flight."""
 
-    def __init__(self, events: int) -> None:
-        """events: the queue of inotify, -1 for none."""
+    def __init__(self, events: int, live: int) -> None:
+        """events: the queue of inotify, -1 for none. live: the port of `live.Streams`, 0 for none."""
+        self._live = live
         self._events = (events,) if events >= 0 else ()
         self.pid = 0
         self.is_stand_in = False
@@ -73,7 +75,7 @@ class Process:
         os.write(self.link, order or b" ")
         gates = self._gate[0], *self._events
         descriptors = [there, lifeline, *gates, *sockets]
-        facts = " ".join(map(str, (os.getpid(), len(gates), *descriptors)))
+        facts = " ".join(map(str, (os.getpid(), self._live, len(gates), *descriptors)))
         try:
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, True)
@@ -162,6 +164,10 @@ class Process:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with_parent(parent, signal.SIGKILL)
                 app = guard.stand_in(told, status, refresh)
+                if self._live:
+                    from poorhttp.dev.live import Refreshed
+
+                    app = Refreshed(app, self._live, time.monotonic())
                 _serve(app, for_stand_in(settings, (self._gate[0], *self._events)), listeners, logs, lifeline)
         except OSError:
             self.close()

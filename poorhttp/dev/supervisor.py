@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from poorhttp.config import Config
+    from poorhttp.dev.live import Streams
     from poorhttp.log import ErrorLog
 
 SETTLE, LONGEST_SETTLE, PENDING = 0.008, 0.15, 0.06
@@ -66,7 +67,7 @@ DEFERRED = 3600
 and their first request shall meet the newest code."""
 
 
-def run(settings: Config, directory: str, may_be_public: bool) -> int:
+def run(settings: Config, directory: str, may_be_public: bool, is_live: bool) -> int:
     """Serve until stopped; return the exit code. Raises PoorhttpError where that cannot begin."""
     if not may_be_public:
         dev.refuse_public(settings.addresses)
@@ -75,6 +76,7 @@ def run(settings: Config, directory: str, may_be_public: bool) -> int:
     logs = server.open_logs(settings)
     listeners: list[socket.socket] = []
     written = ""
+    streams = None
     terminal = _terminal()
     adopt_orphans()
     try:
@@ -84,7 +86,11 @@ def run(settings: Config, directory: str, may_be_public: bool) -> int:
             if each.family != socket.AF_UNIX:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
-        return _Supervisor(settings, directory, listeners, logs).run()
+        if is_live:
+            from poorhttp.dev.live import Streams
+
+            streams = Streams(settings.addresses)
+        return _Supervisor(settings, directory, listeners, logs, streams).run()
     finally:
         pidfile.remove(written)
         listener.close(listeners)
@@ -100,13 +106,19 @@ class _Supervisor:
     """
 
     def __init__(
-        self, settings: Config, directory: str, listeners: list[socket.socket], logs: tuple[ErrorLog, int]
+        self,
+        settings: Config,
+        directory: str,
+        listeners: list[socket.socket],
+        logs: tuple[ErrorLog, int],
+        streams: Streams | None,
     ) -> None:
         self._settings = settings
         self._directory = directory
         self._listeners = listeners
         self._logs = logs
         self._error_log = logs[0]
+        self._streams = streams
         self._application = dev.for_process(settings, ()).application
         self._watcher = Watcher([_root(self._application, settings.import_directory)])
         self._current: Process | None = None
@@ -180,11 +192,14 @@ class _Supervisor:
         soonest = min((each for each in times if each is not None), default=None)
         poll = select.poll()
         links = (each.link for each in self._all())
-        for descriptor in (self._signals, self._watcher.fileno(), *links):
+        streams = self._streams.descriptors() if self._streams is not None else ()
+        for descriptor in (self._signals, self._watcher.fileno(), *links, *streams):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
-        ready = poll.poll(None if soonest is None else max(1000 * (soonest - now), 0.0))
-        self._has_events = any(descriptor == self._watcher.fileno() for descriptor, _ in ready)
+        ready = {each for each, _ in poll.poll(None if soonest is None else max(1000 * (soonest - now), 0.0))}
+        self._has_events = self._watcher.fileno() in ready
+        if self._streams is not None:
+            self._streams.hear(ready)
 
     def _hear_signals(self) -> None:
         try:
@@ -436,7 +451,7 @@ class _Supervisor:
         return process
 
     def _make(self) -> Process:
-        process = Process(self._watcher.fileno())
+        process = Process(self._watcher.fileno(), self._streams.port if self._streams is not None else 0)
         process.is_supervised = server.is_supervised(self._settings)
         return process
 
@@ -450,6 +465,9 @@ class _Supervisor:
             self._current.finish(now, FAST)
             self._leaving.append(self._current)
         self._current = process
+        if self._streams is not None:
+            is_style = self._why and all(path.endswith(".css") for path in self._why)
+            self._streams.tell(b"style" if is_style else b"page", self._gone)
         took = f"{1000 * (now - self._began):.0f} ms"
         if self._why:
             self._error_log.write("S", f"reloaded {_names(self._why)}  {took}{self._path}")
@@ -522,10 +540,11 @@ class _Supervisor:
         if self._current is not None:
             self._current.finish(time.monotonic(), FAST)
             self._leaving.append(self._current)
-        process = Process(self._watcher.fileno())
+        process = self._make()
+        process.is_supervised = False
         if self._dirty is not None:
             process.shut()
-        close = [self._signals, self._wake]
+        close = [self._signals, self._wake, *(self._streams.descriptors() if self._streams is not None else ())]
         self._error_log.flush()
         try:
             process.fork_stand_in(
@@ -537,6 +556,8 @@ class _Supervisor:
             return
         process.served = time.monotonic()
         self._current = process
+        if self._streams is not None:
+            self._streams.tell(b"page", self._gone)
 
     # Beginning and end
 

@@ -1,0 +1,123 @@
+"""`poorhttp check`: what would keep a server from answering, found without serving.
+
+Knows one request and the letter of PEP 3333 (the standard library's `wsgiref.validate`). Does not know how an
+application is found.
+Contract: configuration, addresses, users and logs are tried as for a start, and nothing of it stays. The application is
+loaded in a child and called once there. A fault ends it in words: where it is the application's, with file and line.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from wsgiref import validate
+from wsgiref.util import FileWrapper, setup_testing_defaults
+
+from poorhttp import control, trial
+from poorhttp.dev import problem
+from poorhttp.dev.settings import for_process
+from poorhttp.errors import LoadError, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from poorhttp.config import Config
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+LIMIT = 1 << 20
+"""Bytes of an answer that are read; it may be a stream without an end."""
+
+
+def run(settings: Config) -> int:
+    """Return the exit code. Raises PoorhttpError."""
+    trial.check_addresses(settings, control.find(settings) if settings.pidfile else 0)
+    return trial.check(for_process(settings, ()), lambda app: _call(app, settings))
+
+
+def _call(app: WSGI, settings: Config) -> None:
+    """Ask for `/`, and tell what came. Raises LoadError."""
+    statuses: list[str] = []
+    blocks: list[bytes] = []
+
+    def start_response(status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
+        statuses.append(status)
+        return blocks.append
+
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        try:
+            _read(validate.validator(app)(_environ(settings), start_response), blocks)
+            if not statuses:
+                raise AssertionError("start_response was not called")
+        except (Exception, SystemExit) as error:
+            raise _fault(error, app) from None
+    for doubt in doubts:
+        say(f"note: {doubt.message}")
+    told = f"GET / is answered {statuses[-1]}, in {sum(map(len, blocks))} bytes"
+    if statuses[-1] >= "500":
+        raise LoadError(told, "what it logged, or poorhttp dev, tells why")
+    say(told)
+
+
+def _read(answer: Any, blocks: list[bytes]) -> None:
+    size = 0
+    try:
+        for block in answer:
+            blocks.append(block)
+            size += len(block)
+            if size > LIMIT:
+                break
+    finally:
+        answer.close()
+
+
+def _environ(settings: Config) -> dict[str, Any]:
+    address = settings.addresses[0]
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": "GET",
+        "SCRIPT_NAME": "",
+        "PATH_INFO": "/",
+        "QUERY_STRING": "",
+        "REQUEST_URI": "/",
+        "SERVER_NAME": address.host or "localhost",
+        "SERVER_PORT": str(address.port or 80),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "SERVER_ADMIN": settings.webmaster,
+        "REMOTE_ADDR": "127.0.0.1",
+        "HTTP_ACCEPT": "*/*",
+        "wsgi.input": io.BytesIO(),
+        "wsgi.multithread": settings.threads > 1,
+        "wsgi.multiprocess": settings.processes.most > 1,
+        "wsgi.file_wrapper": FileWrapper,
+        "poorhttp.debug": settings.debug,
+        "poorhttp.options": dict(settings.options),
+        "poorhttp.log_level": settings.log_level,
+        **settings.environ,
+    }
+    setup_testing_defaults(environ)
+    return environ
+
+
+def _fault(error: BaseException, app: WSGI) -> LoadError:
+    told = problem.of(error)
+    where = told["where"] or _place(app)
+    if type(error) is AssertionError and _raised_in(error) in (validate.__file__, __file__):
+        detail = told["trace"] if told["where"] else ""
+        return LoadError(f"{where}: the answer to GET / is against PEP 3333: {error}", told["hint"], detail)
+    return LoadError(f"{where}: GET / fails: {told['title']}", told["hint"], told["trace"])
+
+
+def _raised_in(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename if trace is not None else ""
+
+
+def _place(app: Any) -> str:
+    """Where it is defined, or else what it is."""
+    code = getattr(getattr(app, "__func__", app), "__code__", None) or getattr(type(app).__call__, "__code__", None)
+    return f"{problem.shown(code.co_filename)}:{code.co_firstlineno}" if code else type(app).__name__

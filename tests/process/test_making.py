@@ -1,0 +1,127 @@
+"""The words for whoever begins: `poorhttp init` writes what `poorhttp dev` serves, and `poorhttp check` finds no fault in."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starter import Start
+
+OK = "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
+
+
+def poorhttp(directory: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    command = [sys.executable, "-m", "poorhttp", *arguments]
+    done = subprocess.run(command, check=False, cwd=directory, capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(directory: Path, body: str, *arguments: str) -> tuple[int, str]:
+    """Exit code and the last lines told (without a traceback) of `check` for an application with this body."""
+    (directory / "app.py").write_text(f"def application(environ, start_response):\n{body}")
+    code, _, told = poorhttp(directory, "check", "app.py", "--port=0", *arguments)
+    return code, "\n".join(line for line in told.splitlines() if line.startswith(("error", "hint", "note", "GET")))
+
+
+def test_what_init_writes_is_served_and_has_no_fault(launch: Start, tmp_path: Path) -> None:
+    code, told, _ = poorhttp(tmp_path, "init", "hello")
+    assert code == 0
+    assert told.splitlines() == [
+        "wrote hello/dispatch_table.py",
+        "wrote hello/poorhttp.ini",
+        "poorhttp dev hello    serves it while you write",
+    ]
+    directory = tmp_path / "hello"
+    assert sorted(each.name for each in directory.iterdir()) == ["dispatch_table.py", "poorhttp.ini"]
+    code, told, noted = poorhttp(directory, "check", "-c", "poorhttp.ini", "--port=0")
+    assert (code, told) == (0, "ok\n")
+    assert noted.startswith("GET / is answered 200 OK, in ")
+    server = launch("dev", "hello", "--port=0")
+    server.await_address()
+    status, body = server.get()
+    assert status == 200
+    assert "<h1>It works</h1>" in body
+    table = directory / "dispatch_table.py"
+    table.write_text(table.read_text().replace("It works", "It still works"))
+    assert "<h1>It still works</h1>" in server.get()[1]
+
+
+@pytest.mark.parametrize("name", ["dispatch_table.py", "poorhttp.ini"])
+def test_init_leaves_what_is_there(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("elsewhere")  # not even there
+    code, _, told = poorhttp(tmp_path, "init")
+    assert code == 2
+    assert told == f"error: {name} exists already\nhint: name a directory for a new application\n"
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_init_takes_a_place_only(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert poorhttp(tmp_path, "init", "--port=1")[0] == 2
+    assert poorhttp(tmp_path, "init", "-c", "poorhttp.ini")[0] == 2
+    code, _, told = poorhttp(tmp_path, "init", "file")
+    assert code == 2
+    assert told == "error: cannot write file: File exists\nhint: name another directory\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("    return 1 / 0\n", "error: app.py:2: GET / fails: ZeroDivisionError: division by zero"),
+        (OK + "    assert not environ\n", "error: app.py:3: GET / fails: AssertionError"),
+        (OK + "    raise SystemExit(0)\n", "error: app.py:3: GET / fails: SystemExit: 0"),
+        (OK + "    yield b'a'\n    no\n", "error: app.py:4: GET / fails: NameError: name 'no' is not defined"),
+        ("    start_response(200, [])\n", "error: app.py:2: the answer to GET / is against PEP 3333: Status must be"),
+        (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / is against PEP 3333: Iterator yielded"),
+        ("    return []\n", "error: app.py:1: the answer to GET / is against PEP 3333: start_response was not called"),
+        (OK.replace("200 OK", "503 No") + "    return [b'a']\n", "error: GET / is answered 503 No, in 1 bytes"),
+    ],
+)
+def test_a_fault_is_told_with_its_place(tmp_path: Path, body: str, told: str) -> None:
+    code, line = check(tmp_path, body)
+    assert code == 3
+    assert line.startswith(told)
+
+
+def test_a_stream_without_an_end_is_read_for_a_while(tmp_path: Path) -> None:
+    body = OK + "    while True:\n        yield b'x' * 600000\n"
+    assert check(tmp_path, body) == (0, "GET / is answered 200 OK, in 1200000 bytes")
+
+
+def test_the_application_finds_what_it_finds_when_served(tmp_path: Path) -> None:
+    (tmp_path / "poorhttp.ini").write_text("[http]\n[application]\ncolour = red\n[environ]\nSIZE = 7\n")
+    body = (
+        "    import os\n"
+        "    assert environ['poorhttp.options'] == {'colour': 'red'}\n"
+        "    assert environ['SIZE'] == os.environ['SIZE'] == '7'\n"
+    )
+    code, told = check(tmp_path, body + OK + "    return [b'']\n", "-c", "poorhttp.ini")
+    assert (code, told) == (0, "GET / is answered 200 OK, in 0 bytes")
+
+
+def test_it_finds_the_application_as_dev_does(tmp_path: Path) -> None:
+    (tmp_path / "wsgi.py").write_text(f"def application(environ, start_response):\n{OK}    return [b'']\n")
+    code, told, _ = poorhttp(tmp_path, "check", "--port=0")
+    assert (code, told) == (0, "ok\n")
+
+
+def test_an_address_that_others_hold_is_found(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        (tmp_path / "app.py").write_text(f"def application(environ, start_response):\n{OK}    return []\n")
+        code, _, told = poorhttp(tmp_path, "check", "app.py", "--bind", address)
+    assert code == 4
+    assert address in told
+
+
+def test_beside_its_own_server_nothing_is_touched(start: Start, tmp_path: Path) -> None:
+    source = f"def application(environ, start_response):\n{OK}    return [b'a']\n"
+    server = start("1x1", "--pidfile=pid", "--errorlog=error.log", source=source)
+    address = f"127.0.0.1:{server.port}"
+    before = sorted(each.name for each in tmp_path.iterdir() if each.name != "__pycache__")
+    code, told, _ = poorhttp(tmp_path, "check", "app.py", "--pidfile=pid", "--errorlog=error.log", "--bind", address)
+    assert (code, told) == (0, "ok\n")
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "__pycache__") == before
+    assert server.get("/")[0] == 200
