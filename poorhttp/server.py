@@ -256,7 +256,8 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         return do()
     except OSError as error:
         user = settings.user or "this user"
-        hint = f"is its directory there, and may {user} write in it?"
+        is_program = str(error.filename).startswith("|")
+        hint = "is it on the PATH?" if is_program else f"is its directory there, and may {user} write in it?"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 
 

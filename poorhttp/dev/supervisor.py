@@ -508,7 +508,8 @@ class _Supervisor:
             last = f"; the last file it read was {problem.shown(process.last_read)}" if process.last_read else ""
             told = problem.plain(f"the process died while it loaded the application: {reason(code)}{last}")
         where = f"{told['where']}: " if told["where"] else ""
-        self._error_log.write("E", f"{where}{told['title']} (a page shows it; waiting for a save)")
+        hint = f"; {told['hint']}" if told["hint"] and not where else ""
+        self._error_log.write("E", f"{where}{told['title']}{hint} (a page shows it; waiting for a save)")
         self._stand_in(told, guard.FAILED, 0)
         if self._dirty is None and self._watcher.changes():
             self._mark(time.monotonic())

@@ -36,9 +36,13 @@ Signature = tuple[int, int, int]
 """Time of the last change (ns), size, inode."""
 
 
+COMMAND = getattr(sys.modules["__main__"], "__file__", None) and os.path.abspath(str(sys.modules["__main__"].__file__))
+"""Which Python runs: the script `poorhttp` that was installed beside it."""
+
+
 def is_theirs(path: str) -> bool:
     """Whether this absolute path is the author's, rather than Python's or a package's."""
-    return not path.startswith(NOT_THEIRS) and not any(each in path for each in NOT_IN)
+    return not path.startswith(NOT_THEIRS) and path != COMMAND and not any(each in path for each in NOT_IN)
 
 
 def signature(path: str) -> Signature | None:

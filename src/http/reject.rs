@@ -41,7 +41,7 @@ impl Reject {
     /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written.
     pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
     /// 505, RFC 9110 15.6.6.
-    pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.0 or 1.1");
+    pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.x");
 
     /// The reason phrase of `status`.
     pub const fn reason(self) -> &'static str {

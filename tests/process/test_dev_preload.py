@@ -4,6 +4,7 @@ why. Whatever is done, the application finds what it would find after a cold sta
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,22 @@ def test_a_zygote_has_imported_what_is_not_the_authors(begin: Begin, tmp_path: P
     assert imported_by != serving, "the module was imported by another process than the one that serves"
     server.await_text("(zygote)")
     assert psutil.Process(int(serving)).ppid() == server.process.pid
+
+
+def test_the_installed_command_is_not_the_authors(launch: Start, tmp_path: Path) -> None:
+    """It is a script in a directory like any other, and what Python runs."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "poorhttp"
+    # Away with "python -m poorhttp", so that what is left was said to this script.
+    command.write_text("import sys\ndel sys.argv[1:4]\nfrom poorhttp.cli import entry\nentry()\n")
+    (tmp_path / "app.py").write_text("import colorsys\n" + APP.format(number=0, before="").replace("library, ", ""))
+    server = launch("dev", "app.py", "--port=0", inside=(sys.executable, str(command)))
+    server.await_address()
+    server.await_text("loaded in")
+    is_prepared(server, 3)
+    (tmp_path / "app.py").write_text("import colorsys\ndef application(environ, start_response):\n    1 / 0\n")
+    assert server.get()[0] == 500
+    server.await_text("(zygote)")
 
 
 def test_threads_are_not_forked(begin: Begin) -> None:

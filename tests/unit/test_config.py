@@ -356,7 +356,7 @@ def test_dev_is_a_word_only_before_the_application():
     assert config.parse_flags(["dev", "app"], "/dir").command == "dev"
     assert read("./dev").autoreload is False
     assert config.parse_flags(["dev", "--help"], "/dir").command == "help"
-    with pytest.raises(ConfigError, match="--public is for dev"):
+    with pytest.raises(ConfigError, match="--live and --public are for dev"):
         read("--public")
     assert read("dev").sources["debug"] == "default of dev"
 

@@ -71,11 +71,17 @@ def test_every_address_is_told_as_one_to_go_to(listen):
 
 @needs_ipv6
 def test_ipv6_only(listen):
-    sock = listen("::")
-    port = sock.getsockname()[1]
-    assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-    assert listener.url(sock) == f"http://[::1]:{port}/"
-    assert listener.url(listen("127.0.0.1", port)) == f"http://127.0.0.1:{port}/"
+    for _ in range(20):
+        sock = listen("::")
+        port = sock.getsockname()[1]
+        assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        assert listener.url(sock) == f"http://[::1]:{port}/"
+        try:
+            assert listener.url(listen("127.0.0.1", port)) == f"http://127.0.0.1:{port}/"
+        except ListenError:
+            continue  # the system gave a port that somebody else has on 127.0.0.1
+        return
+    pytest.fail("where [::] listens, 127.0.0.1 cannot")
 
 
 def test_unix(listen, tmp_path):
