@@ -120,7 +120,8 @@ def kills(server: Server, setting: Setting, size: Size) -> dict[str, float]:
             for number in range(1, round(size.kills / KILL_EVERY) + 1):
                 # Who answered lately and lives is a worker, whatever else belongs to the server.
                 alive = sorted({answer.process for answer in clients.recent(1)} & set(proc.tree(run.process.pid)))
-                if alive := [pid for pid in alive if pid != run.process.pid]:
+                gone = {run.process.pid, *(each.pid for each in killed)}  # one may not have been reaped yet
+                if alive := [pid for pid in alive if pid not in gone]:
                     killed.append(kill(chance.choice(alive)))
                 if run.process.poll() is not None:
                     remark = f"the supervisor ended with status {run.process.returncode}"
