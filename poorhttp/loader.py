@@ -65,7 +65,7 @@ def check(app: object, title: str) -> WSGI:
     if not callable(app):
         hint = "a WSGI application is a function of (environ, start_response)"
         raise LoadError(f"{title} is not callable: {type(app).__name__}", hint)
-    function, bound = _function(app)
+    function, bound = function_of(app)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CODE):
         return app
@@ -79,7 +79,7 @@ def check(app: object, title: str) -> WSGI:
     return app
 
 
-def _function(app: Any) -> tuple[Any, int]:
+def function_of(app: Any) -> tuple[Any, int]:
     """Return the function that a call runs, and how many of its arguments are bound already; a class is left alone."""
     method = app if isinstance(app, type) or hasattr(app, "__code__") or hasattr(app, "__func__") else app.__call__
     function = getattr(method, "__func__", method)

@@ -17,6 +17,7 @@ from poorhttp import control, trial
 from poorhttp.dev import problem
 from poorhttp.dev.settings import for_process
 from poorhttp.errors import LoadError, say
+from poorhttp.loader import function_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,5 +120,5 @@ def _raised_in(error: BaseException) -> str:
 
 def _place(app: Any) -> str:
     """Where it is defined, or else what it is."""
-    code = getattr(getattr(app, "__func__", app), "__code__", None) or getattr(type(app).__call__, "__code__", None)
+    code = getattr(function_of(app)[0], "__code__", None)
     return f"{problem.shown(code.co_filename)}:{code.co_firstlineno}" if code else type(app).__name__
