@@ -24,11 +24,11 @@ kept = []
 
 def application(environ, start_response):
     path = environ["PATH_INFO"]
-    if path == "/grow":
+    if path.startswith("/grow"):
         kept.append(b"x" * (80 << 20))
     if path == "/work":
         time.sleep(0.005)
-    if path == "/held":
+    if path.endswith("/held"):
         open(os.path.join(MARKS, f"held-{os.getpid()}"), "w").close()
         while not os.path.exists(os.path.join(MARKS, "release")):
             time.sleep(0.01)
@@ -138,10 +138,9 @@ def test_the_fattest_worker_finishes_what_it_has(start: Start) -> None:
     server = start("2x2", "--memory=60m", source=SOURCE)
     serving(server, 2)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(server.get, "/held")
+        answer = pool.submit(server.get, "/grow/held")
         wait_for(lambda: list(server.marks.glob("held-*")), "the request to be at work")
         (fat,) = (int(each.name.removeprefix("held-")) for each in server.marks.glob("held-*"))
-        wait_for(lambda: grows(server, fat), "the same worker to grow")
         server.await_text(f"memory = 60m; worker {fat} has most, ")
         serving(server, 3)
         time.sleep(2)  # longer than a worker stays that has nothing to do
@@ -151,16 +150,6 @@ def test_the_fattest_worker_finishes_what_it_has(start: Start) -> None:
     wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
     server.await_text(f"worker {fat} left: exit code 0")
     assert server.stop() == 0
-
-
-def grows(server: Server, pid: int) -> bool:
-    """Whether a new connection came to this worker, which has grown then."""
-    with contextlib.closing(server.connection()) as connection:
-        for path in ("/", "/grow"):
-            connection.request("GET", path)
-            if int(connection.getresponse().read()) != pid:
-                return False
-    return True
 
 
 def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> None:
