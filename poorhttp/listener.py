@@ -34,6 +34,9 @@ UNSENT = 256 << 10
 COMMAND_LIMIT = 80
 """Characters of a command line that are shown."""
 
+_passed: set[int] = set()
+"""Inodes of the sockets that were passed: whoever did that has them still."""
+
 _made: dict[str, tuple[int, int, int]] = {}
 """Path of a unix socket -> process that made it, device and inode."""
 
@@ -99,7 +102,13 @@ def take(descriptor: int) -> socket.socket:
     os.set_inheritable(sock.fileno(), False)
     _prepare(sock)
     sock.setblocking(False)
+    _passed.add(os.fstat(descriptor).st_ino)
     return sock
+
+
+def are_own(socks: Iterable[socket.socket]) -> bool:
+    """Whether nobody but this server has these sockets: none was passed."""
+    return _passed.isdisjoint(os.fstat(sock.fileno()).st_ino for sock in socks)
 
 
 def is_made(sock: socket.socket) -> bool:

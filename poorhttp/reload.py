@@ -60,13 +60,14 @@ class Handover:
 
     sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
-    configured. passed: sockets of the service manager, descriptor and name. connections: of which nothing was read,
-    descriptor and number of the listener. pidfile: "" for none.
+    configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
+    and name. connections: of which nothing was read, descriptor and number of the listener. pidfile: "" for none.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[str, tuple[int, int, int]] = {}
         self.workers: dict[int, tuple[int, bool]] = {}
+        self.countdown: list[int] = []
         self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
         self.connections: list[tuple[int, int]] = []
@@ -78,9 +79,10 @@ class Handover:
         workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
         connections = (f"connection {descriptor} {number}" for descriptor, number in self.connections)
+        countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
         count = f"count {self.wanted} {self.configured}"
         of, pidfile = f"of {os.getpid()}", f"pidfile {self.pidfile}"
-        return "\n".join([of, *sockets, *workers, *passed, *connections, count, pidfile])
+        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, count, pidfile])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
@@ -103,6 +105,8 @@ class Handover:
                 self.passed.append((int(descriptor), name))
             elif kind == "connection":
                 self.connections.append((int(rest.split(" ")[0]), int(rest.split(" ")[1])))
+            elif kind == "countdown":
+                self.countdown = [int(rest.split(" ")[0]), int(rest.split(" ")[1])]
             elif kind == "count":
                 wanted, configured = rest.split(" ")
                 self.wanted, self.configured = int(wanted), configured
@@ -121,7 +125,7 @@ class Handover:
         """All that must stay open."""
         lifelines = [lifeline for lifeline, _ in self.workers.values()]
         others = [each for each, _ in (*self.passed, *self.connections)]
-        return [facts[0] for facts in self.sockets.values()] + lifelines + others
+        return [facts[0] for facts in self.sockets.values()] + lifelines + self.countdown + others
 
 
 def received() -> Handover | None:

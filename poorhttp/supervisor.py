@@ -159,6 +159,9 @@ class _Supervisor:
         self._backlog = Backlog(error_log)
         self._budget = _budget(config.memory)
         self._scale = _scale(config)
+        # Each worker that stops accepting takes a byte. There is one less than workers once all are to stop, so that
+        # one finds the end: the last.
+        self._countdown = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)) if listener.are_own(listeners) else []
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -175,6 +178,9 @@ class _Supervisor:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
         another now.
         """
+        if handover.countdown:
+            self._end_countdown()
+            self._countdown = handover.countdown
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
         for pid, (lifeline, is_leaving) in handover.workers.items():
@@ -299,6 +305,7 @@ class _Supervisor:
         worker.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
+        self._end_countdown()
 
     def _close_descriptors(self) -> None:
         for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._reports):
@@ -363,6 +370,13 @@ class _Supervisor:
                 each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
+        if self._countdown:
+            os.write(self._countdown[1], bytes(max(len(self._state.workers) - 1, 0)))
+        self._end_countdown()
+
+    def _end_countdown(self) -> None:
+        while self._countdown:
+            os.close(self._countdown.pop())
 
     def _begin_reload(self) -> None:
         if self._make_reload is None:
@@ -380,6 +394,7 @@ class _Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return
         reload.keep(each.fileno() for each in self._listeners)
+        reload.handover.countdown = self._countdown
         if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
         reload.handover.workers = {
@@ -503,6 +518,7 @@ class _Supervisor:
                 report,
                 ready=lambda: _be_born(report, mask),
                 row=self._board.row(slot) if self._board else None,
+                countdown=self._countdown[0] if self._countdown else None,
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
@@ -517,6 +533,8 @@ class _Supervisor:
         """
         signal.set_wakeup_fd(-1)
         self._close_descriptors()
+        if self._countdown:
+            os.close(self._countdown.pop())  # that end is the supervisor's alone
         if self._watch:
             self._watch.close()
         for signum in signal.SIGCHLD, signal.SIGWINCH:

@@ -90,6 +90,7 @@ def serve(
     manager: Manager | None = None,
     connections: Sequence[tuple[int, int]] = (),
     row: Row | None = None,
+    countdown: int | None = None,
 ) -> int:
     """Serve `app` on `listeners` until a signal (or the end of the supervisor) stops it; main thread only.
 
@@ -101,6 +102,7 @@ def serve(
     the process is left from here, without returning. make_reload: how HUP and USR2 replace this image, None: not at
     all. manager: the service manager, that is told how this server does. row: where this process shows what it does.
     connections: what the image before this one accepted and could not serve, descriptor and number of the listener.
+    countdown: by which the workers of a supervisor know who of them stops last.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs. Where the main thread is inside the application then, or a thread does not return from it in
@@ -120,7 +122,12 @@ def serve(
     try:
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         told = signals.told if report is None else report
-        engine = Engine(app, [each.fileno() for each in listeners], control, access_log, error_log, config, told, row)
+        if lifeline is None and listener.are_own(listeners):
+            countdown = os.open(os.devnull, os.O_RDONLY)  # at its end: the only process is the last one
+        numbers = [each.fileno() for each in listeners]
+        engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
+        if countdown is not None:
+            os.close(countdown)
         for descriptor, number in connections:
             engine.adopt(descriptor, number)
             os.close(descriptor)

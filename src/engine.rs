@@ -32,7 +32,7 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None, board = None))]
+    #[pyo3(signature = (app, listeners, control, access_log, error_log, config, report = None, board = None, countdown = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         app: Py<PyAny>,
@@ -43,6 +43,7 @@ impl Engine {
         config: &Bound<'_, PyAny>,
         report: Option<Bound<'_, PyAny>>,
         board: Option<&Bound<'_, PyAny>>,
+        countdown: Option<RawFd>,
     ) -> PyResult<Self> {
         let py = config.py();
         let limits = limits(config)?;
@@ -75,7 +76,8 @@ impl Engine {
             threads,
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-        let ends = Ends { listeners, controls, report, row, gates: gates(config)? };
+        let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
+        let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
         let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }

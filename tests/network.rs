@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -166,16 +166,19 @@ fn limits() -> Limits {
 }
 
 fn start(threads: usize) -> Running {
+    start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), threads, None)
+}
+
+fn start_at(listener: &TcpListener, threads: usize, countdown: Option<OwnedFd>) -> Running {
     let (open_gate, gate) = channel();
     let (send_blocked, blocked) = channel();
     let site = Site { gate: Mutex::new(gate), blocked: send_blocked, blocks: AtomicUsize::new(0) };
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
     let row = Row::private(threads, threads).unwrap();
-    let ends = Ends { listeners: adopted, controls: vec![], report: None, row, gates: vec![] };
+    let ends = Ends { listeners: adopted, controls: vec![], report: None, row, gates: vec![], countdown };
     let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
@@ -260,6 +263,26 @@ fn a_stop_finishes_what_is_in_flight() {
     running.open_gate.send(()).unwrap();
     assert_eq!(read_answer(&mut stream, 5).1, b"hello");
     running.stop();
+}
+
+#[test]
+fn only_the_last_of_those_who_accept_lets_nobody_in() {
+    let ends = |bytes: &[u8]| {
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        rustix::io::write(&write, bytes).unwrap();
+        (read, write)
+    };
+    let (last, end) = ends(b"");
+    drop(end);
+    let (first, _one_more) = ends(b"\0");
+    let (alone, _all_go_on) = ends(b"");
+    for (countdown, comes_in) in [(Some(last), false), (Some(first), true), (Some(alone), true), (None, true)] {
+        // Another process has the socket too.
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        start_at(&other, 1, countdown).stop();
+        let coming = TcpStream::connect_timeout(&other.local_addr().unwrap(), Duration::from_millis(200));
+        assert_eq!(coming.is_ok(), comes_in);
+    }
 }
 
 #[test]

@@ -472,9 +472,13 @@ impl<H: Handler> EventLoop<H> {
             self.pause_accepting(Accepting::Never);
         }
         // A successor takes over who waits already; but a stop may come before there is one.
-        if !shared.has_successor() {
+        if !shared.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
-            // From here on the kernel refuses: nobody waits in vain. Behind a shut gate another process takes them.
+            // Behind a gate another process takes them.
+            if self.gates.is_empty() && shared.is_last() {
+                listeners.iter().for_each(Listener::shut);
+            }
+            // From here on the kernel refuses: nobody waits in vain.
             if !self.is_shut() {
                 self.accept_last(&listeners, shared);
             }

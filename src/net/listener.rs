@@ -1,10 +1,11 @@
-//! A listening socket: accept, and tell why not.
+//! A listening socket: accept, and tell why not; let nobody in any more.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use libc::{sock_filter, sock_fprog};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{Shutdown, SocketFlags};
 
 use super::transport::Transport;
 
@@ -51,7 +52,45 @@ impl Listener {
             };
         }
     }
+
+    /// Let nobody in any more, in no process; who is in the queue can be accepted still. To close it alone would reset
+    /// who came after the last `accept`. On a unix socket the next client is refused. A TCP client gets no answer, so
+    /// that it asks once more a second later, when the socket is closed and it is refused; a client whose handshake was
+    /// half done, which on this host it never is for long, comes in.
+    pub fn shut(&self) {
+        if self.address.is_none() {
+            // It cannot fail: it is a listening socket.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+            return;
+        }
+        let filter = [
+            sock_filter { code: LOAD_BYTE, jt: 0, jf: 0, k: TCP_FLAGS },
+            sock_filter { code: SKIP_IF_SET, jt: 1, jf: 0, k: SYN },
+            sock_filter { code: TAKE_BYTES, jt: 0, jf: 0, k: u32::MAX },
+            sock_filter { code: TAKE_BYTES, jt: 0, jf: 0, k: 0 },
+        ];
+        let program = sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: the kernel copies the program and its four steps, which live until it returns, and changes nothing.
+        // Where it takes none, as in some sandboxes, who comes at the last moment is reset.
+        unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                libc::socklen_t::try_from(size_of::<sock_fprog>()).unwrap_or(0),
+            );
+        }
+    }
 }
+
+/// Instructions of a packet filter (linux/bpf_common.h).
+const LOAD_BYTE: u16 = 0x30;
+const SKIP_IF_SET: u16 = 0x45;
+const TAKE_BYTES: u16 = 0x06;
+/// Where the flags are in the header of TCP (RFC 9293 3.1), with which a packet begins for the filter of a socket.
+const TCP_FLAGS: u32 = 13;
+const SYN: u32 = 2;
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -68,4 +107,53 @@ pub fn duplicate(descriptor: RawFd) -> std::io::Result<OwnedFd> {
     // Python as numbers; there is no way to receive them without one such line.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
     borrowed.try_clone_to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_is_in_the_queue_of_a_shut_listener_can_be_accepted_and_nobody_else_comes() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let socket = TcpListener::bind(host).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let address = socket.local_addr().unwrap();
+            let listener = Listener::adopt(socket.as_raw_fd()).unwrap();
+            let early = TcpStream::connect(address).unwrap();
+            listener.shut();
+            let late = TcpStream::connect_timeout(&address, Duration::from_millis(200)).unwrap_err();
+            assert_eq!(late.kind(), ErrorKind::TimedOut);
+            let Accepted::Connection(transport, _) = listener.accept() else { panic!("it was in the queue") };
+            assert!(matches!(listener.accept(), Accepted::Nothing));
+            // The connection has the filter of the listener, which lets through what it is made of.
+            assert!(matches!(transport.send(b"answer"), super::super::transport::Sent::Bytes(6)));
+            let mut answer = [0; 6];
+            std::io::Read::read_exact(&mut &early, &mut answer).unwrap();
+            assert_eq!(&answer, b"answer");
+            // Who asked in between asks again, and is refused.
+            let asking = std::thread::spawn(move || TcpStream::connect(address).unwrap_err().kind());
+            drop((listener, socket));
+            assert_eq!(asking.join().unwrap(), ErrorKind::ConnectionRefused);
+        }
+    }
+
+    #[test]
+    fn a_shut_unix_socket_refuses_and_keeps_who_is_in_its_queue() {
+        let path = std::env::temp_dir().join(format!("poorhttp-shut-{}", std::process::id()));
+        let socket = UnixListener::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let listener = Listener::adopt(socket.as_raw_fd()).unwrap();
+        let _early = UnixStream::connect(&path).unwrap();
+        listener.shut();
+        let late = UnixStream::connect(&path).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(late.kind(), ErrorKind::ConnectionRefused);
+        assert!(matches!(listener.accept(), Accepted::Connection(..)));
+    }
 }

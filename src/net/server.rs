@@ -76,6 +76,8 @@ pub struct Ends {
     pub report: Option<OwnedFd>,
     /// While one of them is readable nobody is accepted.
     pub gates: Vec<OwnedFd>,
+    /// Who is the last one that accepts; see [`Shared::is_last`].
+    pub countdown: Option<OwnedFd>,
     /// Where everybody can see what it does; with a cell for each thread.
     pub row: Row,
 }
@@ -101,14 +103,14 @@ impl<H: Handler> Server<H> {
         ends: Ends,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, report, row, gates } = ends;
+        let Ends { listeners, controls, report, row, gates, countdown } = ends;
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
         let has_caretaker = fronts.has_caretaker;
         let events = event_loop.descriptor()?;
-        let descriptors = Descriptors { waker, controls, events, report, kept, row };
+        let descriptors = Descriptors { waker, controls, events, report, kept, countdown, row };
         let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
         Ok(Self {
             shared,

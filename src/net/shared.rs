@@ -69,6 +69,8 @@ pub struct Descriptors {
     pub report: Option<OwnedFd>,
     /// Duplicates of the listeners, for a successor.
     pub kept: Vec<OwnedFd>,
+    /// See [`Shared::is_last`].
+    pub countdown: Option<OwnedFd>,
     /// Where everybody can see what it does.
     pub row: Row,
 }
@@ -109,6 +111,8 @@ pub struct Shared<H: Handler> {
     drain_until: AtomicU64,
     /// The listeners, for a successor.
     kept: Mutex<Vec<OwnedFd>>,
+    /// See [`Shared::is_last`].
+    countdown: Option<OwnedFd>,
     /// When a stop becomes late; 0 before it.
     stop_deadline: AtomicU64,
     /// When the watchdog ends the process unless every thread has left; 0 before a stop.
@@ -124,7 +128,7 @@ pub struct Shared<H: Handler> {
 impl<H: Handler> Shared<H> {
     /// For a server with these descriptors.
     pub fn new(handler: H, limits: Limits, fronts: Fronts, access_log: AccessLog, descriptors: Descriptors) -> Self {
-        let Descriptors { waker, controls, events, report, kept, row } = descriptors;
+        let Descriptors { waker, controls, events, report, kept, countdown, row } = descriptors;
         Self {
             handler,
             limits,
@@ -145,6 +149,7 @@ impl<H: Handler> Shared<H> {
             stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
             kept: Mutex::new(kept),
+            countdown,
             stop_deadline: AtomicU64::new(0),
             end_by: AtomicU64::new(0),
             first_is_here: AtomicBool::new(false),
@@ -387,6 +392,12 @@ impl<H: Handler> Shared<H> {
     /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
         lock(&self.kept).iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whether all other processes that accept here have said so for the last time; asked once, for who asks has said it
+    /// too. Each takes a byte, of which there is one less than processes once all are to stop; who finds none is the last.
+    pub fn is_last(&self) -> bool {
+        self.countdown.as_ref().is_some_and(|countdown| rustix::io::read(countdown, &mut [0]) == Ok(0))
     }
 
     /// Accept no more, and finish what is in flight.

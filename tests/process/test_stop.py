@@ -15,6 +15,8 @@ from starter import PATIENCE, Server, Start, wait_for
 
 CLIENTS = 4
 
+everywhere = pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"], ids=["tcp", "unix"])
+
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
@@ -55,10 +57,11 @@ def test_a_request_in_flight_is_answered(start: Start, shape: str, pool: ThreadP
     assert answer.result(PATIENCE) == (200, "slow")
 
 
+@everywhere
 def test_while_a_request_is_finished_new_connections_are_refused(
-    start: Start, shape: str, pool: ThreadPoolExecutor
+    start: Start, shape: str, bind: str, pool: ThreadPoolExecutor
 ) -> None:
-    server = start(shape)
+    server = start(shape, f"--bind={bind}")
     answer = pool.submit(server.get, "/held")
     server.await_mark("held")
     server.send(signal.SIGTERM)
@@ -71,6 +74,43 @@ def test_while_a_request_is_finished_new_connections_are_refused(
     assert answer.result(PATIENCE) == (200, "released")
     assert server.end() == 0
     assert server.refuses()
+
+
+HOLDING = """
+import os
+import time
+
+
+def application(environ, start_response):
+    mine = os.path.join(os.environ["MARKS"], str(os.getpid()))
+    open(mine, "w").close()
+    while os.path.exists(mine):
+        time.sleep(0.01)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [str(os.getpid()).encode()]
+"""
+
+
+def test_until_the_last_worker_stops_accepting_everybody_is_served(start: Start, pool: ThreadPoolExecutor) -> None:
+    server = start("2x1", source=HOLDING)
+    answers, workers = [], []
+    for _ in range(2):
+        answers.append(pool.submit(server.get))
+        wait_for(lambda: len(list(server.marks.iterdir())) == len(answers), "a worker to be at work")
+        workers += [int(mark.name) for mark in server.marks.iterdir() if int(mark.name) not in workers]
+    server.send(signal.SIGTERM)
+    server.await_text("stopping 2 workers: SIGTERM")
+    first, last = workers
+    (server.marks / str(first)).unlink()
+    wait_for(lambda: first not in server.workers(), "the first one to be gone")
+    with contextlib.closing(server.connection()) as connection:
+        connection.request("GET", "/")
+        for _ in range(2):
+            wait_for((server.marks / str(last)).exists, "a request to be at work")
+            (server.marks / str(last)).unlink()
+        assert connection.getresponse().read() == str(last).encode()
+    assert [answer.result(PATIENCE) for answer in answers] == [(200, str(first)), (200, str(last))]
+    assert server.end() == 0
 
 
 def test_a_unix_socket_is_removed(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
@@ -111,10 +151,12 @@ class Client:
                 if not self._ask(connection, text):
                     connection.close()
                     connection = self._server.connection()
-            except http.client.IncompleteRead:
-                self.torn.append(text)
+            except (ConnectionRefusedError, FileNotFoundError):
                 break
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException) as error:
+                # On a connection that was kept the server may close while the client asks (RFC 9112 9.3.1).
+                if isinstance(error, http.client.IncompleteRead) or not self._keep_alive:
+                    self.torn.append(f"{text}: {error!r}")
                 break
         connection.close()
 
@@ -128,9 +170,9 @@ class Client:
 
 
 @pytest.mark.parametrize("keep_alive", [True, False], ids=["keep-alive", "close"])
-@pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"], ids=["tcp", "unix"])
+@everywhere
 def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: str, keep_alive: bool) -> None:
-    """Whatever reached the application is answered whole."""
+    """Whatever reached the application is answered whole, and so is whoever could connect."""
     server = start(shape, f"--bind={bind}")
     clients = [Client(server, number, keep_alive) for number in range(CLIENTS)]
     threads = [threading.Thread(target=client.run) for client in clients]

@@ -23,6 +23,7 @@ def handover() -> reload.Handover:
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
     made.connections = [(11, 0), (12, 1)]
+    made.countdown = [13, 14]
     made.pidfile = "/run/poor http.pid"
     return made
 
@@ -32,12 +33,12 @@ def test_what_is_handed_over_arrives() -> None:
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
-    assert found.connections == made.connections
-    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12]
+    assert (found.connections, found.countdown) == (made.connections, made.countdown)
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14]
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3 4", "socket 9999 0 0 a"]
+    "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3 4", "countdown", "socket 9999 0 0 a"]
 )
 @pytest.mark.parametrize("of", ["", f"of {os.getppid()}\n", f"of {os.getpid()}\n"], ids=["nobody", "parent", "this"])
 def test_what_no_reload_wrote_is_ignored(

@@ -27,16 +27,18 @@ from poorhttp.log import ErrorLog
 from poorhttp.units import Address
 
 FAKE_ENGINE = '''
-import select, signal, threading
+import os, select, signal, threading
 
 class Engine:
     """Calls the application once in each slot, then waits for what comes on the control descriptors."""
 
     made = []
 
-    def __init__(self, app, listeners, control, access_log, error_log, config, report=None, board=None):
+    def __init__(self, app, listeners, control, access_log, error_log, config, report=None, board=None,
+                 countdown=None):
         self.app, self.listeners, self.control = app, listeners, control
         self.access_log, self.error_log, self.config = access_log, error_log, config
+        self.is_last = countdown is not None and os.read(countdown, 1) == b""
         self.slots, self.heard = {}, []
         self.stopped = threading.Event()
         self.made.append(self)
@@ -53,7 +55,6 @@ class Engine:
         self.stopped.wait()
 
     def _hear(self, descriptor):
-        import os
         data = os.read(descriptor, 100)
         self.heard += data
         if not data or set(data) & {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}:
@@ -116,6 +117,18 @@ def nothing(slot: int) -> None:
 def test_a_signal_reaches_the_engine_and_ends_the_serving(engine: Any, log: ErrorLog, signum: int) -> None:
     worker.serve(nothing, [], settings(), log, -1, ready=send(signum))
     assert engine.made[0].heard == [signum]
+
+
+def test_a_process_alone_stops_last(engine: Any, log: ErrorLog) -> None:
+    worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
+    assert engine.made[0].is_last
+
+
+def test_a_socket_that_was_passed_is_not_shut(engine: Any, log: ErrorLog) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        taken = [listener.take(passed.fileno())]
+        worker.serve(nothing, taken, settings(), log, -1, ready=send(signal.SIGTERM))
+    assert not engine.made[0].is_last
 
 
 def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) -> None:
