@@ -218,6 +218,13 @@ def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     assert said.err.startswith("error: no module 'no_such_module'")
 
 
+@pytest.mark.parametrize(("word", "meant"), [("relaod", "reload"), ("chek", "check")])
+def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([word, "--check-config"]) == 3
+    assert f"hint: did you mean {meant}?" in capfd.readouterr().err
+
+
 def test_print_config(capsys):
     assert cli.main(["--print-config", "--port=5"]) == 0
     assert "port = 5                                  # flag --port\n" in capsys.readouterr().out
