@@ -29,6 +29,11 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something about the machine, not about what is tested.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 Shape = tuple[int, int]
 SHAPES: list[Shape] = [(1, 1), (2, 1), (1, 4), (2, 2)]

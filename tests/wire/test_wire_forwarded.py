@@ -235,7 +235,7 @@ def expected_client(value: str) -> str:
     return client
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(HOPS, max_size=6).map(", ".join))
 @example("10.0.0.1, fd00::1")
 def test_any_chain(serve: Callable[..., Any], wrap: Callable[..., Any], value: str) -> None:
@@ -247,7 +247,7 @@ def test_any_chain(serve: Callable[..., Any], wrap: Callable[..., Any], value: s
     assert expected == "400" or told(response)["REMOTE_ADDR"] == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(

@@ -135,7 +135,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(body=st.binary(max_size=80).map(lambda raw: raw.replace(b"a", b"\n")), calls=st.lists(STEPS, max_size=6))
 def test_like_bytesio_whatever_is_called(serve: Any, body: bytes, calls: list[list[Any]]) -> None:
     for server in (serve(CALLS), serve(CALLS, body_memory="16")):
