@@ -51,6 +51,11 @@ def slow():
     time.sleep({SLOW})
     return "NUMBER"
 """
+MAIN = """
+import slow
+from served import application
+"""
+IMPORT = 0.8  # seconds that the author's own module `slow` takes
 
 
 @dataclass(frozen=True)
@@ -78,11 +83,15 @@ class Seen:
             setattr(self, kind, getattr(self, kind) + 1)
 
 
-def reloading(server: Server, setting: Setting, size: Size, source: str, is_loaded: bool) -> dict[str, float]:
-    """Save again and again; each time ask, on a new connection, until the answer is the new one."""
+def reloading(
+    server: Server, setting: Setting, size: Size, source: str, is_loaded: bool = False, main: str = ""
+) -> dict[str, float]:
+    """Save again and again; each time ask, on a new connection, until the answer is the new one. main: a module that
+    imports the one that is saved, "" where that is the application itself.
+    """
     seen, took, saved, is_over = Seen(), [], [0], threading.Event()
     pause = (0.15, 0.15) if is_loaded and size is FULL else size.pause
-    with serving(server, setting, source) as (port, path):
+    with serving(server, setting, source, main) as (port, path):
         threads = [threading.Thread(target=clients, args=(port, each, seen, saved, is_over)) for each in CLIENTS]
         for thread in threads if is_loaded else ():
             thread.start()
@@ -111,14 +120,27 @@ def reloading(server: Server, setting: Setting, size: Size, source: str, is_load
 
 
 @contextlib.contextmanager
-def serving(server: Server, setting: Setting, source: str) -> Iterator[tuple[int, Path]]:
+def serving(server: Server, setting: Setting, source: str, main: str) -> Iterator[tuple[int, Path]]:
     """Start the server so that it reloads; its port, and the file to save."""
     with tempfile.TemporaryDirectory(dir=setting.work) as directory, launch.pinned(CORES):
         path, port = Path(directory) / "served.py", launch.free_port()
         save(path, source, 0)
-        workload = Workload("reload", "", (), module="served", app="application", processes=1, threads=16)
+        module = "main" if main else "served"
+        path.with_name("main.py").write_text(main)
+        path.with_name("slow.py").write_text(f"import time\ntime.sleep({IMPORT})\n")
+        workload = Workload("reload", "", (), module=module, app="application", processes=1, threads=16)
         if server.name in OURS:
-            words = [setting.python, "-m", "poorhttp", "dev", "served.py", "--port", str(port), "--type", server.name]
+            words = [
+                setting.python,
+                "-m",
+                "poorhttp",
+                "dev",
+                f"{module}.py",
+                "--port",
+                str(port),
+                "--type",
+                server.name,
+            ]
         else:
             words = [*launch.fill(server, workload, setting, port), "--reload"]
         with (Path(directory) / "log").open("wb") as log:
@@ -174,9 +196,13 @@ QUICKLY = (Limit("p50", "p50", "<=", 30, "ms"), Limit("p95", "p95", "<=", 60, "m
 WHOLE = tuple(Limit(f"{name} answers", name, "<=", 0) for name in ("stale", "refused", "broken", "other"))
 PEERS = ("gunicorn", "granian")
 ALL = (
-    Scenario("bare", "one function", partial(reloading, source=BARE, is_loaded=False), QUICKLY + WHOLE, COLUMNS,
+    Scenario("bare", "one function", partial(reloading, source=BARE), QUICKLY + WHOLE, COLUMNS,
              (*OURS, *PEERS)),
-    Scenario("flask", "Flask, one route", partial(reloading, source=FLASK, is_loaded=False), QUICKLY + WHOLE, COLUMNS,
+    Scenario("flask", "Flask, one route", partial(reloading, source=FLASK), QUICKLY + WHOLE, COLUMNS,
+             (*OURS, *PEERS)),
+    Scenario("leaf", f"{IMPORT} s of the author's own imports, and a save of what is imported after them",
+             partial(reloading, source=BARE, main=MAIN),
+             (Limit("p50", "p50", "<=", 60, "ms"), Limit("p95", "p95", "<=", 60, "ms"), *WHOLE), COLUMNS,
              (*OURS, *PEERS)),
     Scenario("load", "Flask, a save every 150 ms under 8 clients, 4 of them with calls of 0.3 s",
              partial(reloading, source=FLASK, is_loaded=True), WHOLE, COLUMNS, ("threading",)),

@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from poorhttp.dev.told import Teller
+    from poorhttp.dev.waiting import Checkpoints
 
 SETTLED = 2.0
 """Seconds."""
 
 
-def distrust(teller: Teller) -> None:
-    """From now on; each module that is looked for is told, as its source may not be opened."""
+def distrust(teller: Teller, checkpoints: Checkpoints) -> None:
+    """From now on; each module that is looked for is arrived at, then told, as its source may not be opened."""
     loader, ordinary = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
     def path_stats(self: Any, path: str) -> Any:
         path = os.path.abspath(path)
         if is_theirs(path):
+            checkpoints.arrive(path)
             teller.read(path)
             if not is_settled(path):
                 raise OSError(path)  # by which the loader neither reads nor writes bytecode

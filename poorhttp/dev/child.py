@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import struct
 import sys
 import time
 from contextlib import contextmanager
@@ -20,8 +18,9 @@ from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
 from poorhttp.dev.inotify import end_with_parent
-from poorhttp.dev.told import COLD, FORKED, IMPORTED, LOADING, PROBLEM, READY, Teller
-from poorhttp.lean import signal, socket
+from poorhttp.dev.told import COLD, IMPORTED, LOADING, PROBLEM, READY, Teller
+from poorhttp.dev.waiting import Checkpoints, wait_for_word
+from poorhttp.lean import signal
 from poorhttp.log import ErrorLog, open_access_log
 from poorhttp.systemd import Manager
 
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 VARIABLE = "POORHTTP_DEV"
 """Tells a process that it is one of these: the supervisor's number, the port of `live.Streams` or 0, how many gates
 there are, and descriptors: the link, the lifeline, the gates, the listening sockets."""
-
-GO = b"g"
-INT = struct.Struct("i")
 
 LARGEST_ORDER = 1 << 20
 LARGEST_PROBLEM = 50_000
@@ -60,11 +56,9 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
-    link, lifeline, gate = _wait_for_word(parent, link, lifeline, gates[0])
-    gates = (gate, *gates[1:])
-    since = time.monotonic()
-    teller = Teller(link)
-    distrust(teller)
+    word = wait_for_word(parent, link, lifeline, gates[0])
+    gates = (word.gate, *gates[1:])
+    teller = Teller(word.link)
     teller.listen()
     recorder = preload.Recorder()
     code = FAILED
@@ -72,12 +66,14 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         settings = _settings(argv, directory, gates)
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
-        with _kept_from_forks(sockets):
+        kept = list(sockets)
+        with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
+            distrust(teller, checkpoints)
             app = _load(settings, error_log)
             if live:
                 from poorhttp.dev.live import Refreshed
 
-                app = Refreshed(app, live, since)
+                app = Refreshed(app, live, time.monotonic())
     except BaseException as error:
         _end_in_conflict(teller, recorder, ())
         _tell_problem(teller, error)
@@ -94,7 +90,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
-            code = worker.serve(app, listeners, settings, error_log, access_log, lifeline, nobody, ready)
+            code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
@@ -110,50 +106,6 @@ def _prepare(teller: Teller, order: bytes) -> None:
             teller.tell(COLD, refused.encode("utf-8", "replace"))
             os._exit(0)
     teller.tell(LOADING, why.encode("utf-8", "replace"))
-
-
-def _wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> tuple[int, int, int]:
-    """Return where this process is the one that is to load: itself, or a fork of it, with descriptors of its own."""
-    sock = socket.socket(fileno=link)
-    poll = select.poll()
-    poll.register(link, select.POLLIN)
-    poll.register(lifeline, select.POLLIN)
-    while True:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if lifeline in ready:
-            if os.read(lifeline, 1) != GO:
-                os._exit(0)
-            return sock.detach(), lifeline, gate
-        data, ancillary, _, _ = sock.recvmsg(64, socket.CMSG_SPACE(3 * INT.size))
-        if not data:
-            os._exit(0)
-        own = [number for _, _, raw in ancillary for (number,) in INT.iter_unpack(raw)]
-        if _fork(parent):
-            sock.close()
-            os.close(lifeline)
-            os.close(gate)
-            Teller(own[0]).tell(FORKED, b"%d" % os.getpid())
-            if os.read(own[1], 1) != GO:
-                os._exit(0)
-            return own[0], own[1], own[2]
-        for descriptor in own:
-            os.close(descriptor)
-
-
-def _fork(parent: int) -> bool:
-    """Fork a child of the supervisor's, which then is told its number; whether this is it."""
-    middle = os.fork()
-    if middle:
-        os.waitpid(middle, 0)
-        return False
-    before = os.getpid()
-    if os.fork():
-        os._exit(0)
-    while os.getppid() == before:
-        time.sleep(0.0001)
-    end_with_parent(parent, signal.SIGKILL)
-    preload.begin_anew()
-    return True
 
 
 def _end_in_conflict(teller: Teller, recorder: preload.Recorder, environ: Iterable[str]) -> None:
@@ -179,19 +131,18 @@ def _load(settings: Config, error_log: ErrorLog) -> WSGI:
 @contextmanager
 def _kept_from_forks(sockets: list[int]) -> Iterator[None]:
     """Close the sockets in what the author's code forks while it is imported: that may outlive the server, and would
-    keep its port.
+    keep its port. Those that are in the list then.
     """
-    held = list(sockets)
 
     def close() -> None:
-        for each in held:
+        for each in sockets:
             os.close(each)
 
     os.register_at_fork(after_in_child=close)
     try:
         yield
     finally:
-        held.clear()
+        sockets.clear()
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:

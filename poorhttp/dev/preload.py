@@ -103,16 +103,18 @@ class Recorder:
                     return f"{name} is the application's too"
         return ""
 
+    def replaced(self) -> str:
+        """What of the standard library was replaced, as a reason; "" where nothing was."""
+        patched = [name for name, what in _patchable().items() if self._patchable.get(name, what) is not what]
+        return f"{patched[0]} was replaced" if patched else ""
+
     def _why(self) -> str:
         native = [name for name in self._set if name.startswith(NATIVE)]
-        patched = [name for name, what in _patchable().items() if self._patchable.get(name, what) is not what]
-        if native:
-            return f"{os.path.basename(self._set[native[0]])} sets {native[0]}"
-        return f"{patched[0]} was replaced" if patched else ""
+        return f"{os.path.basename(self._set[native[0]])} sets {native[0]}" if native else self.replaced()
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "os.putenv" and not self._is_over:
-            file = _author(sys._getframe(1))
+            file = author(sys._getframe(1))
             if file:
                 self._set[os.fsdecode(arguments[0])] = file
 
@@ -129,7 +131,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str]:
             _read.add(name)
         return ordinary(self, name)
 
-    before, patchable, handlers = len(os.environ), _patchable(), _handlers()
+    before, patchable, handlers = len(os.environ), _patchable(), handlers_now()
     descriptors, why = _open_descriptors(), ""
     environ_type.__getitem__ = noting
     try:
@@ -153,9 +155,9 @@ def import_all(order: dict[str, Any]) -> tuple[str, str]:
     refused = _refused(order)
     if not refused and _patchable() != {**_patchable(), **patchable}:
         refused = "the standard library was changed"
-    if not refused and _handlers() != handlers:
+    if not refused and handlers_now() != handlers:
         refused = "signal handlers were changed"
-    if not why and _children():
+    if not why and has_children():
         why = "it has started other processes"
     gc.collect()
     gc.freeze()
@@ -189,12 +191,12 @@ def _open_descriptors() -> set[str]:
     return {each for each in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{each}")}
 
 
-def _children() -> bool:
+def has_children() -> bool:
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return bool(file.read().strip())
 
 
-def _handlers() -> list[Any]:
+def handlers_now() -> list[Any]:
     return [signal.getsignal(number) for number in range(1, 32)]
 
 
@@ -210,7 +212,7 @@ def _patchable() -> dict[str, Any]:
     return found
 
 
-def _author(frame: FrameType | None) -> str:
+def author(frame: FrameType | None) -> str:
     """The author's file that does this, "" where it is done by the import of somebody else's module."""
     while frame is not None:
         file = frame.f_code.co_filename

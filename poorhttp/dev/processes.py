@@ -7,15 +7,18 @@ is shut nobody new is accepted behind it.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
+from itertools import chain
 
 from poorhttp import worker
 from poorhttp.dev import child, guard
 from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.settings import for_stand_in
-from poorhttp.dev.told import FORKED
+from poorhttp.dev.told import CHECKPOINT, FORKED
+from poorhttp.dev.waiting import GO, INT
 from poorhttp.lean import signal, socket
 
 TYPE_CHECKING = False
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from poorhttp.config import Config
     from poorhttp.dev.problem import Problem
+    from poorhttp.dev.told import Signature
     from poorhttp.log import ErrorLog
 
 MESSAGE = 1 << 20
@@ -51,7 +55,15 @@ class Process:
         self.why_not_forked = ""
         """Why it had better load it itself; "" where others can be forked from it."""
         self.born = self.served = 0.0
-        self.last_read = ""
+        self.last_read = self.waits_at = ""
+        self.read: dict[str, Signature | None] = {}
+        """The files that it has read, or tried to, and what they looked like."""
+        self.names: dict[str, frozenset[str]] = {}
+        """What was there, in which directories, before it began to load."""
+        self.passed: list[list[int]] = []
+        """Descriptors that came with messages about who waits: his link and lifeline."""
+        self.origin: Process | None = None
+        """Of whom it is a fork."""
         self.problem = b""
         self.order = b""
         """What it was told to import in advance."""
@@ -98,10 +110,10 @@ class Process:
     def fork(self, zygote: Process) -> None:
         """Let a prepared process fork this one. Raises OSError."""
         there, lifeline = self._connect()
-        self.order, self.is_forked, self.is_prepared = zygote.order, True, True
+        self.order, self.is_forked, self.is_prepared, self.origin = zygote.order, True, True, zygote
         sock = socket.socket(fileno=os.dup(zygote.link))
         try:
-            descriptors = b"".join(map(child.INT.pack, (there, lifeline, self._gate[0])))
+            descriptors = b"".join(map(INT.pack, (there, lifeline, self._gate[0])))
             sock.sendmsg([FORKED], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         except OSError:
             self.close()
@@ -110,6 +122,17 @@ class Process:
             sock.close()
             os.close(there)
             os.close(lifeline)
+
+    def wait_at(self, path: str, whole: Process) -> None:
+        """Be the process that waits before this module is read; whole: which has read what goes before it, and has
+        just told of it.
+        """
+        descriptors = whole.passed.pop(0)
+        if len(descriptors) == 2:  # else there was no room for them
+            self.link, self._lifeline = descriptors
+            os.set_blocking(self.link, False)
+        self.order, self.waits_at = whole.order, path
+        self.read, self.names = dict(whole.read), dict(whole.names)
 
     def is_born(self, pid: int) -> None:
         """It has told its number."""
@@ -178,9 +201,13 @@ class Process:
 
     # What it is told
 
-    def go(self) -> None:
-        """Load the application, and serve it."""
-        self._tell(child.GO)
+    def go(self, hot: list[str]) -> None:
+        """Load the application, and serve it; hot: the modules that are edited."""
+        self._tell(GO)
+        try:
+            os.write(self.link, json.dumps(hot).encode())
+        except OSError:
+            return  # it is gone
 
     def shut(self) -> None:
         """Let nobody new in from this moment on: whoever comes waits in the queue of the socket."""
@@ -228,12 +255,17 @@ class Process:
         """What came since the last call."""
         found = []
         while self.link >= 0:
+            sock = socket.socket(fileno=self.link)
             try:
-                data = os.read(self.link, MESSAGE)
+                data, ancillary, _, _ = sock.recvmsg(MESSAGE, socket.CMSG_SPACE(2 * INT.size), socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 break
             except OSError:
-                data = b""
+                data, ancillary = b"", []
+            finally:
+                sock.detach()
+            if data[:1] == CHECKPOINT:
+                self.passed.append([number for _, _, raw in ancillary for (number,) in INT.iter_unpack(raw)])
             if not data:
                 os.close(self.link)
                 self.link = -1
@@ -259,10 +291,11 @@ class Process:
 
     def forget(self, keeps_gate: bool) -> None:
         gates = () if keeps_gate else self._gate
-        for descriptor in (self.link, self._lifeline, *gates):
+        for descriptor in (self.link, self._lifeline, *gates, *chain.from_iterable(self.passed)):
             if descriptor >= 0:
                 os.close(descriptor)
         self.link = self._lifeline = -1
+        self.passed.clear()
         if not keeps_gate:
             self._gate = -1, -1
 

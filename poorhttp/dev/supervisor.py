@@ -20,7 +20,7 @@ from poorhttp.dev import guard, problem, told
 from poorhttp.dev import settings as dev
 from poorhttp.dev.inotify import adopt_orphans
 from poorhttp.dev.processes import Process
-from poorhttp.dev.told import COLD, FORKED, IMPORTED, LISTED, LOADING, PROBLEM, READ, READY, WROTE
+from poorhttp.dev.told import CHECKPOINT, COLD, FORKED, IMPORTED, LISTED, LOADING, PROBLEM, READ, READY, UNFIT, WROTE
 from poorhttp.dev.watch import Watcher
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal, socket
@@ -50,6 +50,9 @@ QUIET = 0.5
 
 FAST = 1.0
 """Seconds that what is in flight gets after Ctrl-C."""
+
+HOT = 2
+"""Modules that were edited last, before each of which a process waits: so many at most."""
 
 MOST_LEAVING = 8
 """Old processes that may finish what they have in flight at the same time."""
@@ -102,7 +105,8 @@ class _Supervisor:
 
     current: who serves, or stands in for an application that cannot be loaded. loading: who is going to. spare: a
     process that has come as far as it can without the author's code. zygote: one from which such are forked. leaving:
-    who finishes what is in flight.
+    who finishes what is in flight. checkpoints: those that wait in the middle of the import, before a module that was
+    edited lately; only beside a zygote, so that what was forked is what goes on in any case.
     """
 
     def __init__(
@@ -126,6 +130,9 @@ class _Supervisor:
         self._spare: Process | None = None
         self._zygote: Process | None = None
         self._leaving: list[Process] = []
+        self._checkpoints: list[Process] = []
+        self._hot: list[str] = []  # what was edited lately, the last first
+        self._unfit = ""  # why nobody could wait there, or go on from there
         self._dirty: float | None = None  # since when something may have changed
         self._last = 0.0  # the last sign of that
         self._is_asked = False  # by a signal
@@ -175,7 +182,7 @@ class _Supervisor:
 
     def _all(self) -> list[Process]:
         found = [each for each in (self._current, self._loading, self._spare, self._zygote) if each is not None]
-        return [*found, *self._leaving]
+        return [*found, *self._checkpoints, *self._leaving]
 
     def _wait(self) -> None:
         now = time.monotonic()
@@ -215,6 +222,7 @@ class _Supervisor:
                 self._mark(now)
             elif signum == signal.SIGUSR1:
                 self._error_log.reopen()
+                self._drop_checkpoints()  # they have opened the old ones
                 if self._current is not None and self._current.served:
                     self._current.send(signal.SIGUSR1)
 
@@ -243,12 +251,17 @@ class _Supervisor:
             self._watcher.wrote(path)
         elif kind == FORKED:
             process.is_born(int(fields[0]))
+        elif kind == CHECKPOINT:
+            self._keep(process, [os.fsdecode(each) for each in fields])
         elif process in self._leaving:
             return
+        elif kind == UNFIT:
+            self._unfit = os.fsdecode(fields[0])
         elif kind == READ:
             numbers = [int(each) for each in fields[1].split()]
             process.last_read = path
-            self._watcher.told(path, (numbers[0], numbers[1], numbers[2]) if numbers else None)
+            process.read[path] = (numbers[0], numbers[1], numbers[2]) if numbers else None
+            self._watcher.told(path, process.read[path])
         elif kind == LISTED:
             self._watcher.listed(path)
         elif kind == LOADING:
@@ -276,12 +289,13 @@ class _Supervisor:
                     self._spare = None
                 else:
                     self._leaving = [each for each in self._leaving if each is not process]
+                    self._checkpoints = [each for each in self._checkpoints if each is not process]
                 process.close()
                 continue
             code = process.reap()
             if code is None:
                 continue
-            if process in (self._loading, self._current):
+            if process in (self._loading, self._current, *self._leaving):
                 for message in process.messages():  # the last ones
                     self._hear_process(process, message[:1], message[2:].split(b"\0"), now)
             process.pid = 0
@@ -290,11 +304,17 @@ class _Supervisor:
                 self._leaving.remove(process)
             elif process is self._zygote:
                 self._zygote = None
+                self._drop_checkpoints()
+            elif process in self._checkpoints:
+                self._checkpoints.remove(process)
             elif process is self._spare:
                 self._spare, self._may_prepare = None, False
             elif process is self._loading:
                 self._loading = None
                 was_dead = process.was_spare and not (process.last_read or process.problem)
+                if process.origin is not None and process.origin.waits_at and not process.problem:
+                    self._drop_checkpoints()
+                    self._unfit, was_dead = "who went on from a checkpoint has died", True
                 if (process.is_refused or was_dead) and self._stopping is None:  # before it began to load
                     self._load(self._why, self._began)
                 else:
@@ -302,6 +322,19 @@ class _Supervisor:
             elif process is self._current:
                 self._current = None
                 self._lose(process, code, now)
+        if all(each.pid for each in self._all()):  # else it may be one that has not told its number yet
+            self._bury({each.pid for each in self._all()})
+
+    def _bury(self, ours: set[int]) -> None:
+        """Reap the children of those that are gone, which the kernel has given to this process."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid in ours:
+                return
+            os.waitpid(found.si_pid, 0)
 
     # What is to be done
 
@@ -384,41 +417,97 @@ class _Supervisor:
                 each.kill()
         if self._installed != _installed():
             self._drop_prepared()
+        self._watcher.begin()
+        names = self._watcher.names()
+        self._heed(changed)
         self._loading, self._path = self._next()
+        if self._loading is not None:
+            self._loading.names = names
         self._began, self._gone, self._why = since, now, changed
         self._may_prepare = True
-        self._watcher.begin()
 
     def _next(self) -> tuple[Process | None, str]:
         """The process that loads the application now, and for the log how it came by what it needs."""
+        origin = self._checkpoint() or self._zygote
+        before = self._spare.origin if self._spare is not None else None
+        if before is not origin and (origin is not None or (before is not None and before.waits_at)):
+            self._drop(self._spare)
+            self._spare = None
         if self._spare is not None:
             self._spare.was_spare = True
         process, self._spare = self._spare or self._prepare(b""), None
         path = " (cold)"
-        if process is not None and process.is_forked:
-            path = " (zygote)"
+        if process is not None and process.origin in self._checkpoints:
+            path = " (checkpoint)"
+        elif process is not None and process.is_forked:
+            path = f" (zygote: {self._unfit})" if self._unfit else " (zygote)"
         elif self._never:
             path = f" (cold: {self._never})"
         elif process is not None and not process.is_prepared:
             path = " (cold: nothing was ready yet)"
         elif process is not None and process.order:
             path = f" (prepared: {process.why_not_forked})"
+        self._unfit = ""
         if process is not None:
-            process.go()
+            process.go(self._hot if self._zygote is not None else [])
         return process, path
 
     def _prepare(self, order: bytes) -> Process | None:
-        """A process that waits for the word to load: a fork of the zygote, or a new one."""
-        if self._zygote is None:
-            return self._spawn(order)
-        process = self._make()
-        try:
-            process.fork(self._zygote)
-        except OSError:  # it is gone
-            self._drop(self._zygote)
-            self._zygote = None
-            return self._spawn(order)
-        return process
+        """A process that waits for the word to load: a fork of who has come farthest, or a new one."""
+        for origin in self._checkpoint(), self._zygote:
+            if origin is not None:
+                process = self._make()
+                try:
+                    process.fork(origin)
+                    return process
+                except OSError:  # it is gone
+                    self._drop_checkpoints()
+                    if origin is self._zygote:
+                        self._drop(origin)
+                        self._zygote = None
+        return self._spawn(order)
+
+    def _keep(self, process: Process, paths: list[str]) -> None:
+        """Somebody waits now before the first of these; he has looked for modules in the others."""
+        waiting = self._make()
+        waiting.wait_at(paths[0], process)
+        now = self._watcher.names(paths[1:])
+        waiting.names = {place: now[place] for place in paths[1:]} | waiting.names
+        old = [each for each in self._checkpoints if each.waits_at == paths[0]]
+        is_late = self._zygote is None or self._zygote.order != process.order or process in self._leaving
+        if is_late or self._stopping is not None:
+            old = [waiting]
+        else:
+            self._checkpoints.append(waiting)
+        self._drop_checkpoints(old)
+
+    def _checkpoint(self) -> Process | None:
+        """Who waits before the module that was edited last, if anybody does."""
+        fit = [each for each in self._checkpoints if self._hot and each.pid and self._hot[0] not in each.read]
+        return max(fit, key=lambda each: len(each.read), default=None)
+
+    def _heed(self, changed: list[str]) -> None:
+        """Let nobody wait any longer who would find anything else now than what he has found."""
+        modules = [path for path in changed if path.endswith(".py")]
+        self._hot = [*modules, *(path for path in self._hot if path not in modules)][:HOT]
+        is_content = bool(changed) and all(map(os.path.isfile, changed))
+        old = []
+        for each in self._checkpoints:
+            others = [path for path, found in each.read.items() if path in changed or told.signature(path) != found]
+            if not is_content or each.names != self._watcher.names(each.names):
+                self._unfit = "files came or went"
+            elif others:
+                self._unfit = f"{problem.shown(others[0])} goes before {problem.shown(each.waits_at)}"
+            elif each.waits_at in self._hot:
+                continue
+            old.append(each)
+        self._drop_checkpoints(old)
+
+    def _drop_checkpoints(self, which: list[Process] | None = None) -> None:
+        """End all who wait in the middle of the import, or these."""
+        for each in self._checkpoints.copy() if which is None else which:
+            self._drop(each)
+        self._checkpoints = [each for each in self._checkpoints if each not in self._leaving]
 
     def _drop(self, process: Process | None) -> None:
         if process is not None:
@@ -427,6 +516,7 @@ class _Supervisor:
 
     def _drop_prepared(self) -> None:
         """What was imported in advance is no longer what it ought to be."""
+        self._drop_checkpoints()
         self._drop(self._spare)
         self._drop(self._zygote)
         self._spare = self._zygote = None
@@ -586,7 +676,8 @@ class _Supervisor:
         listener.close(self._listeners)
         seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
         for process in self._all():
-            if process in (self._spare, self._zygote, self._loading) or signum == signal.SIGQUIT:
+            is_idle = process in (self._spare, self._zygote, self._loading, *self._checkpoints)
+            if is_idle or signum == signal.SIGQUIT:
                 process.kill()
             else:
                 process.stop(now, signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT, seconds)

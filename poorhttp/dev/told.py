@@ -8,14 +8,17 @@ is seen as one. What lies in the directories of Python and of installed packages
 from __future__ import annotations
 
 import os
+import struct
 import sys
+
+from poorhttp.lean import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
-IMPORTED, COLD, FORKED = b"m", b"c", b"f"
+IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT = b"m", b"c", b"f", b"k", b"u"
 """The first byte of a message; fields are separated by zero bytes."""
 
 NOT_THEIRS = (
@@ -59,7 +62,9 @@ class Teller:
 
     def __init__(self, link: int) -> None:
         self._link = link
-        self._told: set[tuple[bytes, str]] = set()
+        self._told: dict[tuple[bytes, str], bytes] = {}
+        self.writes = 0
+        """How many files were written."""
 
     def tell(self, kind: bytes, *fields: bytes) -> None:
         """Send one message. A supervisor that is gone is no reason for an application to fail."""
@@ -68,21 +73,40 @@ class Teller:
         except OSError:
             return
 
+    def pass_on(self, kind: bytes, paths: list[str], *descriptors: int) -> None:
+        """Send a message with descriptors. Raises OSError."""
+        sock = socket.socket(fileno=os.dup(self._link))
+        raw = struct.pack(f"{len(descriptors)}i", *descriptors)
+        try:
+            sock.sendmsg([b"\0".join((kind, *map(os.fsencode, paths)))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, raw)])
+        finally:
+            sock.close()
+
+    def repeat(self) -> None:
+        """Tell of all files again: who heard of them then was told of another process."""
+        for message in list(self._told.values()):
+            self.tell(message)
+
     def read(self, path: str) -> None:
         """A file is about to be read."""
         if self._is_new(READ, path):
             found = signature(path)
-            self.tell(READ, os.fsencode(path), b" ".join(b"%d" % each for each in found or ()))
+            self._note(READ, path, b" ".join(b"%d" % each for each in found or ()))
 
     def wrote(self, path: str) -> None:
         """A file is about to be written."""
         if self._is_new(WROTE, path):
-            self.tell(WROTE, os.fsencode(path))
+            self.writes += 1
+            self._note(WROTE, path)
 
     def listed(self, path: str) -> None:
         """A directory is about to be listed."""
         if self._is_new(LISTED, path):
-            self.tell(LISTED, os.fsencode(path))
+            self._note(LISTED, path)
+
+    def _note(self, kind: bytes, path: str, *fields: bytes) -> None:
+        message = self._told[kind, path] = b"\0".join((kind, os.fsencode(path), *fields))
+        self.tell(message)
 
     def listen(self) -> None:
         """Hear of every file that this process opens from now on, and its children too."""
@@ -97,10 +121,7 @@ class Teller:
                 return  # something that is no path, or a directory that is gone
 
     def _is_new(self, kind: bytes, path: str) -> bool:
-        if not is_theirs(path) or (kind, path) in self._told:
-            return False
-        self._told.add((kind, path))
-        return True
+        return is_theirs(path) and (kind, path) not in self._told
 
     def _opened(self, path: Any, mode: Any, flags: int) -> None:
         if type(path) is int:

@@ -74,6 +74,12 @@ class Watcher:
         """What becomes readable when something happens; -1 for nothing."""
         return self._inotify.fileno() if self._inotify else -1
 
+    def names(self, places: Iterable[str] = ()) -> dict[str, frozenset[str]]:
+        """What is there in the directories that are watched, and in these: whether something came or went is seen by
+        comparing, also where nobody has asked for more than whether it is there.
+        """
+        return {directory: _listing(directory) for directory in {*self._directories, *self._names, *places}}
+
     def count(self) -> int:
         """How many files are watched."""
         return sum(each.signature is not None and path not in self._written for path, each in self._files.items())
@@ -323,6 +329,13 @@ def _way(path: str) -> Iterator[str]:
         rest = path[len(link) :].lstrip(os.sep)
         path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), rest))
     yield path
+
+
+def _listing(directory: str) -> frozenset[str]:
+    try:
+        return frozenset(filter(_is_plain, os.listdir(directory)))
+    except OSError:
+        return frozenset()
 
 
 def _content(path: str) -> bytes:
