@@ -20,7 +20,7 @@ from bench import faults, front, launch, measure, record, reload, report, robust
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import ALL as ALL_SERVERS
-from bench.servers import OURS, SERVERS
+from bench.servers import OURS, RELOADING, SERVERS
 from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
@@ -44,6 +44,7 @@ HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 def main() -> int:
     arguments = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended on the way out
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         try:
@@ -60,7 +61,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_fronted = arguments.command == "cost" and arguments.front
     rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
     chosen = list(rows(arguments, setting))
-    facts = record.surroundings(setting, (row[1] for row, _ in chosen if row[1] in SERVERS), sys.argv[1:])
+    known = RELOADING if arguments.command == "reload" else SERVERS
+    facts = record.surroundings(setting, (known[row[1]] for row, _ in chosen if row[1] in known), sys.argv[1:])
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from bench.launch import HERE, PEERS_PYTHON, ROOT, Setting, environment
 from bench.report import Results
-from bench.servers import OURS, SERVERS
+from bench.servers import OURS, Server
 
 RECORDS = HERE / "records"
 
 
-def surroundings(setting: Setting, servers: Iterable[str], arguments: list[str]) -> dict[str, object]:
+def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
     """Machine, kernel, versions, commit and command line."""
     interpreter = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
     return {
@@ -34,15 +34,14 @@ def surroundings(setting: Setting, servers: Iterable[str], arguments: list[str])
         "python of the peers": said([str(PEERS_PYTHON), *interpreter]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
-        "servers": {name: server_version(name, setting) for name in dict.fromkeys(servers)},
+        "servers": {server.name: server_version(server, setting) for server in dict.fromkeys(servers)},
     }
 
 
-def server_version(name: str, setting: Setting) -> dict[str, object]:
-    server = SERVERS[name]
-    python = setting.python if name in OURS else str(PEERS_PYTHON)
+def server_version(server: Server, setting: Setting) -> dict[str, object]:
+    python = setting.python if server.name in OURS else str(PEERS_PYTHON)
     command = [part if part != "{python}" else python for part in server.version]
-    return {"version": said(command, name in OURS), "command": " ".join(server.command), "note": server.note}
+    return {"version": said(command, server.name in OURS), "command": " ".join(server.command), "note": server.note}
 
 
 def said(command: list[str], ours: bool = False) -> str:

@@ -5,7 +5,7 @@ Knows neither servers nor what is done to them: `robust`, `faults` and `scale` h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -47,17 +47,18 @@ def targets(scenarios: Iterable[Scenario]) -> Iterator[Target]:
 
 
 def rows(
-    scenarios: Iterable[Scenario], names: Iterable[str] | None, setting: Setting, size: Any
-) -> Iterator[tuple[Row, Callable[[], dict[str, Any]]]]:
+    scenarios: Iterable[Scenario], names: Iterable[str] | None, setting: Setting, size: Any,
+    servers: Mapping[str, Server] = SERVERS,
+) -> Iterator[tuple[Row, Callable[[], dict[str, Any]]]]:  # fmt: skip
     """The measurements that names of scenarios and of servers choose; all where none of its sort is named."""
     known = {scenario.name: scenario for scenario in scenarios}
     chosen = set(names or ())
     for scenario in known.values():
         for server in (*scenario.servers, *scenario.absent):
             if all(not chosen & sort.keys() or name in chosen
-                   for name, sort in ((scenario.name, known), (server, SERVERS))):  # fmt: skip
+                   for name, sort in ((scenario.name, known), (server, servers))):  # fmt: skip
                 if server in scenario.absent:
                     measure: Callable[[], dict[str, Any]] = partial(dict, remark=scenario.absent[server])
                 else:
-                    measure = partial(scenario.measure, SERVERS[server], setting, size)
+                    measure = partial(scenario.measure, servers[server], setting, size)
                 yield (scenario.name, server), measure

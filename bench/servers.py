@@ -8,7 +8,7 @@ answer), {processes}, {request_body} (bytes), {mode} (keep or close).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,21 @@ UWSGI = peer(
     note="as pyuwsgi, with a master and processes; TERM is told to be graceful, which it is not by itself",
 )
 
-# fmt: on
-SERVERS = {server.name: server for server in (*ALL, UWSGI)}
 OURS = ("single", "threading", "forking")
+SERVERS = {server.name: server for server in (*ALL, UWSGI)}
+RELOADING = {
+    **{name: Server(name, ("{python}", "-m", "poorhttp", "dev", "{module}.py", "--port", "{port}", "--type", name),
+                    SERVERS[name].version, "defaults of dev") for name in OURS},
+    **{name: replace(SERVERS[name], command=(*SERVERS[name].command, "--reload")) for name in ("gunicorn", "granian")},
+    "flask-run": peer("flask-run", "flask", "-m", "flask", "--app", "{module}:{name}", "run", "--debug", "--port",
+                      "{port}",
+                      note="looks at all files each second, for watchdog is not installed; the debugger is on"),
+    "runserver": peer("runserver", "django", "-m", "django", "runserver", "127.0.0.1:{port}", "--pythonpath", ".",
+                      "--settings", "settings",
+                      note="looks at all files each second, for pywatchman is not installed"),
+    "watchfiles": peer("watchfiles", "watchfiles", "-m", "watchfiles", "--filter", "python",
+                       "{python} -m waitress --listen=127.0.0.1:{port} --threads={threads} {module}:{name}", ".",
+                       note="starts waitress anew"),
+}  # what reloads when a file is saved, with the options that make it do so
+# fmt: on
 THREADED = ("threading", "gthread")

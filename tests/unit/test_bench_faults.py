@@ -1,6 +1,8 @@
 """The bench's faults and scale: the clients' account by itself, and each scenario in small on a real server."""
 
+import contextlib
 import os
+import re
 import shutil
 import socket
 import sys
@@ -15,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench import faults, front, launch, reload, scale
 from bench.clients import Answer, Clients, Fault
 from bench.faults import Kill
-from bench.servers import OURS, SERVERS
+from bench.servers import OURS, RELOADING, SERVERS
+from bench.workloads import WORKLOADS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -153,6 +156,42 @@ def test_scale_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: P
 
 def test_reload_in_small_gives_the_numbers_that_are_judged(tmp_path: Path) -> None:
     scenario = reload.SCENARIOS["bare"]
-    numbers = scenario.measure(SERVERS["single"], launch.Setting(work=tmp_path), reload.QUICK)
-    assert set(scenario.columns.values()) == set(numbers)
-    assert numbers["p50"] > 0 and numbers["refused"] == numbers["stale"] == 0
+    numbers = scenario.measure(RELOADING["single"], launch.Setting(work=tmp_path), reload.QUICK)
+    assert {*scenario.columns.values(), "remark"} == set(numbers)
+    assert numbers["p50"] > 0 and numbers["refused"] == numbers["stale"] == numbers["missed"] == 0
+    assert numbers["remark"]
+
+
+def test_reload_counts_the_ways_to_the_new_code() -> None:
+    log = b"loaded in 80 ms; watching 9 files\nreloaded a.py  90 ms (cold: nothing was ready yet)\n" + b"".join(
+        b"reloaded a.py and b.py  %d ms (checkpoint)\n" % took for took in (20, 21)
+    )
+    assert reload.paths(log) == "2 checkpoint, 1 cold: nothing was ready yet"
+    assert reload.paths(b" * Detected change in 'served.py', reloading\n") == ""
+
+
+@pytest.mark.parametrize("server", RELOADING.values(), ids=lambda server: server.name)
+def test_command_lines_that_reload_are_complete(server: launch.Server, tmp_path: Path) -> None:
+    words = launch.fill(server, WORKLOADS["hello"], launch.Setting(work=tmp_path), 8080)
+    assert not any("{" in word for word in words) and any("8080" in word for word in words)
+
+
+def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
+    answering: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = {0: b"0", 2: b"2", 4: b"4"}  # of each pair of saves the second
+
+    def answer(_: bytes) -> bytes:
+        number = int(re.findall(r'"(\d+)"', path.read_text())[0])
+        return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + shown.get(number, b"0")
+
+    path, port = tmp_path / "work" / "served.py", answering(answer)
+    path.parent.mkdir()
+    path.with_name("log").touch()
+    served = reload.Served(port, path, path.with_name("log"))
+    monkeypatch.setattr(reload, "serving", lambda *_: contextlib.nullcontext(served))
+    monkeypatch.setattr(reload, "PATIENCE", 0.05)
+    monkeypatch.setattr(reload, "REST", 0)
+    numbers = reload.saving(RELOADING["single"], launch.Setting(), "bare", 20, (0, 0))
+    assert numbers["missed"] == reload.MOST_MISSED and numbers["stale"] > 0
+    assert numbers["remark"] == "given up after 5 of 20 saves"
