@@ -87,7 +87,7 @@ MAKING = {
     "check": "settings, addresses and logs; load APP, ask it for / by the letter of PEP 3333, then say ok",
 }
 """Commands while the program is being written."""
-OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "graceful_timeout": 5.0}
+OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "slow_request": 0.0, "graceful_timeout": 5.0}
 """What it sets where nobody else does; a debugger is to wait for its user as long as he wants."""
 OF_ACTIONS = {
     "json": "status: as JSON",

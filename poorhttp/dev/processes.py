@@ -17,7 +17,7 @@ from poorhttp import worker
 from poorhttp.dev import child, guard
 from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.settings import for_stand_in
-from poorhttp.dev.told import CHECKPOINT, FORKED
+from poorhttp.dev.told import CHECKPOINT, FORKED, OPENED
 from poorhttp.dev.waiting import GO, INT
 from poorhttp.lean import signal, socket
 
@@ -61,7 +61,7 @@ class Process:
         self.names: dict[str, frozenset[str]] = {}
         """What was there, in which directories, before it began to load."""
         self.passed: list[list[int]] = []
-        """Descriptors that came with messages about who waits: his link and lifeline."""
+        """Descriptors that came with messages: link and lifeline of who waits, or the pipe of an open breakpoint."""
         self.origin: Process | None = None
         """Of whom it is a fork."""
         self.problem = b""
@@ -264,7 +264,7 @@ class Process:
                 data, ancillary = b"", []
             finally:
                 sock.detach()
-            if data[:1] == CHECKPOINT:
+            if data[:1] in (CHECKPOINT, OPENED):
                 self.passed.append([number for _, _, raw in ancillary for (number,) in INT.iter_unpack(raw)])
             if not data:
                 os.close(self.link)

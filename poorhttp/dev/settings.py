@@ -2,7 +2,7 @@
 
 Knows what differs from a server in production. Does not know how it is served.
 Contract: nothing is changed that the author has set, but for keep-alive: each connection carries one request, so that
-the next one meets the new code.
+the next one meets the new code. Nobody is late unless he says so.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
     """The configuration of a process that serves the application."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
     values["keepalive_timeout"] = 0.0
+    for name in "request_timeout", "slow_request":
+        if settings.sources[name] == "default":
+            values[name] = 0.0  # a debugger is to wait for its user
     if settings.sources["application"] == "default":
         values["application"] = found(settings.application)
     return Settings(values, gates)

@@ -93,7 +93,7 @@ def run(settings: Config, directory: str, may_be_public: bool, is_live: bool) ->
             from poorhttp.dev.live import Streams
 
             streams = Streams(settings.addresses)
-        return _Supervisor(settings, directory, listeners, logs, streams).run()
+        return _Supervisor(settings, directory, listeners, logs, streams, terminal).run()
     finally:
         pidfile.remove(written)
         listener.close(listeners)
@@ -116,8 +116,10 @@ class _Supervisor:
         listeners: list[socket.socket],
         logs: tuple[ErrorLog, int],
         streams: Streams | None,
+        terminal: Any,
     ) -> None:
         self._settings = settings
+        self._terminal = terminal
         self._directory = directory
         self._listeners = listeners
         self._logs = logs
@@ -131,6 +133,9 @@ class _Supervisor:
         self._zygote: Process | None = None
         self._leaving: list[Process] = []
         self._checkpoints: list[Process] = []
+        self._prompts: set[int] = set()  # pipes of open breakpoints
+        self._held: set[str] = set()  # what has changed meanwhile
+        self._is_holding = False  # a reload, for their sake
         self._hot: list[str] = []  # what was edited lately, the last first
         self._unfit = ""  # why nobody could wait there, or go on from there
         self._dirty: float | None = None  # since when something may have changed
@@ -200,13 +205,25 @@ class _Supervisor:
         poll = select.poll()
         links = (each.link for each in self._all())
         streams = self._streams.descriptors() if self._streams is not None else ()
-        for descriptor in (self._signals, self._watcher.fileno(), *links, *streams):
+        for descriptor in (self._signals, self._watcher.fileno(), *links, *streams, *self._prompts):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         ready = {each for each, _ in poll.poll(None if soonest is None else max(1000 * (soonest - now), 0.0))}
         self._has_events = self._watcher.fileno() in ready
         if self._streams is not None:
             self._streams.hear(ready)
+        self._hear_prompts(ready)
+
+    def _hear_prompts(self, ready: set[int]) -> None:
+        """Breakpoints are left; without a word where the process is gone, and the terminal as it was set for them."""
+        for pipe in ready.intersection(self._prompts):
+            if not os.read(pipe, 1):
+                _restore(self._terminal)
+            os.close(pipe)
+            self._prompts.remove(pipe)
+        if self._is_holding and not self._prompts:
+            self._is_holding = False
+            self._mark(time.monotonic())
 
     def _hear_signals(self) -> None:
         try:
@@ -251,6 +268,8 @@ class _Supervisor:
             self._watcher.wrote(path)
         elif kind == FORKED:
             process.is_born(int(fields[0]))
+        elif kind == told.OPENED:
+            self._prompts.update(process.passed.pop(0))
         elif kind == CHECKPOINT:
             self._keep(process, [os.fsdecode(each) for each in fields])
         elif process in self._leaving:
@@ -392,18 +411,24 @@ class _Supervisor:
 
     def _look(self, since: float) -> None:
         """See what has really changed."""
-        changed = self._watcher.changes()
+        self._held.update(self._watcher.changes())
         self._watcher.forget_pending()
         self._dirty = None
-        if changed or self._is_asked:
-            self._load(changed, since)
-        else:
+        if not self._held and not self._is_asked:
             self._open()
+        elif self._prompts:
+            if not self._is_holding:
+                self._error_log.write("N", "a breakpoint is open: reloads wait until it is left")
+            self._is_holding = True
+            self._open()
+        else:
+            self._load(sorted(self._held), since)
 
     def _load(self, changed: list[str], since: float) -> None:
         """Begin to load the application in a fresh process; who served before finishes what is in flight."""
         now = time.monotonic()
         self._is_asked = False
+        self._held.clear()
         if self._loading is not None:
             self._count_spoiled(changed)
             self._loading.kill()
@@ -624,7 +649,8 @@ class _Supervisor:
         )
         if self._loading is not None and self._loading.last_read:
             told["where"] = problem.shown(self._loading.last_read)
-        self._error_log.write("W", f"still importing: {told['where'] or self._application}")
+        if not self._prompts:
+            self._error_log.write("W", f"still importing: {told['where'] or self._application}")
         self._stand_in(told, guard.WAITING, 1)
 
     def _stand_in(self, told: problem.Problem, status: str, refresh: int) -> None:
@@ -636,6 +662,7 @@ class _Supervisor:
         if self._dirty is not None:
             process.shut()
         close = [self._signals, self._wake, *(self._streams.descriptors() if self._streams is not None else ())]
+        close += self._prompts
         self._error_log.flush()
         try:
             process.fork_stand_in(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
-IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT = b"m", b"c", b"f", b"k", b"u"
+IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED = b"m", b"c", b"f", b"k", b"u", b"o"
 """The first byte of a message; fields are separated by zero bytes."""
 
 NOT_THEIRS = (
@@ -151,6 +151,11 @@ class Teller:
         for suffix in "", "-journal", "-wal", "-shm":
             self.wrote(path + suffix)
 
+    def _debugged(self) -> None:
+        from poorhttp.dev.breakpoints import attend
+
+        attend(self)
+
 
 _EVENTS: dict[str, Any] = {
     "open": Teller._opened,
@@ -161,6 +166,7 @@ _EVENTS: dict[str, Any] = {
     "os.truncate": Teller._removed,
     "import": Teller._imported,
     "sqlite3.connect": Teller._connected,
+    "pdb.Pdb": Teller._debugged,
 }
 
 

@@ -1,0 +1,193 @@
+"""A debugger that is opened in the application: what its prompt needs in the terminal of the server, and that the
+supervisor hears of it.
+
+Knows pdb, and by it those who inherit from it: the method in which each asks what to do next. Does not know what the
+supervisor makes of it. Contract: nothing of this is imported before a debugger is made. From before the first prompt
+until the call is let go (`continue`, `quit`, its return to the server), with all steps between, the supervisor has the
+end of a pipe: what is written there, or its end of file where the process dies, means that the prompt is left. One
+prompt has the terminal at a time, and it is set afterwards as before; without a terminal the program goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+
+from poorhttp.dev.problem import shown
+from poorhttp.dev.told import OPENED, Teller
+from poorhttp.errors import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+LEFT = b"l"
+
+NO_TERMINAL = "a breakpoint is passed over: there is no terminal (start the server in one, or set PYTHONBREAKPOINT)"
+
+INTERRUPTED = r'"\C-c": "\C-e\C-uq\C-m"'
+"""For readline: Ctrl-C types `q`. A signal would reach the main thread, and the server, but not who waits for a key."""
+
+
+class _Visit:
+    """What a thread keeps while it is in a debugger. depth: how many prompts it is in, one within the other."""
+
+    def __init__(self, pipe: int) -> None:
+        self.pipe, self.turn = pipe, -1
+        self.depth = 0
+
+    def close(self) -> None:
+        for descriptor in self.pipe, self.turn:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+_visits: dict[int, _Visit] = {}
+"""By the identifiers of their threads."""
+
+
+def attend(teller: Teller) -> None:
+    """A debugger is being made: attend to the prompts of all of them."""
+    pdb: Any = sys.modules["pdb"].Pdb
+    interaction, dispatch_return = pdb.interaction, pdb.dispatch_return
+    if interaction.__module__ == __name__:
+        return
+
+    def attended(self: Any, frame: FrameType | None, *rest: Any) -> None:
+        is_here = bool(self.use_rawinput) and self.stdin is sys.stdin
+        if is_here and not _has_terminal():
+            say(f"{_place(frame)}{NO_TERMINAL}")
+            self.set_continue()
+            return
+        self.nosigint = True  # else its handler would stay, and ask again at the Ctrl-C that ends the server
+        self.mode = None  # else `quit` would exit, since Python 3.14
+        visit = _enter(teller, frame, is_here)
+        terminal = _set_terminal() if is_here else None
+        is_left = True
+        try:
+            interaction(self, frame, *rest)
+            is_left = frame is None or self.quitting or self.stoplineno == -1
+        finally:
+            _restore(terminal)
+            visit.depth -= 1
+            if is_left and not visit.depth:
+                _leave()
+
+    def returned(self: Any, frame: FrameType, value: Any) -> Any:
+        result = dispatch_return(self, frame, value)
+        if get_ident() in _visits and _is_over(frame):
+            self.set_continue()
+            _leave()
+        return result
+
+    pdb.interaction, pdb.dispatch_return = attended, returned
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
+    """Tell the supervisor, then wait for a turn, unless this thread has one."""
+    visit = _visits.get(get_ident())
+    if visit is None:
+        theirs, pipe = os.pipe()
+        visit = _visits[get_ident()] = _Visit(pipe)
+        try:
+            teller.pass_on(OPENED, [], theirs)
+        except OSError:
+            pass  # the supervisor is gone
+        finally:
+            os.close(theirs)
+        if is_here:
+            visit.turn = _turn()
+    visit.depth += 1
+    return visit
+
+
+def _leave() -> None:
+    visit = _visits.pop(get_ident())
+    try:
+        os.write(visit.pipe, LEFT)
+    except OSError:
+        pass  # the supervisor is gone
+    finally:
+        visit.close()
+
+
+def _forget() -> None:
+    """In a child that the application forks."""
+    while _visits:
+        _visits.popitem()[1].close()
+
+
+def _is_over(frame: FrameType) -> bool:
+    """Whether this frame returns to the server, where nobody wants to go step by step."""
+    above = frame.f_back
+    if above is None or _module(above) == "poorhttp.worker":
+        return True
+    return _module(above).startswith("poorhttp.") and not _module(frame).startswith("poorhttp.")
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
+
+
+def _place(frame: FrameType | None) -> str:
+    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
+
+
+# The terminal
+
+
+def _has_terminal() -> bool:
+    """Whether somebody can be asked: in the background he cannot."""
+    try:
+        descriptor = sys.stdin.fileno()
+        if not (os.isatty(descriptor) and os.isatty(sys.stdout.fileno())):
+            return False
+    except (AttributeError, OSError, ValueError):  # none, closed, or something of the application's
+        return False
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return True  # the terminal of another session: it has no say
+
+
+def _turn() -> int:
+    """Wait until nobody else, in whatever process, asks on this terminal: what is to be closed then; -1 for nothing."""
+    from fcntl import LOCK_EX, flock
+
+    try:
+        descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY)
+        flock(descriptor, LOCK_EX)
+    except OSError:
+        return -1  # it has no name here
+    return descriptor
+
+
+def _set_terminal() -> Any:
+    """Let Ctrl-C be a key; how the terminal was set before, None where it stays so."""
+    readline: Any = sys.modules.get("readline")
+    if readline is None or "libedit" in (readline.__doc__ or ""):
+        return None
+    import termios
+
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+        now = [*before[:6], [*before[6]]]
+        now[6][termios.VINTR] = b"\0"
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, now)
+    except termios.error:
+        return None
+    readline.parse_and_bind(INTERRUPTED)
+    return before
+
+
+def _restore(terminal: Any) -> None:
+    if terminal is not None:
+        import termios
+
+        try:
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, terminal)
+        except (OSError, ValueError, termios.error):
+            return
