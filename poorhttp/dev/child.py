@@ -18,7 +18,7 @@ from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
 from poorhttp.dev.inotify import end_with_parent
-from poorhttp.dev.told import COLD, IMPORTED, LOADING, PROBLEM, READY, Teller
+from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
 from poorhttp.lean import signal
 from poorhttp.log import ErrorLog, open_access_log
@@ -101,7 +101,10 @@ def _prepare(teller: Teller, order: bytes) -> None:
     """Do what can be done without the author's code, and tell whether processes can be forked from this one then."""
     why = "nothing to import in advance"
     if order.strip():
-        refused, why = preload.import_all(json.loads(order))
+        refused, why, failed = preload.import_all(json.loads(order))
+        if failed:
+            teller.tell(NEEDY, json.dumps(failed).encode())
+            os._exit(0)
         if refused:
             teller.tell(COLD, refused.encode("utf-8", "replace"))
             os._exit(0)

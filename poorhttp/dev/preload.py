@@ -119,9 +119,10 @@ class Recorder:
                 self._set[os.fsdecode(arguments[0])] = file
 
 
-def import_all(order: dict[str, Any]) -> tuple[str, str]:
-    """Import in advance: why that is not as good as importing in turn, "" where it is; and why a process that has done
-    so had better not be forked.
+def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
+    """Import in advance: why that is not as good as importing in turn, "" where it is; why a process that has done so
+    had better not be forked; and which modules failed, as they need what the author's code does before. Where there are
+    any, this process is not to be used: another one does without them, so that nobody may ask for them there.
     """
     environ_type: Any = type(os.environ)
     ordinary = environ_type.__getitem__
@@ -133,6 +134,15 @@ def import_all(order: dict[str, Any]) -> tuple[str, str]:
 
     before, patchable, handlers = len(os.environ), _patchable(), handlers_now()
     descriptors, why = _open_descriptors(), ""
+    failed: list[str] = []
+    asked: set[Any] = set()
+    is_over = False
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "import" and not is_over:
+            asked.add(arguments[0])
+
+    sys.addaudithook(hear)
     environ_type.__getitem__ = noting
     try:
         for name in order["modules"]:
@@ -142,17 +152,22 @@ def import_all(order: dict[str, Any]) -> tuple[str, str]:
                     __import__(name)
                 except ImportError:
                     continue  # a part of a module that is made while another one is imported
+                except Exception:
+                    failed.append(name)
+                    continue
                 if not why and len(os.listdir("/proc/self/task")) > 1:
                     why = f"{name} starts threads"
                 if not why and not descriptors.issuperset(_open_descriptors()):
                     why = f"{name} keeps descriptors"
     except BaseException as error:
-        return f"{name}: {type(error).__name__}", ""
+        return f"{name}: {type(error).__name__}", "", []
     finally:
+        is_over = True
         environ_type.__getitem__ = ordinary
     if len(_read) > before:
         _read.clear()  # somebody copied all of it
-    refused = _refused(order)
+    needy = asked.intersection(order["without"])
+    refused = f"others ask for {min(needy)}, which needs the application" if needy else _refused(order)
     if not refused and _patchable() != {**_patchable(), **patchable}:
         refused = "the standard library was changed"
     if not refused and handlers_now() != handlers:
@@ -161,7 +176,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str]:
         why = "it has started other processes"
     gc.collect()
     gc.freeze()
-    return refused, why
+    return refused, why, failed
 
 
 def begin_anew() -> None:

@@ -144,6 +144,7 @@ class _Supervisor:
         self._began = self._gone = time.monotonic()  # of the load that goes on: the first sign, and the word to begin
         self._why: list[str] = []
         self._order = b""  # what is to be imported in advance
+        self._without: set[str] = set()  # modules that need the application before them
         self._never = ""  # why nothing is
         self._refused = b""  # what could not be
         self._installed = _installed()  # when the spare was begun
@@ -291,6 +292,11 @@ class _Supervisor:
             process.problem = b"\0".join(fields)
         elif kind == IMPORTED:
             self._learn(process, fields[0])
+        elif kind == told.NEEDY:
+            self._without.update(json.loads(fields[0]))
+            self._refused, process.is_refused = process.order, True
+            self._order = self._without_needy(json.loads(process.order))
+            self._drop_prepared()
         elif kind == COLD:
             self._refused, process.is_refused = process.order, True
             self._be_cold(os.fsdecode(fields[0]))
@@ -441,6 +447,7 @@ class _Supervisor:
             for each in self._leaving[:-MOST_LEAVING]:
                 each.kill()
         if self._installed != _installed():
+            self._without.clear()
             self._drop_prepared()
         self._watcher.begin()
         names = self._watcher.names()
@@ -597,12 +604,16 @@ class _Supervisor:
         """A process tells what its application has imported, beyond what it had imported in advance."""
         facts = json.loads(message)
         modules = json.loads(process.order)["modules"] if process.order else []
-        order = json.dumps({**facts, "modules": [*modules, *facts["modules"]]}).encode()
+        order = self._without_needy({**facts, "modules": [*modules, *facts["modules"]]})
         if facts["why"]:
             self._be_cold(facts["why"])
         elif order not in (self._refused, self._order):
             self._order, self._never = order, ""
             self._drop_prepared()
+
+    def _without_needy(self, order: dict[str, Any]) -> bytes:
+        modules = [name for name in order["modules"] if name not in self._without]
+        return json.dumps({**order, "modules": modules, "without": sorted(self._without)}).encode()
 
     def _be_cold(self, why: str) -> None:
         if why != self._never:

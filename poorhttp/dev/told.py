@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
-IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED = b"m", b"c", b"f", b"k", b"u", b"o"
+IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED, NEEDY = b"m", b"c", b"f", b"k", b"u", b"o", b"n"
 """The first byte of a message; fields are separated by zero bytes."""
 
 NOT_THEIRS = (

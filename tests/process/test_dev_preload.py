@@ -32,7 +32,7 @@ def begin(launch: Start, tmp_path: Path) -> Begin:
 
     def start(library: str, before: str = "", **files: str) -> Server:
         place = tmp_path / "site-packages"
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         (place / "library.py").write_text(library)
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(text)
@@ -159,6 +159,33 @@ def test_what_depends_on_the_author_is_not_imported_in_advance(begin: Begin, nam
     assert server.get()[1].split()[1] == value
     reloads_by(server, f"cold: {why})", 2, value, before)
     server.await_text(f"nothing is imported in advance: {why}")
+
+
+NEEDY = "import sys\nif 'app' not in sys.modules: raise RuntimeError('no settings')\nVALUE = 'x'\n"
+
+
+def test_what_needs_the_application_is_imported_in_its_turn(begin: Begin, tmp_path: Path) -> None:
+    """As models of Django need its settings; all else is imported in advance."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "needy.py").write_text(NEEDY)
+    server = begin("import os\nVALUE = os.getpid()\n", "import needy")
+    for number in range(1, 30):
+        is_prepared(server, 3)
+        imported_by = save(server, number, "import needy")
+        if imported_by != server.get()[1].split()[2]:
+            break
+        time.sleep(0.1 * number)
+    server.await_text("(zygote)")
+    assert "nothing is imported in advance" not in server.said
+
+
+def test_who_asks_for_what_needs_the_application_depends_on_it_too(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "needy.py").write_text(NEEDY)
+    library = "try:\n    from needy import VALUE\nexcept RuntimeError:\n    VALUE = 'without'\n"
+    server = begin(library)
+    assert server.get()[1].split()[1] == "x"
+    reloads_by(server, "cold: others ask for needy, which needs the application)", 2, "x")
 
 
 def test_a_module_of_the_same_name_goes_before(begin: Begin, tmp_path: Path) -> None:
