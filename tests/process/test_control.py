@@ -382,6 +382,12 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
     assert run("stop", "--wait", "1")[0] == 2
 
 
+def hear() -> None:
+    """As in a terminal: who runs the tests in the background, or by nohup, ignores these, and so would the child."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp_path: Path, signum: int) -> None:
     (tmp_path / "app.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(3600)\n")
@@ -390,7 +396,7 @@ def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hear,
     )
     try:
         wait_for((tmp_path / "loading").exists, "it to load")
