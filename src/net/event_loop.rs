@@ -265,6 +265,11 @@ impl<H: Handler> EventLoop<H> {
         if self.accepting != Accepting::Yes {
             return None;
         }
+        // Who comes between a look at the gates and `accept` may come after what shuts them. So look first whether
+        // somebody is there: he is the one who is accepted.
+        if !self.gates.is_empty() && !self.listeners.get(listener)?.is_awaited() {
+            return None;
+        }
         if self.is_shut() {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use libc::{sock_filter, sock_fprog};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 
@@ -51,6 +52,11 @@ impl Listener {
                 Err(_) => Accepted::Nothing,
             };
         }
+    }
+
+    /// Whether somebody waits to be accepted.
+    pub fn is_awaited(&self) -> bool {
+        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
     }
 
     /// Let nobody in any more, in no process; who is in the queue can be accepted still. To close it alone would reset
