@@ -481,6 +481,8 @@ impl<H: Handler> EventLoop<H> {
             let listeners = std::mem::take(&mut self.listeners);
             // Behind a gate another process takes them.
             if self.gates.is_empty() && shared.is_last() {
+                // Nearly all of them before: who comes between now and the close has to ask once more, a second later.
+                self.accept_last(&listeners, shared);
                 listeners.iter().for_each(Listener::shut);
             }
             // From here on the kernel refuses: nobody waits in vain.
