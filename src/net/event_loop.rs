@@ -479,16 +479,16 @@ impl<H: Handler> EventLoop<H> {
         // A successor takes over who waits already; but a stop may come before there is one.
         if !shared.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
-            // Behind a gate another process takes them.
-            if self.gates.is_empty() && shared.is_last() {
-                // Nearly all of them before: who comes between now and the close has to ask once more, a second later.
-                self.accept_last(&listeners, shared);
-                listeners.iter().for_each(Listener::shut);
-            }
-            // From here on the kernel refuses: nobody waits in vain.
+            // Behind a shut gate another process takes them.
             if !self.is_shut() {
                 self.accept_last(&listeners, shared);
             }
+            // Not before: who comes between now and the close has to ask once more, a second later.
+            if self.gates.is_empty() && shared.is_last() {
+                listeners.iter().for_each(Listener::shut);
+                self.accept_last(&listeners, shared);
+            }
+            // From here on the kernel refuses: nobody waits in vain.
         }
     }
 
