@@ -32,8 +32,6 @@ const PUT_OFF: u64 = 5 * TICK;
 const SHUT: u64 = 2;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
-/// What the handshake of a client on this host takes, which nobody can see: once it has begun it is to end.
-const HANDSHAKE: Duration = Duration::from_micros(200);
 /// How long a client that has just come, or was just answered, may take to say what it wants although the server stops, in
 /// ms.
 const FRESH: u64 = 1000;
@@ -488,7 +486,6 @@ impl<H: Handler> EventLoop<H> {
             // Not before: who comes between now and the close has to ask once more, a second later.
             if self.gates.is_empty() && shared.is_last() {
                 listeners.iter().for_each(Listener::shut);
-                std::thread::sleep(HANDSHAKE);
                 self.accept_last(&listeners, shared);
             }
             // From here on the kernel refuses: nobody waits in vain.
