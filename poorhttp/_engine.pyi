@@ -62,9 +62,9 @@ class Engine:
         board: this process's row in the memory that shows what it does, and what answers who asks for that (at
             `config.status_path`, and anything on the last of `listeners` where `config.control_socket` is set).
 
-        countdown: a descriptor that does not block, from which a process takes a byte when a stop closes its listeners.
-            Who finds end of file is the last one, and lets nobody in before it accepts who waits, so that nobody is
-            reset; None where others accept there that do not stop.
+        countdown: a descriptor that does not block, from which a process takes a byte when it has accepted, at a stop,
+            who waited. Who finds end of file is the last one: it lets nobody in any more, accepts who came meanwhile,
+            and closes, so that hardly anybody is reset; None where others accept there that do not stop.
 
         Where `config` has `gates` (see poorhttp.dev), descriptors, nobody is accepted while one of them is readable.
 

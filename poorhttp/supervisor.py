@@ -159,8 +159,8 @@ class _Supervisor:
         self._backlog = Backlog(error_log)
         self._budget = _budget(config.memory)
         self._scale = _scale(config)
-        # Each worker that stops accepting takes a byte. There is one less than workers once all are to stop, so that
-        # one finds the end: the last.
+        # Each worker that stops accepting takes a byte. There is one less than workers once all are to stop: who finds
+        # none is the last.
         self._countdown = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)) if listener.are_own(listeners) else []
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
