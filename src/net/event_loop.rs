@@ -265,16 +265,13 @@ impl<H: Handler> EventLoop<H> {
         if self.accepting != Accepting::Yes {
             return None;
         }
-        // Who comes between a look at the gates and `accept` may come after what shuts them. So look first whether
-        // somebody is there: he is the one who is accepted.
-        if !self.gates.is_empty() && !self.listeners.get(listener)?.is_awaited() {
-            return None;
-        }
-        if self.is_shut() {
+        let waiting = self.listeners.get(listener)?;
+        let accepted =
+            if self.gates.is_empty() { Some(waiting.accept()) } else { waiting.accept_unless(|| self.is_shut()) };
+        let Some(accepted) = accepted else {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
-        }
-        let accepted = self.listeners.get(listener)?.accept();
+        };
         if self.exhausted_since.is_some() && !matches!(accepted, Accepted::Exhausted) {
             self.tell_recovery(shared);
         }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use libc::{sock_filter, sock_fprog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 
@@ -54,8 +55,26 @@ impl Listener {
         }
     }
 
+    /// Take the next connection; None if `is_shut`. Who comes between a look at that and `accept` may come after what is
+    /// looked for. So look first whether somebody is there, whom no other process takes meanwhile: he is the one.
+    pub fn accept_unless(&self, is_shut: impl FnOnce() -> bool) -> Option<Accepted> {
+        // It is for the moment; where a system cannot lock sockets, do without.
+        if fcntl_lock(&self.socket, FlockOperation::NonBlockingLockExclusive) == Err(Errno::AGAIN) {
+            return Some(Accepted::Nothing);
+        }
+        let accepted = if !self.is_awaited() {
+            Some(Accepted::Nothing)
+        } else if is_shut() {
+            None
+        } else {
+            Some(self.accept())
+        };
+        let _ = fcntl_lock(&self.socket, FlockOperation::Unlock);
+        accepted
+    }
+
     /// Whether somebody waits to be accepted.
-    pub fn is_awaited(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
     }
 

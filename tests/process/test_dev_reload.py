@@ -1,5 +1,6 @@
 """Autoreload: every save is served, whatever its kind, and nobody is refused or answered by old code meanwhile."""
 
+import fcntl
 import os
 import re
 import signal
@@ -96,6 +97,25 @@ def test_a_fresh_process_each_time_and_no_code_in_the_supervisor(dev: Dev, tmp_p
     pids = (server.marks / "imports").read_text().split()
     assert len(set(pids)) == len(pids) == 4  # once for each version
     assert str(server.process.pid) not in pids
+
+
+def test_nobody_is_accepted_while_another_process_looks_whom_to_accept(launch: Start, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0")
+    passed = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    with passed[0] as looked_at, passed[1] as other:
+        server = launch("dev", "app.py", passed=passed)
+        server.await_text("loaded in")
+        fcntl.lockf(looked_at, fcntl.LOCK_EX)
+        with socket.create_connection(looked_at.getsockname()) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            server.port = other.getsockname()[1]
+            serves(server, "0")  # and so it has heard of the client, who came before
+            looked_at.setblocking(False)
+            looked_at.accept()[0].close()
+        fcntl.lockf(looked_at, fcntl.LOCK_UN)
+        server.port = looked_at.getsockname()[1]
+        serves(server, "0")
+        assert server.stop() == 0
 
 
 def in_place(path: Path, text: bytes) -> None:
