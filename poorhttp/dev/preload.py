@@ -7,6 +7,7 @@ be another one than after a cold start, nothing is imported in advance, and it i
 
 from __future__ import annotations
 
+import codecs
 import gc
 import json
 import os
@@ -174,6 +175,8 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
         refused = "signal handlers were changed"
     if not why and has_children():
         why = "it has started other processes"
+    if "socket" in sys.modules:
+        codecs.lookup("idna")  # else the first request loads it, for the name of its host
     gc.collect()
     gc.freeze()
     return refused, why, failed
