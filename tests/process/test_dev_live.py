@@ -128,6 +128,7 @@ def test_a_save_a_mistake_and_its_end_are_told(serve: Start, tmp_path: Path, sha
     stream.said = ""
     change(tmp_path, "import Path", "import Poth")
     stream.await_text("event: page\ndata:\n\n")
+    server.await_text("a page shows it")  # where it takes long, another page says so before
     connection = server.connection()
     connection.request("GET", "/", headers={"Accept": "text/html"})
     answer = connection.getresponse()
