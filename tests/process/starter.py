@@ -230,12 +230,20 @@ class Server:
             return UnixConnection(self.directory / "server.sock")
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
-    def get(self, path: str = "/") -> tuple[int, str]:
-        """Make one request on a connection of its own: status and body."""
-        with contextlib.closing(self.connection()) as connection:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
+    def get(self, path: str = "/", is_patient: bool = True) -> tuple[int, str]:
+        """Make one request on a connection of its own: status and body. Ask again, as a browser does by itself, where a
+        load has taken more than five seconds: on a machine that is busy with other things it may.
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.closing(self.connection()) as connection:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                status, body = answer.status, answer.read().decode()
+            is_early = status == 503 and "still importing" in body
+            if not (is_early and is_patient and time.monotonic() < end):
+                return status, body
+            time.sleep(0.1)
 
     def refuses(self) -> bool:
         """Whether a new connection is refused."""
