@@ -518,7 +518,8 @@ class _Supervisor:
                 report,
                 ready=lambda: _be_born(report, mask),
                 row=self._board.row(slot) if self._board else None,
-                countdown=self._countdown[0] if self._countdown else None,
+                # That of the image before may be for other sockets than those which are passed to this one.
+                countdown=self._countdown[0] if self._countdown and listener.are_own(self._listeners) else None,
             )
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")

@@ -103,6 +103,24 @@ def test_a_number_needs_no_service_manager(launch: Start, tmp_path: Path, passed
     assert server.stop() == 0
 
 
+def test_a_passed_socket_is_left_open_where_a_reload_took_it(
+    launch: Start, tmp_path: Path, passed: list[socket.socket]
+) -> None:
+    """A stop lets nobody in any more at sockets that are the server's own, which those before the reload were."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\ntype = forking\nprocesses = 2\nbind = 127.0.0.1:0\n")
+    (tmp_path / "app.py").write_text(SOURCE)
+    server = launch("-c", "poorhttp.ini", passed=passed, LISTEN_FDNAMES="3:4")
+    server.await_address()
+    ini.write_text(ini.read_text().replace("127.0.0.1:0", "fd:3"))
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert reaches(server, passed[0])
+    wait_for(lambda: server.said.count("left: exit code 0") == 2, "the old workers to be gone")
+    assert server.stop() == 0
+    assert is_left_waiting(passed[0])
+
+
 def test_a_name_that_is_not_there(launch: Start, tmp_path: Path, passed: list[socket.socket]) -> None:
     (tmp_path / "app.py").write_text(SOURCE)
     server = launch("app.py", "--bind=fd:wb", passed=passed, LISTEN_FDNAMES="web:admin")
