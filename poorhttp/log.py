@@ -209,7 +209,10 @@ class _Appender(io.RawIOBase):
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    # A named pipe that nobody reads is refused, not waited for: at USR1 the whole server would wait, also for its end.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:

@@ -8,6 +8,7 @@ kill.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -258,6 +259,8 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         user = settings.user or "this user"
         is_program = str(error.filename).startswith("|")
         hint = "is it on the PATH?" if is_program else f"is its directory there, and may {user} write in it?"
+        if error.errno == errno.ENXIO:
+            hint = "nobody reads this pipe: start its reader first, or name a file"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 
 

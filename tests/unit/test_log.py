@@ -284,6 +284,25 @@ def test_where_reopen_fails_the_old_file_goes_on(make: Make, path: Path) -> None
     assert text.endswith("still here\n")
 
 
+def test_a_pipe_that_nobody_reads_is_not_waited_for(make: Make, path: Path, tmp_path: Path) -> None:
+    """At USR1 the process would hear nothing any more, no stop either."""
+    fifo = tmp_path / "access.fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    access_log = open_access_log(str(fifo))
+    try:
+        assert os.get_blocking(access_log), "who writes to it waits for a reader that is slow"
+        os.close(reader)
+        log = make()
+        log.follow(access_log, str(fifo))
+        log.reopen()
+        assert "cannot reopen the log" in path.read_text()
+        with pytest.raises(OSError, match="No such device or address"):
+            open_access_log(str(fifo))
+    finally:
+        os.close(access_log)
+
+
 def test_standard_streams_are_not_reopened(capfd: pytest.CaptureFixture[str]) -> None:
     log = ErrorLog("-", "info", False, "")
     log.follow(open_access_log("-"), "-")
