@@ -299,16 +299,29 @@ def _make_room(path: str) -> None:
         finally:
             probe.close()
     except ConnectionRefusedError:
-        now = os.lstat(path)
-        # Else somebody has begun to listen there meanwhile. An inode may be used again, so its time counts too.
-        if (now.st_dev, now.st_ino, now.st_ctime_ns) == (found.st_dev, found.st_ino, found.st_ctime_ns):
-            os.unlink(path)
+        if _removed_dead(path, found):
             return
     except FileNotFoundError:
         return
     except OSError:
         pass  # no permission, or its queue is full: somebody is there
     raise ListenError(f"unix:{path} is in use", "stop the process that listens there, or choose another path")
+
+
+def _removed_dead(path: str, found: os.stat_result) -> bool:
+    """Whether the socket that was found at a path, without a listener, is there no more. Raises ListenError."""
+    try:
+        now = os.lstat(path)
+        # Else somebody has begun to listen there meanwhile. An inode may be used again, so its time counts too.
+        if (now.st_dev, now.st_ino, now.st_ctime_ns) != (found.st_dev, found.st_ino, found.st_ctime_ns):
+            return False
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "remove it as its owner, or choose another path"
+        raise ListenError(f"cannot replace {path}, which a dead process has left: {error.strerror}", hint) from None
+    return True
 
 
 def _remove(path: str) -> None:

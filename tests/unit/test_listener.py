@@ -1,5 +1,6 @@
 """Listening sockets, and what is said where one cannot be had."""
 
+import errno
 import os
 import socket
 import stat
@@ -204,6 +205,33 @@ def test_stale_socket_is_replaced(listen, tmp_path):
     listen(path=path)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
+
+
+def test_another_users_stale_socket_is_a_fault_with_a_hint(tmp_path, monkeypatch):
+    path = str(tmp_path / "x.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+
+    def unlink(path):  # as in a directory such as /tmp, where everybody removes his own files only
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    assert fault(Address(path=path)).startswith(f"cannot replace {path}, which a dead process has left: Operation not")
+
+
+def test_a_stale_socket_that_another_start_removes_is_no_fault(listen, tmp_path, monkeypatch):
+    path = str(tmp_path / "x.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    unlink = os.unlink
+
+    def unlink_twice(path):
+        unlink(path)
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", unlink_twice)
+    listen(path=path)
+    monkeypatch.undo()
 
 
 def test_live_socket_is_refused(listen, tmp_path):
