@@ -10,7 +10,7 @@ import os
 import sys
 
 from poorhttp import config, server
-from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell, write
+from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, tell, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         is_in_the_making = settings.debug or flags.command == config.DEV
         return supervisor.run(settings, directory, flags.public or not is_in_the_making, flags.live)
-    return server.serve(settings, None, directory, handover)
+    try:
+        return server.serve(settings, None, directory, handover)
+    except ListenError as error:
+        word = flags.given.get("application", ("",))[0]
+        near = nearest(word, config.ACTIONS) if word.isalpha() else ""
+        if near:  # a word about the server that has the address
+            error.hint = f"did you mean {near}? Or {error.hint}"
+        raise
 
 
 def _act(flags: Flags, settings: Config, directory: str) -> int:

@@ -243,6 +243,8 @@ def _argument(flags: Flags, word: str, directory: str) -> None:
         return
     if "application" in flags.given:
         raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")
+    if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
+        raise ConfigError(f"{_quoted(word)} is an ini file, not an application", f"write -c {word}")
     flags.given["application"] = (word, "argument", directory)
 
 
@@ -483,6 +485,10 @@ def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
             values[name], sources[name] = preset, f"default of type {values['type']}"
     values["processes"] = Span(values["processes"], getattr(values["processes"], "most", values["processes"]))
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
+    pidfile = values["pidfile"] and os.path.normpath(values["pidfile"])
+    for name in "errorlog", "accesslog", "control_socket":
+        if pidfile and os.path.normpath(values[name]) == pidfile:  # an empty log is taken for a stale pidfile
+            raise ConfigError(f"pidfile and {name} are the same file: {pidfile}", "choose another pidfile")
 
 
 def _check_characters(text: str, where: str) -> None:

@@ -218,6 +218,21 @@ def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     assert said.err.startswith("error: no module 'no_such_module'")
 
 
+@pytest.mark.parametrize("argv", [["my.ini"], ["stop", "my.ini"]])
+def test_an_ini_file_without_its_flag_is_told(capfd, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.ini").write_text("[http]\n")
+    assert cli.main(argv) == 2
+    assert capfd.readouterr().err == "error: 'my.ini' is an ini file, not an application\nhint: write -c my.ini\n"
+
+
+def test_a_mistyped_command_is_told_also_where_the_server_has_the_address(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as running:
+        assert cli.main(["relaod", f"--bind=127.0.0.1:{running.getsockname()[1]}"]) == 4
+    assert "hint: did you mean reload? Or choose another port" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(("word", "meant"), [("relaod", "reload"), ("chek", "check")])
 def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
     monkeypatch.chdir(tmp_path)

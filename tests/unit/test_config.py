@@ -105,6 +105,8 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["--no-debug=1"], "this flag takes no value"),
         (["-dx"], "debug must be yes or no, not 'x'"),
         (["a:b", "c:d"], "there is an application already, and now 'c:d'"),
+        (["--pidfile=x", "--errorlog=./x"], "pidfile and errorlog are the same file"),
+        (["--pidfile=x", "--accesslog=x"], "pidfile and accesslog are the same file: /dir/x | choose another pidfile"),
         (["--port=x"], "flag --port: port must be a whole number from 0 to 65535, not 'x' | port: port to listen on"),
         (["--type=fork"], "type must be one of single, forking, threading, not 'fork' | did you mean forking?"),
         (["-b", "8080"], "bind must be host:port, :port, [::1]:port, unix:/path, unix:@name or fd:name"),
