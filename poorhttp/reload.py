@@ -119,7 +119,19 @@ class Handover:
     def try_again(self, home: str) -> NoReturn:
         """Execute the new image once more, with all that this one received: it could not go on, for now. OSError."""
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-        _execute(Handover.parse(self._text), home)
+        _execute(self.again(), home)
+
+    def drop_rest(self, written: str) -> None:
+        """The sockets that this image did not take are closed, and this is the pidfile: so `try_again` has it."""
+        again = self.again()
+        for address in self.sockets:
+            del again.sockets[address]
+        again.pidfile = written
+        self._text = str(again)
+
+    def again(self) -> Handover:
+        """What `try_again` hands over."""
+        return Handover.parse(self._text)
 
     def descriptors(self) -> list[int]:
         """All that must stay open."""

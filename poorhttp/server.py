@@ -89,8 +89,8 @@ def serve(
             say_notes(settings)
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
         if handover is not None:
-            boot.go_on()
             _drop_rest(handover, written)
+            boot.go_on()
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
         os.environ.update(settings.environ)
@@ -189,11 +189,17 @@ def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorL
     from poorhttp.lean import signal
     from poorhttp.worker import STOPS
 
+    def leave(signum: int, frame: object) -> NoReturn:
+        again = handover.again()
+        pidfile.remove(again.pidfile)
+        listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
+        os._exit(0)
+
     tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
     if error_log is not None:
         error_log.exception(error, "-", "reload: what the trial could load cannot be loaded; trying again")
     for signum in STOPS:
-        signal.signal(signum, signal.SIG_DFL)
+        signal.signal(signum, leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     time.sleep(1.0)
     handover.try_again(home)
@@ -342,6 +348,7 @@ def _drop_rest(handover: Handover, written: str) -> None:
     listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
+    handover.drop_rest(written)
 
 
 def _follow_streams(error_log: ErrorLog, settings: Config) -> None:

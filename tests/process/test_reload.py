@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, ROOT, Server, Start, wait_for, within_a_second
+from starter import PATIENCE, ROOT, SHAPES, Server, Start, wait_for, within_a_second
 
 from poorhttp import status
 
@@ -396,6 +396,46 @@ open({str(tmp_path / "tried")!r}, "w").close()
         assert answer.result(PATIENCE)[0] == 200
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
     assert server.stop() == 0
+
+
+def test_a_stop_while_it_is_tried_again_leaves_no_file(start: Start, shape: str, tmp_path: Path) -> None:
+    more = ("--pidfile=run.pid", f"--control-socket={tmp_path}/control.sock", "--bind=unix:server.sock")
+    server = start(shape, *more, source=VERSION.format(version="0", more=""))
+    once = f"""
+if os.path.exists({str(tmp_path / "tried")!r}):
+    raise ConnectionError("the database is away")
+open({str(tmp_path / "tried")!r}, "w").close()
+"""
+    write(tmp_path, "1", once)
+    server.send(signal.SIGHUP)
+    server.await_text("the database is away")
+    wait_for(lambda: server.said.count("trying again") > 1, "the second try")
+    assert server.stop() == 0
+    assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pid", ".sock")] == []
+
+
+def test_what_is_tried_again_does_without_the_sockets_that_are_not_wanted_any_more(
+    launch: Start, shape: str, tmp_path: Path
+) -> None:
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:server.sock\npidfile = old.pid\n")
+    write(tmp_path, "0")
+    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
+    server.await_address()
+    away = f"""
+if os.path.exists({str(tmp_path / "tried")!r}) and not os.path.exists({str(tmp_path / "back")!r}):
+    raise ConnectionError("the database is away")
+open({str(tmp_path / "tried")!r}, "w").close()
+"""
+    write(tmp_path, "1", away)
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\npidfile = new.pid\n")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again") > 1, "the second try")
+    assert not (tmp_path / "server.sock").exists()
+    (tmp_path / "back").touch()
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+    assert list(tmp_path.glob("*.pid")) == []
 
 
 WAITS = """
