@@ -266,7 +266,7 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         is_program = str(error.filename).startswith("|")
         hint = "is it on the PATH?" if is_program else f"is its directory there, and may {user} write in it?"
         if error.errno == errno.ENXIO:
-            hint = "nobody reads this pipe: start its reader first, or name a file"
+            hint = "it is a pipe that nobody reads, or a socket: start who reads the pipe, or name a file"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 
 
