@@ -473,8 +473,13 @@ impl<H: Handler> EventLoop<H> {
             self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
             self.pause_accepting(Accepting::Never);
         }
-        // A successor takes over who waits already; but a stop may come before there is one.
-        if !shared.has_successor() && !self.listeners.is_empty() {
+        if shared.has_successor() {
+            // It takes over who waits already. A worker must not keep the queue open where all others stop meanwhile:
+            // who came then would be reset with its end. A process alone hands it over.
+            if shared.is_supervised() {
+                self.listeners.clear();
+            }
+        } else if !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
             // Behind a shut gate another process takes them.
             if !self.is_shut() {

@@ -414,6 +414,9 @@ impl<H: Handler> Shared<H> {
     }
 
     fn stop(&self) {
+        if self.is_supervised() {
+            lock(&self.kept).clear(); // see `EventLoop::stop`
+        }
         self.stop_within(self.limits.graceful_timeout);
     }
 

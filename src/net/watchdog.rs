@@ -80,11 +80,12 @@ enum Job {
 }
 
 impl Watchdog {
-    /// Wait for its end.
+    /// Wait for its end, which is due.
     pub fn join(&self) {
-        let handle = lock(&self.handle).take();
+        let Some(handle) = lock(&self.handle).take() else { return };
+        handle.thread().unpark();
         // Its panic would not concern the caller.
-        let _ = handle.map(JoinHandle::join);
+        let _ = handle.join();
     }
 
     /// Interrupt no more; returns once nobody does.

@@ -377,6 +377,22 @@ def test_a_reload_asked_for_while_one_waits_loses_nothing(start: Start, shape: s
     assert server.stop() == 0
 
 
+def test_a_worker_that_leaves_keeps_no_socket_open(start: Start) -> None:
+    """Else who comes when all others stop would be reset at its end."""
+    server = start("1x4", "--type=forking", "--processes=1")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(server.get, "/held")
+        server.await_mark("held")
+        [old] = [psutil.Process(pid) for pid in server.workers()]
+        server.send(signal.SIGHUP)
+        server.await_text("reloaded: ")
+        wait_for(lambda: not any(each.status == "LISTEN" for each in old.net_connections()), "the socket to be closed")
+        assert server.get("/pid")[0] == 200
+        (server.marks / "release").touch()
+        assert held.result(PATIENCE) == (200, "released")
+    assert server.stop() == 0
+
+
 def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
     """A database that goes away in between: old workers serve meanwhile, and clients wait where there are none."""
     server = start(shape, source=VERSION.format(version="0", more=""))
