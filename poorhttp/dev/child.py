@@ -7,11 +7,11 @@ told; a process whose supervisor is gone is gone too.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from contextlib import contextmanager
+from json import dumps, loads
 
 from poorhttp import config, listener, loader, server, supervisor, worker  # noqa: F401  # each is needed soon
 from poorhttp.dev import guard, preload, problem
@@ -101,9 +101,9 @@ def _prepare(teller: Teller, order: bytes) -> None:
     """Do what can be done without the author's code, and tell whether processes can be forked from this one then."""
     why = "nothing to import in advance"
     if order.strip():
-        refused, why, failed = preload.import_all(json.loads(order))
+        refused, why, failed = preload.import_all(loads(order))
         if failed:
-            teller.tell(NEEDY, json.dumps(failed).encode())
+            teller.tell(NEEDY, dumps(failed).encode())
             os._exit(0)
         if refused:
             teller.tell(COLD, refused.encode("utf-8", "replace"))
@@ -154,7 +154,7 @@ def _tell_problem(teller: Teller, error: BaseException) -> None:
     except Exception as fault:  # an exception may lie about itself
         told = problem.plain(f"{type(error).__name__}, which cannot be told: {type(fault).__name__}: {fault}")
     sys.stdout.flush()
-    teller.tell(PROBLEM, json.dumps(told).encode())
+    teller.tell(PROBLEM, dumps(told).encode())
 
 
 class QuietLog(ErrorLog):

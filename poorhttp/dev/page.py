@@ -7,9 +7,9 @@ escaped; the page does nothing, loads nothing and cannot be framed.
 
 from __future__ import annotations
 
-import json
 import re
 from html import escape
+from json import dumps
 
 from poorhttp.dev.problem import HIDDEN, cut, is_secret, without_secrets
 from poorhttp.dev.settings import is_loopback
@@ -129,7 +129,7 @@ def _json(problem: Problem, status: str, visible: bool) -> str:
             for frame in section["frames"]
         ]
         told |= {"where": problem["where"], "hint": problem["hint"], "traceback": problem["trace"], "frames": frames}
-    return json.dumps(told, indent=1) + "\n"
+    return dumps(told, indent=1) + "\n"
 
 
 def _bare(status: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import codecs
 import gc
-import json
 import os
 import sys
+from json import dumps  # whoever replaces json.dumps does not replace this one
 
 from poorhttp.dev.told import is_theirs
 from poorhttp.lean import signal
@@ -78,7 +78,7 @@ class Recorder:
                 modules.append(name)
         why = self._why() or (f"more than {MOST} modules" if len(modules) > MOST else "")
         told = {"modules": modules[:MOST], "forbidden": forbidden, "variables": [*self._set, *environ], "why": why}
-        return json.dumps(told).encode()
+        return dumps(told).encode()
 
     def conflict(self, environ: Iterable[str]) -> str:
         """Why this process should not have imported anything in advance, "" where it may or has not. The

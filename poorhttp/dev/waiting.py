@@ -11,12 +11,12 @@ share, or has done anything that a cold start would do again for others to see, 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import struct
 import sys
 import time
+from json import loads
 
 from poorhttp.dev import preload
 from poorhttp.dev.inotify import end_with_parent
@@ -60,7 +60,7 @@ class Word:
 
     def __init__(self, link: int, lifeline: int, gate: int) -> None:
         self.link, self.lifeline, self.gate = link, lifeline, gate
-        self.hot: list[str] = json.loads(os.read(link, LARGEST_WORD))
+        self.hot: list[str] = loads(os.read(link, LARGEST_WORD))
 
 
 def wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> Word:

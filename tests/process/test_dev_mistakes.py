@@ -143,6 +143,21 @@ def test_a_file_that_every_load_changes_is_let_be(launch: Start, tmp_path: Path)
     server.await_text("stamp.py changes whenever the application is loaded; not watched any more")
 
 
+@pytest.mark.parametrize("text", ["''", "None", "b'{}'"])
+def test_a_json_of_the_authors_is_his_alone(launch: Start, tmp_path: Path, text: str) -> None:
+    """Whatever it makes of what is to be told, it is told."""
+    patch = f"import json\njson.dumps = json.loads = lambda *_, **__: {text}\n"
+    server = start(launch, tmp_path, patch + GOOD)
+    assert server.get() == (200, "good")
+    (tmp_path / "app.py").write_text(patch + "1 / 0\n")
+    status, body = server.get()
+    assert status == 500
+    assert "ZeroDivisionError" in body
+    (tmp_path / "app.py").write_text(patch + GOOD)
+    assert server.get() == (200, "good")
+    assert server.stop(signal.SIGINT) == 0
+
+
 def test_a_port_in_use_is_told_at_once(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as owner:
