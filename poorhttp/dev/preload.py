@@ -133,7 +133,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
             _read.add(name)
         return ordinary(self, name)
 
-    before, patchable, handlers = len(os.environ), _patchable(), handlers_now()
+    before, patchable, handlers, shared = len(os.environ), _patchable(), handlers_now(), shared_memory()
     descriptors, why = _open_descriptors(), ""
     failed: list[str] = []
     asked: set[Any] = set()
@@ -175,6 +175,8 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
         refused = "signal handlers were changed"
     if not why and has_children():
         why = "it has started other processes"
+    if not why and not shared.issuperset(shared_memory()):
+        why = "it has mapped memory"
     if "socket" in sys.modules:
         codecs.lookup("idna")  # else the first request loads it, for the name of its host
     gc.collect()
@@ -212,6 +214,12 @@ def _open_descriptors() -> set[str]:
 def has_children() -> bool:
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return bool(file.read().strip())
+
+
+def shared_memory() -> set[str]:
+    """What a fork would write to as well: locks between processes are there."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return {line for line in file if line.split(maxsplit=2)[1] == "rw-s"}
 
 
 def handlers_now() -> list[Any]:

@@ -42,7 +42,6 @@ OUTSIDE = {
     "subprocess.Popen": _STARTS,
     "socket.bind": _TALKS,
     "socket.connect": _TALKS,
-    "mmap.__new__": "it has mapped memory",
 }
 """Events of Python after which nobody waits."""
 
@@ -132,7 +131,7 @@ class Checkpoints:
 
     def _begin(self) -> None:
         self._process, self._writes = os.getpid(), self._teller.writes
-        self._descriptors, self._chance = _descriptors(), _chance()
+        self._descriptors, self._memory, self._chance = _descriptors(), preload.shared_memory(), _chance()
 
     def __enter__(self) -> Checkpoints:
         if self._hot:
@@ -211,6 +210,8 @@ class Checkpoints:
             return _WRITES
         if not self._descriptors.issuperset(_descriptors()):
             return "descriptors are open already"
+        if not self._memory.issuperset(preload.shared_memory()):
+            return "it has mapped memory"
         if preload.has_children():
             return _STARTS
         if preload.handlers_now() != self._handlers:

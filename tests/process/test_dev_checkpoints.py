@@ -114,6 +114,7 @@ UNFIT = {
         "import socket\nwith socket.socket(socket.AF_UNIX) as sock: sock.connect_ex('nobody')",
         "it has connected to others",
     ),
+    "locks": ("import multiprocessing\nLOCK = multiprocessing.Lock()", "it has mapped memory"),
     "memory": ("import mmap\nSHARED = mmap.mmap(-1, 4096)", "it has mapped memory"),
     "chance": ("import random\nrandom.seed(1)", "random numbers were drawn or seeded already"),
 }

@@ -117,6 +117,12 @@ def test_descriptors_are_not_shared(begin: Begin) -> None:
     reloads_by(server, "prepared: library keeps descriptors)", 2, "x")
 
 
+def test_memory_is_not_shared(begin: Begin) -> None:
+    """A process that is killed with such a lock would keep it for all that come after."""
+    server = begin("import multiprocessing\nLOCK = multiprocessing.Lock()\nVALUE = 'x'\n")
+    reloads_by(server, "prepared: it has mapped memory)", 2, "x")
+
+
 REFUSED = {
     "a variable": (
         "import os\nVALUE = os.environ.get('LEVEL', 'none')\n",
