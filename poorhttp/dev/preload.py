@@ -69,10 +69,12 @@ class Recorder:
         modules, forbidden = [], []
         for name in [each for each in sys.modules if each not in self._known]:
             module = sys.modules[name]
-            file = getattr(module, "__file__", None)
-            if getattr(module, "__spec__", None) is None or name.partition(".")[0] in ("poorhttp", "__main__"):
+            file, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
+            if spec is None or name.partition(".")[0] in ("poorhttp", "__main__"):
                 continue
-            if isinstance(file, str) and is_theirs(os.path.abspath(file)):
+            # A directory without __init__.py has no file.
+            places = [file] if isinstance(file, str) else getattr(spec, "submodule_search_locations", None) or ()
+            if any(is_theirs(os.path.join(os.path.abspath(place), "")) for place in places):
                 forbidden.append(name)
             elif isinstance(file, str) or file is None:
                 modules.append(name)

@@ -87,6 +87,14 @@ def test_a_zygote_has_imported_what_is_not_the_authors(begin: Begin, tmp_path: P
     assert psutil.Process(int(serving)).ppid() == server.process.pid
 
 
+def test_a_package_without_a_file_is_the_authors(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "home.py").touch()
+    server = begin("VALUE = 'x'\n", "import views.home")
+    reloads_by(server, "zygote", 3, "x", "import views.home")
+    assert "nothing is imported in advance" not in server.said
+
+
 def test_the_installed_command_is_not_the_authors(launch: Start, tmp_path: Path) -> None:
     """It is a script in a directory like any other, and what Python runs."""
     (tmp_path / "bin").mkdir()
