@@ -38,7 +38,15 @@ NATIVE = (
 )
 """How the names of variables begin that compiled code reads, which nobody hears of."""
 
-PATCHED = ("socket.socket", "threading.Thread.start", "time.sleep", "select.select", "ssl.SSLContext", "os.fork")
+PATCHED = (
+    "socket.socket",
+    "threading.Thread.start",
+    "time.sleep",
+    "select.select",
+    "ssl.SSLContext",
+    "os.fork",
+    "logging._loggerClass",
+)
 """What is replaced by those who make the standard library another one."""
 
 MOST = 4000
@@ -49,6 +57,9 @@ _advance: set[str] = set()
 _read: set[str] = set()
 """The variables that were looked at meanwhile."""
 
+_found: dict[str, Any] = {}
+"""The modules that were there then, and None for each that was asked for in vain."""
+
 
 class Recorder:
     """From the word to load on: what was imported, and what the author's code did to what others' modules look at."""
@@ -58,6 +69,7 @@ class Recorder:
         self._patchable = _patchable()
         self._known = set(sys.modules)
         self._path = {os.path.abspath(place) for place in sys.path}
+        self._finders = sys.meta_path.copy()
         self._is_over = False
         sys.addaudithook(self._hear)
 
@@ -96,6 +108,11 @@ class Recorder:
         why = self._why()
         if why:
             return why
+        if sys.meta_path[: len(self._finders)] != self._finders:
+            return "modules are found in another way"
+        for name, module in _found.items():
+            if sys.modules.get(name) is not module:
+                return f"{name} is another module now"
         for place in map(os.path.abspath, sys.path):
             if (place in self._path and not is_theirs(os.path.join(place, ""))) or not os.path.isdir(place):
                 continue
@@ -154,7 +171,8 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
                 try:
                     __import__(name)
                 except ImportError:
-                    continue  # a part of a module that is made while another one is imported
+                    asked.discard(name)  # a part of a module that is made while another one is imported
+                    continue
                 except Exception:
                     failed.append(name)
                     continue
@@ -169,8 +187,9 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
         environ_type.__getitem__ = ordinary
     if len(_read) > before:
         _read.clear()  # somebody copied all of it
+    _found.update(dict.fromkeys(asked) | sys.modules)
     needy = asked.intersection(order["without"])
-    refused = f"others ask for {min(needy)}, which needs the application" if needy else _refused(order)
+    refused = f"others ask for {min(needy)}, which needs the application" if needy else _refused(order, asked)
     if not refused and _patchable() != {**_patchable(), **patchable}:
         refused = "the standard library was changed"
     if not refused and handlers_now() != handlers:
@@ -196,10 +215,13 @@ def begin_anew() -> None:
         random.seed()
 
 
-def _refused(order: dict[str, Any]) -> str:
+def _refused(order: dict[str, Any], asked: set[Any]) -> str:
     common = _read.intersection(order["variables"])
     if common:
         return f"the application sets {min(common)}, which others read when they are imported"
+    theirs = asked.intersection(order["forbidden"])
+    if theirs:
+        return f"{min(theirs)} is the application's"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         is_file = isinstance(file, str) and name.partition(".")[0] != "poorhttp"

@@ -150,6 +150,24 @@ REFUSED = {
         "patched",
         "time.sleep was replaced",
     ),
+    "a class of loggers": (
+        "import logging\nVALUE = type(logging.getLogger('library')).__name__\n",
+        "import logging\nclass Own(logging.Logger): pass\nlogging.setLoggerClass(Own)",
+        "Own",
+        "logging._loggerClass was replaced",
+    ),
+    "a module in the place of another one": (
+        "try:\n    import other\n    VALUE = other.__name__\nexcept ImportError:\n    VALUE = 'none'\n",
+        "import colorsys, sys; sys.modules['other'] = colorsys",
+        "colorsys",
+        "other is another module now",
+    ),
+    "a finder": (
+        "import sys\nVALUE = 'found' if hasattr(sys, 'asked') else 'not'\n",
+        "import sys\nclass Finder:\n    def find_spec(*of): sys.asked = of\nsys.meta_path.insert(0, Finder)",
+        "found",
+        "modules are found in another way",
+    ),
     "a handler": (
         "import signal\nsignal.signal(signal.SIGALRM, print)\nVALUE = 'x'\n",
         "",
@@ -213,7 +231,17 @@ def test_a_module_of_the_same_name_goes_before(begin: Begin, tmp_path: Path) -> 
         assert save(server, number, before) == "own"
 
 
-@pytest.mark.parametrize("name", ["a variable", "a native variable", "a patch"])
+def test_who_asks_for_what_only_the_author_finds_depends_on_him(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "hidden.py").write_text("VALUE = 'own'\n")
+    library = "try:\n    from hidden import VALUE\nexcept ImportError:\n    VALUE = 'none'\n"
+    before = "import sys; sys.path.insert(0, 'vendor')"
+    server = begin(library, before)
+    assert server.get()[1].split()[1] == "own"
+    reloads_by(server, "cold: hidden is the application's)", 2, "own", before)
+
+
+@pytest.mark.parametrize("name", ["a variable", "a native variable", "a patch", "a finder"])
 def test_what_the_author_does_since_counts(begin: Begin, name: str) -> None:
     """He did nothing of it when the zygote was made."""
     library, before, value, why = REFUSED[name]
