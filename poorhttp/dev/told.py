@@ -146,6 +146,10 @@ class Teller:
         if path:  # a compiled module: nobody opens it by name
             self.read(_absolute(path))
 
+    def _linked(self, name: Any) -> None:
+        if name and os.sep in os.fsdecode(name):  # else the linker looks for it elsewhere
+            self.read(_absolute(name))
+
     def _connected(self, database: Any) -> None:
         path = _absolute(database)
         for suffix in "", "-journal", "-wal", "-shm":
@@ -165,6 +169,7 @@ _EVENTS: dict[str, Any] = {
     "os.remove": Teller._removed,
     "os.truncate": Teller._removed,
     "import": Teller._imported,
+    "ctypes.dlopen": Teller._linked,
     "sqlite3.connect": Teller._connected,
     "pdb.Pdb": Teller._debugged,
 }

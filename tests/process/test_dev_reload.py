@@ -232,6 +232,23 @@ def test_what_was_read_without_being_imported(dev: Dev, tmp_path: Path) -> None:
     serves(server, "none 1")
 
 
+def test_a_library_by_ctypes(dev: Dev, tmp_path: Path) -> None:
+    """Built anew; whether it can be used does not matter here."""
+    source = (
+        "import ctypes\n"
+        "try:\n    ctypes.CDLL('./own.so')\nexcept OSError as error:\n    TEXT = str(error)\n"
+        "def application(environ, start_response):\n"
+        "    start_response('200 OK', [])\n    return [TEXT.encode()]\n"
+    )
+    (tmp_path / "app.py").write_text(source)
+    (tmp_path / "own.so").write_text("no library of any kind" * 9)
+    server = dev()
+    before = server.get()
+    (tmp_path / "own.so").write_text("")
+    assert server.get() != before
+    server.await_text("reloaded own.so")
+
+
 def test_new_and_deleted_modules(dev: Dev, tmp_path: Path) -> None:
     source = (
         "import os, importlib\n"
