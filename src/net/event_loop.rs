@@ -265,10 +265,7 @@ impl<H: Handler> EventLoop<H> {
         if self.accepting != Accepting::Yes {
             return None;
         }
-        let waiting = self.listeners.get(listener)?;
-        let accepted =
-            if self.gates.is_empty() { Some(waiting.accept()) } else { waiting.accept_unless(|| self.is_shut()) };
-        let Some(accepted) = accepted else {
+        let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
         };
@@ -284,6 +281,11 @@ impl<H: Handler> EventLoop<H> {
                 None
             }
         }
+    }
+
+    /// None if a gate is shut: another process takes who waits.
+    fn accept_at(&self, listener: &Listener) -> Option<Accepted> {
+        if self.gates.is_empty() { Some(listener.accept()) } else { listener.accept_unless(|| self.is_shut()) }
     }
 
     /// Give a connection that was accepted a place, unless its client has too many.
@@ -481,10 +483,7 @@ impl<H: Handler> EventLoop<H> {
             }
         } else if !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
-            // Behind a shut gate another process takes them.
-            if !self.is_shut() {
-                self.accept_last(&listeners, shared);
-            }
+            self.accept_last(&listeners, shared);
             // Not before: who comes between now and the close has to ask once more, a second later.
             if self.gates.is_empty() && shared.is_last() {
                 listeners.iter().for_each(Listener::shut);
@@ -499,7 +498,7 @@ impl<H: Handler> EventLoop<H> {
     fn accept_last(&mut self, listeners: &[Listener], shared: &Shared<H>) {
         for (index, listener) in listeners.iter().enumerate() {
             for _ in 0..LAST_ACCEPTS {
-                let Accepted::Connection(transport, peer) = listener.accept() else { break };
+                let Some(Accepted::Connection(transport, peer)) = self.accept_at(listener) else { break };
                 if let Some((key, connection)) = self.admit(transport, peer, index, shared) {
                     self.table.put(key, connection, u64::MAX);
                     self.queued.push_back(Event::Ready(key));
@@ -523,7 +522,7 @@ impl<H: Handler> EventLoop<H> {
     /// that no word has to reach this process, which may be busy, before that is so.
     fn is_shut(&self) -> bool {
         let mut gates: Vec<_> = self.gates.iter().map(|gate| PollFd::new(gate, PollFlags::IN)).collect();
-        !gates.is_empty() && poll(&mut gates, Some(&Timespec::default())) != Ok(0)
+        poll(&mut gates, Some(&Timespec::default())) != Ok(0)
     }
 
     fn pause_accepting(&mut self, state: Accepting) {
