@@ -410,7 +410,7 @@ def test_a_control_socket_that_is_wanted_anew_and_then_no_more(begin: Start, tmp
     server = begin("2x1", "--config=poorhttp.ini")
     ini.write_text("[http]\ncontrol_socket = control.sock\n")
     server.send(signal.SIGHUP)
-    wait_for((tmp_path / "control.sock").exists, "the socket")
+    server.await_text("reloaded: ")
     wait_for(lambda: control(server)["pid"] == server.process.pid, "an answer")
     ini.write_text("[http]\n")
     server.send(signal.SIGHUP)
