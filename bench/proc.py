@@ -52,6 +52,12 @@ def waited(root: int) -> float:
     return sum(int((_read(task, "schedstat") or "0 0").split()[1]) for task in _tasks(root)) / 1e9
 
 
+def stolen() -> tuple[int, int]:
+    """Ticks that other machines of the same host had of this one's processors, and all ticks; both since boot."""
+    ticks = [int(word) for word in _read("", "stat").split("\n", 1)[0].split()[1:9]]
+    return ticks[7], sum(ticks)
+
+
 def parse_stat(text: str) -> tuple[int, int, int]:
     """Parent, session, and the ticks of utime + stime + cutime + cstime from /proc/PID/stat.
 

@@ -726,14 +726,16 @@ PIECES_COLUMNS = {
 }
 ONE = ("single",)
 ALL = (
-    Scenario("heads", "5,000 slow heads (`slowhttptest -H`)", partial(slow, kind="-H"), SLOW, SLOW_COLUMNS),
-    Scenario("bodies", "1,000 slow bodies (`slowhttptest -B`)", partial(slow, kind="-B"), SLOW, SLOW_COLUMNS),
+    Scenario("heads", "5,000 slow heads (`slowhttptest -H`)", partial(slow, kind="-H"), SLOW, SLOW_COLUMNS,
+             attempts=4),
+    Scenario("bodies", "1,000 slow bodies (`slowhttptest -B`)", partial(slow, kind="-B"), SLOW, SLOW_COLUMNS,
+             attempts=4),
     Scenario("readers", "1,000 slow readers of 8 MiB (`slowhttptest -X`)", partial(slow, kind="-X"), SLOW,
-             SLOW_COLUMNS),
+             SLOW_COLUMNS, attempts=4),
     Scenario("unread", "100,000 pipelined requests, no answer read", never_read,
              (AT_MOST_8, Limit("p99 of the probe", "p99", "<", 50, "ms"), Limit("probes failed", "failed", "<=", 0)),
              {"requests": "pieces", "failed": "failed", "p99 ms": "p99", "CPU µs per probe": "each",
-              "waits for CPU %": "waited", **MEMORY}),
+              "waits for CPU %": "waited", **MEMORY}, attempts=4),
     Scenario("full", "`ulimit -n 256`, 2,000 connects: no place is left",
              partial(exhausted, app="application"), EXHAUSTED, EXHAUSTED_COLUMNS),
     Scenario("descriptors", "`ulimit -n 256`, 2,000 connects: no descriptor is left",

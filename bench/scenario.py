@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from bench import proc
 from bench.launch import Setting
 from bench.servers import OURS, SERVERS, Server
 from bench.workloads import Row, Target
+
+STOLEN = 1.0  # percent of the time of all processors that other machines of the host may have meanwhile
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Scenario:
     columns: dict[str, str]
     servers: tuple[str, ...] = OURS
     absent: dict[str, str] = field(default_factory=dict)  # servers to which it does not apply -> why
+    attempts: int = 1  # at most, where the host takes the time of the machine
 
 
 def targets(scenarios: Iterable[Scenario]) -> Iterator[Target]:
@@ -61,4 +65,24 @@ def rows(
                     measure: Callable[[], dict[str, Any]] = partial(dict, remark=scenario.absent[server])
                 else:
                     measure = partial(scenario.measure, servers[server], setting, size)
+                    if scenario.attempts > 1:
+                        measure = partial(undisturbed, measure, scenario.attempts)
                 yield (scenario.name, server), measure
+
+
+def undisturbed(measure: Callable[[], dict[str, Any]], most: int) -> dict[str, Any]:
+    """What it measures; of several attempts not the best one but that of which the host took the least time.
+
+    What is judged is late by as much as the whole machine stands still, which `steal` of proc(5) tells.
+    """
+    attempts: list[tuple[float, dict[str, Any]]] = []
+    while len(attempts) < most and not any(share <= STOLEN for share, _ in attempts):
+        before = proc.stolen()
+        numbers = measure()
+        stolen, ticks = (now - then for now, then in zip(proc.stolen(), before, strict=True))
+        attempts.append((100 * stolen / max(1, ticks), numbers))
+    share, numbers = min(attempts, key=lambda attempt: attempt[0])
+    if len(attempts) == 1:
+        return numbers
+    note = f"{share:.1f} % of the time stolen by the host, more in {len(attempts) - 1} other attempts"
+    return {**numbers, "remark": "; ".join(filter(None, [numbers.get("remark", ""), note]))}

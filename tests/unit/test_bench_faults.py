@@ -14,9 +14,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import faults, front, launch, reload, scale
+from bench import faults, front, launch, proc, reload, scale
 from bench.clients import Answer, Clients, Fault
 from bench.faults import Kill
+from bench.scenario import undisturbed
 from bench.servers import OURS, RELOADING, SERVERS
 from bench.workloads import WORKLOADS
 
@@ -29,6 +30,23 @@ NEEDS_LIGHTTPD = pytest.mark.skipif(
 NEEDS_WRK = pytest.mark.skipif(
     not shutil.which("wrk") or (os.cpu_count() or 1) < 2, reason="needs two cores and wrk: apt-get install wrk"
 )
+
+
+def test_what_the_host_disturbed_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempt of which least was stolen counts, however its figures are."""
+    ticks = iter([(0, 0), (30, 1000), (30, 1000), (50, 2000), (50, 2000), (90, 3000)])
+    monkeypatch.setattr(proc, "stolen", lambda: next(ticks))
+    figures = iter([1, 3, 2])
+    found = undisturbed(lambda: {"p99": next(figures), "remark": "as it was"}, most=3)
+    note = "2.0 % of the time stolen by the host, more in 2 other attempts"
+    assert found == {"p99": 3, "remark": f"as it was; {note}"}
+    ticks = iter([(90, 3000), (100, 4000)])
+    assert undisturbed(lambda: {"p99": 4}, most=3) == {"p99": 4}
+
+
+def test_stolen_time_is_part_of_all_time() -> None:
+    stolen, ticks = proc.stolen()
+    assert 0 <= stolen < ticks
 
 
 @pytest.fixture
