@@ -1,7 +1,7 @@
 """The process above: it owns the sockets, watches the files, and has one process after the other serve the application.
 
-Knows the order of a reload. Does not know what a change is (`watch`), how a process is started (`processes`), nor any
-code of the author's.
+Knows the order of a reload. Does not know what a change is (`watch`), who waits for the next save (`prepared`), how a
+process is started (`processes`), nor any code of the author's.
 Contract: the sockets are bound once and never closed before the end. From the first sign of a change on nobody is
 accepted by the old process; who comes waits in the queue for the new one. What the application does, at its import or
 later, never ends this process, and the next good save is served.
@@ -19,8 +19,9 @@ from poorhttp import listener, pidfile, server, worker
 from poorhttp.dev import guard, problem, told
 from poorhttp.dev import settings as dev
 from poorhttp.dev.inotify import adopt_orphans
+from poorhttp.dev.prepared import Prepared
 from poorhttp.dev.processes import Process
-from poorhttp.dev.told import CHECKPOINT, COLD, FORKED, IMPORTED, LISTED, LOADING, PROBLEM, READ, READY, UNFIT, WROTE
+from poorhttp.dev.told import CHECKPOINT, FORKED, LISTED, PROBLEM, READ, READY, WROTE
 from poorhttp.dev.watch import Watcher
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal, socket
@@ -50,9 +51,6 @@ QUIET = 0.5
 
 FAST = 1.0
 """Seconds that what is in flight gets after Ctrl-C."""
-
-HOT = 2
-"""Modules that were edited last, before each of which a process waits: so many at most."""
 
 MOST_LEAVING = 8
 """Old processes that may finish what they have in flight at the same time."""
@@ -103,10 +101,8 @@ def run(settings: Config, directory: str, may_be_public: bool, is_live: bool) ->
 class _Supervisor:
     """What the loop needs; `run` is the loop.
 
-    current: who serves, or stands in for an application that cannot be loaded. loading: who is going to. spare: a
-    process that has come as far as it can without the author's code. zygote: one from which such are forked. leaving:
-    who finishes what is in flight. checkpoints: those that wait in the middle of the import, before a module that was
-    edited lately; only beside a zygote, so that what was forked is what goes on in any case.
+    current: who serves, or stands in for an application that cannot be loaded. loading: who is going to. leaving: who
+    finishes what is in flight, or is to end. prepared: who waits for the next save.
     """
 
     def __init__(
@@ -129,29 +125,20 @@ class _Supervisor:
         self._watcher = Watcher([_root(self._application, settings.import_directory)])
         self._current: Process | None = None
         self._loading: Process | None = None
-        self._spare: Process | None = None
-        self._zygote: Process | None = None
         self._leaving: list[Process] = []
-        self._checkpoints: list[Process] = []
+        live = streams.port if streams is not None else 0
+        self._prepared = Prepared(settings, listeners, self._watcher, live, self._error_log, self._end)
         self._prompts: set[int] = set()  # pipes of open breakpoints
         self._held: set[str] = set()  # what has changed meanwhile
         self._is_holding = False  # a reload, for their sake
-        self._hot: list[str] = []  # what was edited lately, the last first
-        self._unfit = ""  # why nobody could wait there, or go on from there
         self._dirty: float | None = None  # since when something may have changed
         self._last = 0.0  # the last sign of that
         self._is_asked = False  # by a signal
         self._began = self._gone = time.monotonic()  # of the load that goes on: the first sign, and the word to begin
         self._why: list[str] = []
-        self._order = b""  # what is to be imported in advance
-        self._without: set[str] = set()  # modules that need the application before them
-        self._never = ""  # why nothing is
-        self._refused = b""  # what could not be
-        self._installed = _installed()  # when the spare was begun
         self._path = ""  # how the load that goes on was begun
         self._spoiled: dict[str, int] = {}
         self._next_sweep = self._quiet_at = 0.0
-        self._may_prepare = True
         self._has_events = False
         self._stopping: float | None = None
         self._code = 0
@@ -187,8 +174,8 @@ class _Supervisor:
     # Waiting, and hearing
 
     def _all(self) -> list[Process]:
-        found = [each for each in (self._current, self._loading, self._spare, self._zygote) if each is not None]
-        return [*found, *self._checkpoints, *self._leaving]
+        found = [each for each in (self._current, self._loading) if each is not None]
+        return [*found, *self._prepared.all(), *self._leaving]
 
     def _wait(self) -> None:
         now = time.monotonic()
@@ -240,7 +227,7 @@ class _Supervisor:
                 self._mark(now)
             elif signum == signal.SIGUSR1:
                 self._error_log.reopen()
-                self._drop_checkpoints()  # they have opened the old ones
+                self._prepared.drop_checkpoints("the logs were opened anew")
                 if self._current is not None and self._current.served:
                     self._current.send(signal.SIGUSR1)
 
@@ -272,11 +259,10 @@ class _Supervisor:
         elif kind == told.OPENED:
             self._prompts.update(process.passed.pop(0))
         elif kind == CHECKPOINT:
-            self._keep(process, [os.fsdecode(each) for each in fields])
+            is_late = process in self._leaving or self._stopping is not None
+            self._prepared.keep(process, [os.fsdecode(each) for each in fields], is_late)
         elif process in self._leaving:
             return
-        elif kind == UNFIT:
-            self._unfit = os.fsdecode(fields[0])
         elif kind == READ:
             numbers = [int(each) for each in fields[1].split()]
             process.last_read = path
@@ -284,23 +270,11 @@ class _Supervisor:
             self._watcher.told(path, process.read[path])
         elif kind == LISTED:
             self._watcher.listed(path)
-        elif kind == LOADING:
-            process.is_prepared, process.why_not_forked = True, os.fsdecode(fields[0])
-            if process is self._spare and not process.why_not_forked:
-                self._zygote, self._spare = process, None
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
-        elif kind == IMPORTED:
-            self._learn(process, fields[0])
-        elif kind == told.NEEDY:
-            self._without.update(json.loads(fields[0]))
-            self._refused, process.is_refused = process.order, True
-            self._order = self._without_needy(json.loads(process.order))
-            self._drop_prepared()
-        elif kind == COLD:
-            self._refused, process.is_refused = process.order, True
-            self._be_cold(os.fsdecode(fields[0]))
-        elif kind == READY and process is self._loading:
+        elif kind != READY:
+            self._prepared.hear(process, kind, fields)
+        elif process is self._loading:
             self._serve(process, now)
 
     def _reap(self) -> None:
@@ -310,11 +284,8 @@ class _Supervisor:
                 if process is self._loading:
                     self._loading = None
                     self._load(self._why, self._began)
-                elif process is self._spare:
-                    self._spare = None
-                else:
-                    self._leaving = [each for each in self._leaving if each is not process]
-                    self._checkpoints = [each for each in self._checkpoints if each is not process]
+                self._prepared.gone(process, may_again=True)
+                self._leaving = [each for each in self._leaving if each is not process]
                 process.close()
                 continue
             code = process.reap()
@@ -327,19 +298,12 @@ class _Supervisor:
             process.close()
             if process in self._leaving:
                 self._leaving.remove(process)
-            elif process is self._zygote:
-                self._zygote = None
-                self._drop_checkpoints()
-            elif process in self._checkpoints:
-                self._checkpoints.remove(process)
-            elif process is self._spare:
-                self._spare, self._may_prepare = None, False
             elif process is self._loading:
                 self._loading = None
                 was_dead = process.was_spare and not (process.last_read or process.problem)
                 if process.origin is not None and process.origin.waits_at and not process.problem:
-                    self._drop_checkpoints()
-                    self._unfit, was_dead = "who went on from a checkpoint has died", True
+                    self._prepared.drop_checkpoints("who went on from a checkpoint has died")
+                    was_dead = True
                 if (process.is_refused or was_dead) and self._stopping is None:  # before it began to load
                     self._load(self._why, self._began)
                 else:
@@ -347,6 +311,8 @@ class _Supervisor:
             elif process is self._current:
                 self._current = None
                 self._lose(process, code, now)
+            else:
+                self._prepared.gone(process, may_again=False)
         if all(each.pid for each in self._all()):  # else it may be one that has not told its number yet
             self._bury({each.pid for each in self._all()})
 
@@ -383,9 +349,8 @@ class _Supervisor:
         elif self._loading is not None:
             if self._current is None and now >= self._gone + STILL:
                 self._tell_still()
-        elif self._spare is None and self._may_prepare:
-            self._installed = _installed()
-            self._spare = self._prepare(self._order)
+        elif self._prepared.wants_spare():
+            self._prepared.prepare()
         elif now >= self._quiet_at and self._watcher.has_more():
             self._shut()
             if self._watcher.take_down():
@@ -446,112 +411,17 @@ class _Supervisor:
             self._current = None
             for each in self._leaving[:-MOST_LEAVING]:
                 each.kill()
-        if self._installed != _installed():
-            self._without.clear()
-            self._drop_prepared()
         self._watcher.begin()
         names = self._watcher.names()
-        self._heed(changed)
-        self._loading, self._path = self._next()
+        self._prepared.heed(changed)
+        self._loading, self._path = self._prepared.send()
         if self._loading is not None:
             self._loading.names = names
         self._began, self._gone, self._why = since, now, changed
-        self._may_prepare = True
 
-    def _next(self) -> tuple[Process | None, str]:
-        """The process that loads the application now, and for the log how it came by what it needs."""
-        origin = self._checkpoint() or self._zygote
-        before = self._spare.origin if self._spare is not None else None
-        if before is not origin and (origin is not None or (before is not None and before.waits_at)):
-            self._drop(self._spare)
-            self._spare = None
-        if self._spare is not None:
-            self._spare.was_spare = True
-        process, self._spare = self._spare or self._prepare(b""), None
-        path = " (cold)"
-        if process is not None and process.origin in self._checkpoints:
-            path = " (checkpoint)"
-        elif process is not None and process.is_forked:
-            path = f" (zygote: {self._unfit})" if self._unfit else " (zygote)"
-        elif self._never:
-            path = f" (cold: {self._never})"
-        elif process is not None and not process.is_prepared:
-            path = " (cold: nothing was ready yet)"
-        elif process is not None and process.order:
-            path = f" (prepared: {process.why_not_forked})"
-        self._unfit = ""
-        if process is not None:
-            process.go(self._hot if self._zygote is not None else [])
-        return process, path
-
-    def _prepare(self, order: bytes) -> Process | None:
-        """A process that waits for the word to load: a fork of who has come farthest, or a new one."""
-        for origin in self._checkpoint(), self._zygote:
-            if origin is not None:
-                process = self._make()
-                try:
-                    process.fork(origin)
-                    return process
-                except OSError:  # it is gone
-                    self._drop_checkpoints()
-                    if origin is self._zygote:
-                        self._drop(origin)
-                        self._zygote = None
-        return self._spawn(order)
-
-    def _keep(self, process: Process, paths: list[str]) -> None:
-        """Somebody waits now before the first of these; he has looked for modules in the others."""
-        waiting = self._make()
-        waiting.wait_at(paths[0], process)
-        now = self._watcher.names(paths[1:])
-        waiting.names = {place: now[place] for place in paths[1:]} | waiting.names
-        old = [each for each in self._checkpoints if each.waits_at == paths[0]]
-        is_late = self._zygote is None or self._zygote.order != process.order or process in self._leaving
-        if is_late or self._stopping is not None:
-            old = [waiting]
-        else:
-            self._checkpoints.append(waiting)
-        self._drop_checkpoints(old)
-
-    def _checkpoint(self) -> Process | None:
-        """Who waits before the module that was edited last, if anybody does."""
-        fit = [each for each in self._checkpoints if self._hot and each.pid and self._hot[0] not in each.read]
-        return max(fit, key=lambda each: len(each.read), default=None)
-
-    def _heed(self, changed: list[str]) -> None:
-        """Let nobody wait any longer who would find anything else now than what he has found."""
-        modules = [path for path in changed if path.endswith(".py")]
-        self._hot = [*modules, *(path for path in self._hot if path not in modules)][:HOT]
-        is_content = bool(changed) and all(map(os.path.isfile, changed))
-        old = []
-        for each in self._checkpoints:
-            others = [path for path, found in each.read.items() if path in changed or told.signature(path) != found]
-            if not is_content or each.names != self._watcher.names(each.names):
-                self._unfit = "files came or went"
-            elif others:
-                self._unfit = f"{problem.shown(others[0])} goes before {problem.shown(each.waits_at)}"
-            elif each.waits_at in self._hot:
-                continue
-            old.append(each)
-        self._drop_checkpoints(old)
-
-    def _drop_checkpoints(self, which: list[Process] | None = None) -> None:
-        """End all who wait in the middle of the import, or these."""
-        for each in self._checkpoints.copy() if which is None else which:
-            self._drop(each)
-        self._checkpoints = [each for each in self._checkpoints if each not in self._leaving]
-
-    def _drop(self, process: Process | None) -> None:
-        if process is not None:
-            process.kill()
-            self._leaving.append(process)
-
-    def _drop_prepared(self) -> None:
-        """What was imported in advance is no longer what it ought to be."""
-        self._drop_checkpoints()
-        self._drop(self._spare)
-        self._drop(self._zygote)
-        self._spare = self._zygote = None
+    def _end(self, process: Process) -> None:
+        process.kill()
+        self._leaving.append(process)
 
     def _count_spoiled(self, changed: list[str]) -> None:
         """A file that changes whenever the application is loaded is not edited by anybody: let it be."""
@@ -561,21 +431,6 @@ class _Supervisor:
             names = ", ".join(map(problem.shown, restless))
             self._error_log.write("W", f"{names} changes whenever the application is loaded; not watched any more")
             self._watcher.ignore(restless)
-
-    def _spawn(self, order: bytes = b"") -> Process | None:
-        process = self._make()
-        try:
-            process.spawn([each.fileno() for each in self._listeners], order)
-        except OSError as error:
-            self._error_log.write("E", f"cannot start a process: {error.strerror}; the next save tries again")
-            self._may_prepare = False
-            return None
-        return process
-
-    def _make(self) -> Process:
-        process = Process(self._watcher.fileno(), self._streams.port if self._streams is not None else 0)
-        process.is_supervised = server.is_supervised(self._settings)
-        return process
 
     def _serve(self, process: Process, now: float) -> None:
         """A process serves."""
@@ -599,27 +454,6 @@ class _Supervisor:
             self._error_log.write("S", f"loaded in {took}; {by} {count} file{'s' * (count != 1)}")
         if self._dirty is None and self._watcher.changes():
             self._mark(now)
-
-    def _learn(self, process: Process, message: bytes) -> None:
-        """A process tells what its application has imported, beyond what it had imported in advance."""
-        facts = json.loads(message)
-        modules = json.loads(process.order)["modules"] if process.order else []
-        order = self._without_needy({**facts, "modules": [*modules, *facts["modules"]]})
-        if facts["why"]:
-            self._be_cold(facts["why"])
-        elif order not in (self._refused, self._order):
-            self._order, self._never = order, ""
-            self._drop_prepared()
-
-    def _without_needy(self, order: dict[str, Any]) -> bytes:
-        modules = [name for name in order["modules"] if name not in self._without]
-        return json.dumps({**order, "modules": modules, "without": sorted(self._without)}).encode()
-
-    def _be_cold(self, why: str) -> None:
-        if why != self._never:
-            self._error_log.write("I", f"nothing is imported in advance: {why}")
-        self._order, self._never = b"", why
-        self._drop_prepared()
 
     def _fail(self, process: Process, code: int) -> None:
         """The application could not be loaded."""
@@ -668,7 +502,7 @@ class _Supervisor:
         if self._current is not None:
             self._current.finish(time.monotonic(), FAST)
             self._leaving.append(self._current)
-        process = self._make()
+        process = self._prepared.make()
         process.is_supervised = False
         if self._dirty is not None:
             process.shut()
@@ -714,7 +548,7 @@ class _Supervisor:
         listener.close(self._listeners)
         seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
         for process in self._all():
-            is_idle = process in (self._spare, self._zygote, self._loading, *self._checkpoints)
+            is_idle = process in (self._loading, *self._prepared.all())
             if is_idle or signum == signal.SIGQUIT:
                 process.kill()
             else:
@@ -732,11 +566,6 @@ def _root(application: str, directory: str) -> str:
 def _names(paths: list[str]) -> str:
     names = problem.shown(paths[0])
     return names if len(paths) == 1 else f"{names} and {len(paths) - 1} more"
-
-
-def _installed() -> list[told.Signature | None]:
-    """What changes where packages are installed or removed."""
-    return [told.signature(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
 def _passed() -> list[tuple[int, str]]:
