@@ -239,6 +239,13 @@ class Reload:
         if self._trial is not None:
             self._again = True
             return
+        try:
+            self._start()
+        except Exception as error:  # out of descriptors, or Python is not where it was
+            self._said_and_told()
+            self._failed(f"cannot start it: {error}")
+
+    def _start(self) -> None:
         from subprocess import DEVNULL, Popen
 
         if self._cancelled:  # a stop came while that was imported
@@ -252,19 +259,16 @@ class Reload:
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
         self.note("trying")
-        self._said, self._told = os.memfd_create("said"), os.memfd_create("told")
-        try:
-            self._trial = Popen(
-                [sys.executable, *sys.orig_argv[1:]],
-                env=environ,
-                cwd=self._home,
-                stdin=DEVNULL,
-                stdout=self._told,
-                stderr=self._said,
-            )
-        except OSError as error:
-            self._said_and_told()
-            self._failed(f"cannot start it: {error}")
+        self._said = os.memfd_create("said")
+        self._told = os.memfd_create("told")
+        self._trial = Popen(
+            [sys.executable, *sys.orig_argv[1:]],
+            env=environ,
+            cwd=self._home,
+            stdin=DEVNULL,
+            stdout=self._told,
+            stderr=self._said,
+        )
         self._began = time.monotonic()
 
     def is_trying(self) -> bool:
@@ -345,11 +349,13 @@ class Reload:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _said_and_told(self) -> tuple[bytes, bytes]:
-        """The ends of what the trial wrote."""
-        ends = []
-        for descriptor in self._said, self._told:
-            ends.append(os.pread(descriptor, END, max(os.fstat(descriptor).st_size - END, 0)))
-            os.close(descriptor)
+        """The ends of what the trial wrote; nothing of one that could not be started."""
+        ends = [b"", b""]
+        for number, descriptor in enumerate((self._said, self._told)):
+            if descriptor >= 0:
+                ends[number] = os.pread(descriptor, END, max(os.fstat(descriptor).st_size - END, 0))
+                os.close(descriptor)
+        self._said = self._told = -1
         return ends[0], ends[1]
 
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:

@@ -155,7 +155,9 @@ def serve(
         clean_up()
         if shown is not None:
             os.close(shown.descriptor)
-        if not home:
+        if home:
+            boot.expect_end(settings.graceful_timeout, error_log)
+        else:
             boot.restore()
 
 

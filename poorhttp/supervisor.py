@@ -114,11 +114,11 @@ def reason(code: int, killed: bool = False) -> str:
 
 
 def _name(signum: int) -> str:
-    from signal import Signals
-
     try:
+        from signal import Signals
+
         return Signals(signum).name
-    except ValueError:
+    except (ImportError, OSError, ValueError):  # no such signal, or no descriptor left to import that with
         return f"signal {signum}"
 
 
@@ -382,8 +382,18 @@ class _Supervisor:
         if self._make_reload is None:
             self._error_log.write("W", worker.NO_RELOAD)
             return
-        self._reload = self._reload or self._make_reload()
+        try:
+            self._reload = self._reload or self._make_reload()
+        except Exception as error:  # no descriptor left to import it with, or poorhttp is just being installed anew
+            self._say_failure(error)
+            return
         self._reload.begin()
+
+    def _say_failure(self, error: Exception) -> None:
+        self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
+        if self._board:
+            self._board.note_reload("failed", str(error))
+        self._manager.ready(f"reload failed, serving as before: {error}")
 
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
@@ -403,9 +413,7 @@ class _Supervisor:
         try:
             reload.execute()
         except OSError as error:
-            self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
-            reload.note("failed", str(error))
-            self._manager.ready(f"reload failed, serving as before: {error}")
+            self._say_failure(error)
 
     def _reopen(self) -> None:
         self._error_log.reopen()

@@ -79,7 +79,10 @@ class Manager:
         """Send one datagram."""
         if not self._address:
             return
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        except OSError:
+            return  # there is no descriptor left
         try:
             sock.setblocking(False)
             sock.sendto("\n".join(map(printable, lines)).encode("utf-8", "replace"), self._address)
@@ -168,9 +171,9 @@ class Watch:
     def _begin(self) -> None:
         self._places.append(self._places.pop(0))  # in turns
         family, place = self._places[0]
-        self._probe = socket.socket(family, socket.SOCK_STREAM)
-        self._probe.setblocking(False)
         try:
+            self._probe = socket.socket(family, socket.SOCK_STREAM)
+            self._probe.setblocking(False)
             self._is_connecting = True
             self._probe.connect(place)
         except BlockingIOError:

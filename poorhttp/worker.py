@@ -239,6 +239,26 @@ class Boot:
         for signum in STOPS:
             signal.signal(signum, signal.SIG_IGN)
 
+    def expect_end(self, seconds: float, error_log: ErrorLog) -> None:
+        """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
+        seconds, and the next signal to stop, which is heard again, ends the process at once.
+        """
+        threading: Any = sys.modules.get("threading")
+        if not threading or all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
+            return
+        began = time.monotonic()
+
+        def leave(signum: int, frame: FrameType | None) -> None:
+            if signum == signal.SIGALRM:
+                error_log.write("E", f"process {os.getpid()}: a thread of the application did not end; left without it")
+                leave_at_once(1, error_log)
+            if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+                leave_at_once(128 + signum, error_log)
+
+        for signum in (*STOPS, signal.SIGALRM):
+            signal.signal(signum, leave)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         restore(self._old)

@@ -180,6 +180,43 @@ def test_workers_that_cannot_start_again_are_no_storm(start: Start) -> None:
     assert server.stop() == 0
 
 
+LEAK = """
+def leak():
+    wait_for("leak")
+    with contextlib.suppress(OSError):
+        while True:
+            os.open(os.devnull, os.O_RDONLY)
+    os.rename(os.path.join(MARKS, "leak"), os.path.join(MARKS, "full"))
+
+
+def wait_for(name):
+    while not marked(name):
+        time.sleep(0.01)
+
+
+import contextlib, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+threading.Thread(target=leak, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGTTIN, signal.SIGKILL], ids=["reload", "more", "a death"])
+@pytest.mark.parametrize("manager", ["", "@poorhttp-nobody"], ids=["alone", "managed"])
+def test_a_supervisor_without_a_descriptor_goes_on(start: Start, supervised: str, signum: int, manager: str) -> None:
+    server = start(supervised, source=APPLICATION + LEAK, NOTIFY_SOCKET=manager)
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    (server.marks / "leak").touch()
+    server.await_mark("full")
+    if signum == signal.SIGKILL:
+        os.kill(min(server.workers()), signum)
+    else:
+        server.send(signum)
+    told = {signal.SIGHUP: "reload failed, the server goes on", signal.SIGKILL: "died: killed by "}
+    server.await_text(told.get(signum, "out of descriptors"))
+    assert server.get("/pid")[0] == 200
+    assert server.stop() == 0
+
+
 BUSY = {"idle": "/pid", "hangs": "/hang", "keeps the interpreter": "/hog"}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from starter import PATIENCE, Server, Start, wait_for
+from starter import APPLICATION, PATIENCE, Server, Start, wait_for
 
 from poorhttp import worker
 
@@ -49,6 +49,38 @@ def test_an_idle_connection_does_not_delay_the_stop(start: Start, shape: str) ->
         connection.request("GET", "/")
         connection.getresponse().read()
         assert server.stop() == 0
+
+
+THREAD = """
+def stay():
+    while not marked("enough"):
+        time.sleep(0.01)
+
+
+threading.Thread(target=stay).start()
+"""
+
+
+def test_a_thread_that_the_application_has_left_may_end(start: Start, shape: str) -> None:
+    server = start(shape, source=APPLICATION + THREAD)
+    server.send(signal.SIGTERM)
+    wait_for(server.refuses, "the end of serving")
+    (server.marks / "enough").touch()
+    assert server.end() == 0
+
+
+def test_a_thread_that_does_not_end_is_left(start: Start, shape: str) -> None:
+    server = start(shape, "--graceful-timeout=0.5", source=APPLICATION + THREAD)
+    assert server.stop() == 1
+    assert "did not end; left without it" in server.said
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_thread_that_does_not_end_keeps_nobody_who_insists(start: Start, shape: str, signum: int) -> None:
+    server = start(shape, source=APPLICATION + THREAD)
+    server.send(signum)
+    wait_for(server.refuses, "the end of serving")
+    assert server.insist(signum) == 128 + signum
 
 
 def test_a_request_in_flight_is_answered(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
