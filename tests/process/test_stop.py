@@ -63,6 +63,7 @@ threading.Thread(target=stay).start()
 
 def test_a_thread_that_the_application_has_left_may_end(start: Start, shape: str) -> None:
     server = start(shape, source=APPLICATION + THREAD)
+    assert server.get("/pid")[0] == 200
     server.send(signal.SIGTERM)
     wait_for(server.refuses, "the end of serving")
     (server.marks / "enough").touch()
@@ -71,6 +72,7 @@ def test_a_thread_that_the_application_has_left_may_end(start: Start, shape: str
 
 def test_a_thread_that_does_not_end_is_left(start: Start, shape: str) -> None:
     server = start(shape, "--graceful-timeout=0.5", source=APPLICATION + THREAD)
+    assert server.get("/pid")[0] == 200
     assert server.stop() == 1
     assert "did not end; left without it" in server.said
 
@@ -78,6 +80,7 @@ def test_a_thread_that_does_not_end_is_left(start: Start, shape: str) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_thread_that_does_not_end_keeps_nobody_who_insists(start: Start, shape: str, signum: int) -> None:
     server = start(shape, source=APPLICATION + THREAD)
+    assert server.get("/pid")[0] == 200
     server.send(signum)
     wait_for(server.refuses, "the end of serving")
     assert server.insist(signum) == 128 + signum

@@ -64,6 +64,9 @@ def world(monkeypatch, tmp_path):
         def silence(self):
             world.calls.append(("silence",))
 
+        def expect_end(self, seconds, error_log):
+            pass
+
     def module(name, **names):
         fake = types.ModuleType(name)
         vars(fake).update(names)
