@@ -149,7 +149,7 @@ class Teller:
 
     def _made(self, path: Any, place: int = -1) -> None:
         whole = _absolute(path, place)
-        if not os.path.lexists(whole):
+        if not os.path.lexists(whole) and is_theirs(os.path.join(whole, "")):  # `__pycache__` is not
             self.wrote(whole)
 
     def _made_directory(self, path: Any, mode: int, place: int = -1) -> None:
