@@ -458,6 +458,7 @@ def test_what_the_application_makes_and_removes_reloads_nothing_and_hides_nothin
     assert "reloaded" not in server.said
     write(tmp_path / "app.py", "1", extra=extra)
     serves(server, "1")
+    server.await_text("reloaded")
     assert server.said.count("reloaded") == 1
 
 
