@@ -105,7 +105,7 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
 
 def reload(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to try its code and configuration anew."""
-    return _tell(settings, signal.SIGHUP, "reload asked for; the error log tells how it ends", say)
+    return _tell(settings, signal.SIGUSR2, "reload asked for; the error log tells how it ends", say)
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:

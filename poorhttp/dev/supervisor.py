@@ -283,7 +283,8 @@ class _Supervisor:
             if process.is_lost():  # whoever was to fork it is gone
                 if process is self._loading:
                     self._loading = None
-                    self._load(self._why, self._began)
+                    if self._stopping is None:
+                        self._load(self._why, self._began)
                 self._prepared.gone(process, may_again=True)
                 self._leaving = [each for each in self._leaving if each is not process]
                 process.close()

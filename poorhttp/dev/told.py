@@ -8,6 +8,7 @@ is seen as one. What lies in the directories of Python and of installed packages
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import sys
 
@@ -26,7 +27,6 @@ NOT_THEIRS = (
     os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
     "/proc/",
     "/sys/",
-    "/dev/",
     "/usr/share/",
     "/usr/lib/",
     "/lib/",
@@ -45,6 +45,8 @@ COMMAND = getattr(sys.modules["__main__"], "__file__", None) and os.path.abspath
 
 def is_theirs(path: str) -> bool:
     """Whether this absolute path is the author's, rather than Python's or a package's."""
+    if path.startswith("/dev/"):
+        return path.startswith("/dev/shm/")
     return not path.startswith(NOT_THEIRS) and path != COMMAND and not any(each in path for each in NOT_IN)
 
 
@@ -89,7 +91,7 @@ class Teller:
 
     def read(self, path: str) -> None:
         """A file is about to be read."""
-        if self._is_new(READ, path):
+        if self._is_new(READ, path) and not _is_special(path):
             found = signature(path)
             self._note(READ, path, b" ".join(b"%d" % each for each in found or ()))
 
@@ -135,12 +137,26 @@ class Teller:
         if type(path) is not int and not sys._getframe(2).f_code.co_filename.startswith(NOBODY):
             self.listed(_absolute(path or "."))
 
-    def _renamed(self, source: Any, target: Any, *_: Any) -> None:
-        self.wrote(_absolute(source))
-        self.wrote(_absolute(target))
+    def _renamed(self, source: Any, target: Any, source_place: int = -1, target_place: int = -1) -> None:
+        self.wrote(_absolute(source, source_place))
+        self.wrote(_absolute(target, target_place))
 
-    def _removed(self, path: Any, *_: Any) -> None:
+    def _removed(self, path: Any, place: int = -1) -> None:
+        self.wrote(_absolute(path, place))
+
+    def _truncated(self, path: Any, length: int) -> None:
         self.wrote(_absolute(path))
+
+    def _made(self, path: Any, place: int = -1) -> None:
+        whole = _absolute(path, place)
+        if not os.path.lexists(whole) and is_theirs(os.path.join(whole, "")):  # `__pycache__` is not
+            self.wrote(whole)
+
+    def _made_directory(self, path: Any, mode: int, place: int = -1) -> None:
+        self._made(path, place)
+
+    def _made_link(self, source: Any, target: Any, *places: int) -> None:
+        self._made(target, places[-1])
 
     def _imported(self, module: Any, path: Any, *_: Any) -> None:
         if path:  # a compiled module: nobody opens it by name
@@ -167,7 +183,11 @@ _EVENTS: dict[str, Any] = {
     "os.scandir": Teller._listed,
     "os.rename": Teller._renamed,
     "os.remove": Teller._removed,
-    "os.truncate": Teller._removed,
+    "os.rmdir": Teller._removed,
+    "os.mkdir": Teller._made_directory,
+    "os.symlink": Teller._made_link,
+    "os.link": Teller._made_link,
+    "os.truncate": Teller._truncated,
     "import": Teller._imported,
     "ctypes.dlopen": Teller._linked,
     "sqlite3.connect": Teller._connected,
@@ -175,5 +195,15 @@ _EVENTS: dict[str, Any] = {
 }
 
 
-def _absolute(path: Any) -> str:
-    return os.path.abspath(os.fsdecode(path))
+def _absolute(path: Any, place: int = -1) -> str:
+    """place: descriptor of the directory from which it is seen; -1: from the current one."""
+    near = os.fsdecode(path)
+    return os.path.abspath(os.path.join(os.readlink(f"/proc/self/fd/{place}"), near) if place >= 0 else near)
+
+
+def _is_special(path: str) -> bool:
+    """Whether it is there, and no file: a directory, whose time says nothing, or a pipe, which others read empty."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -43,10 +43,7 @@ OUTSIDE = {
     "socket.bind": _TALKS,
     "socket.connect": _TALKS,
 }
-"""Events of Python after which nobody waits."""
-
-MAKES = {"os.mkdir": 0, "os.link": 1, "os.symlink": 1}
-"""The same, where this argument is not there yet; of written and removed files `Teller` knows."""
+"""Events of Python after which nobody waits; of what was written, made and removed `Teller` knows."""
 
 CHANCE = {"random": "getstate", "numpy.random": "get_state"}
 """Modules that are seeded anew in each fork, and what tells whether anybody has drawn or seeded before."""
@@ -225,13 +222,6 @@ class Checkpoints:
             return
         if event in OUTSIDE:
             self._done = OUTSIDE[event]
-        elif event in MAKES:
-            try:
-                path = os.path.abspath(os.fsdecode(arguments[MAKES[event]]))
-            except (OSError, TypeError):
-                return  # no path, or a directory that is gone
-            if is_theirs(os.path.join(path, "")) and not os.path.lexists(path):
-                self._done = _WRITES
 
     def _registers(self, **functions: Any) -> None:
         if preload.author(sys._getframe(1)):

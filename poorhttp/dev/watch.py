@@ -339,6 +339,8 @@ def _listing(directory: str) -> frozenset[str]:
 
 
 def _content(path: str) -> bytes:
+    if not os.path.isfile(path):
+        return b""  # the open of a pipe would wait
     try:
         with open(path, "rb") as file:
             return blake2b(file.read(LARGEST + 1), digest_size=16).digest()

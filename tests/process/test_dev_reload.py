@@ -437,6 +437,55 @@ def test_a_kill_leaves_nobody_behind(dev: Dev, tmp_path: Path, shape: str, whom:
     serves(server, "1")
 
 
+MAKES = {
+    "a directory for a while": "with tempfile.TemporaryDirectory(): pass",
+    "one here": "with tempfile.TemporaryDirectory(dir='.') as place: os.mkdir(place + '/part')\nos.listdir('.')",
+    "one that stays": "os.listdir('.'); place = tempfile.mkdtemp(dir='.')",
+    "links": "os.listdir('.'); os.symlink('app.py', tempfile.mktemp(dir='.')); os.link('app.py', tempfile.mktemp(dir='.'))",
+    "a file of the same name": "place = tempfile.mkdtemp(); open(place + '/app.py', 'w').close(); shutil.rmtree(place)",
+}
+
+
+@pytest.mark.parametrize("what", MAKES)
+def test_what_the_application_makes_and_removes_reloads_nothing_and_hides_nothing(
+    dev: Dev, tmp_path: Path, what: str, prepared: Callable[[Server], None]
+) -> None:
+    extra = f"import shutil, tempfile\n{MAKES[what]}"
+    write(tmp_path / "app.py", "0", extra=extra)
+    server = dev()
+    prepared(server)
+    serves(server, "0")
+    assert "reloaded" not in server.said
+    write(tmp_path / "app.py", "1", extra=extra)
+    serves(server, "1")
+    server.await_text("reloaded")
+    assert server.said.count("reloaded") == 1
+
+
+def test_a_pipe_that_is_read_is_left_alone(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    extra = "PIPE = os.open('pipe', os.O_RDONLY | os.O_NONBLOCK)"
+    write(tmp_path / "app.py", "0", extra=extra)
+    server = dev()
+    prepared(server)
+    serves(server, "0")
+    time.sleep(1)  # contents are taken down half a second after the last word
+    write(tmp_path / "app.py", "1", extra=extra)
+    serves(server, "1")
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_reload_as_a_command_reloads(launch: Start, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0")
+    (tmp_path / "my.ini").write_text("[http]\napplication = app.py\nport = 0\nautoreload = yes\npidfile = run.pid\n")
+    server = launch("-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    subprocess.run([sys.executable, "-m", "poorhttp", "reload", "-c", "my.ini"], cwd=tmp_path, check=True)
+    wait_for(lambda: server.said.count("loaded in") == 2, "the application to be loaded again")
+    serves(server, "0")
+
+
 def test_the_ini_file_counts_too(launch: Start, tmp_path: Path) -> None:
     write(tmp_path / "app.py", "0")
     (tmp_path / "my.ini").write_text(

@@ -165,11 +165,12 @@ def test_what_is_not_the_authors_is_not_told():
         pytest.__file__,
         told.__file__,
         "/proc/self/status",
+        "/dev/null",
         "/a/.git/config",
         "/a/__pycache__/b.pyc",
     ):
         assert not told.is_theirs(path)
-    for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini"):
+    for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini", "/dev/shm/app.py"):
         assert told.is_theirs(path)
 
 
