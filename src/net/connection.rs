@@ -293,11 +293,12 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Read on in what was received. Once a request is whole, learn whose it is.
+    /// Read on in what was received. Once the head is there, learn whose request it is: a fault in that waits for no body,
+    /// and comes before one of the body in whichever pieces both come.
     fn step(&mut self, shared: &Shared<H>) -> Option<Result<Step, Reject>> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
-        if step == Ok(Step::Whole)
+        if inbound.has_head()
             && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.fronts)
         {
             return Some(Err(reject));
