@@ -233,6 +233,13 @@ impl<H: Handler> Connection<H> {
 
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        // What came in time lies unread where all threads were in the application meanwhile.
+        if matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body) && !self.transport.peek().is_empty() {
+            let verdict = self.receive(shared, desk);
+            if verdict != Verdict::Park || self.deadline(shared) > clock::now() {
+                return verdict;
+            }
+        }
         match self.phase {
             Phase::Head if self.peer.is_awaited() => {
                 shared.refuse_introduction("there was none within head_timeout", self.peer.address);
