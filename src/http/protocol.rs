@@ -86,6 +86,11 @@ impl<B: BodySink> Inbound<B> {
         self.state != State::Head || self.parser.has_begun()
     }
 
+    /// Whether the head is complete and in order.
+    pub fn has_head(&self) -> bool {
+        self.state != State::Head
+    }
+
     /// Whether a body is being read.
     pub fn in_body(&self) -> bool {
         self.state == State::Body

@@ -233,6 +233,13 @@ impl<H: Handler> Connection<H> {
 
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        // What came in time lies unread where all threads were in the application meanwhile.
+        if matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body) && !self.transport.peek().is_empty() {
+            let verdict = self.receive(shared, desk);
+            if verdict != Verdict::Park || self.deadline(shared) > clock::now() {
+                return verdict;
+            }
+        }
         match self.phase {
             Phase::Head if self.peer.is_awaited() => {
                 shared.refuse_introduction("there was none within head_timeout", self.peer.address);
@@ -293,11 +300,12 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Read on in what was received. Once a request is whole, learn whose it is.
+    /// Read on in what was received. Once the head is there, learn whose request it is: a fault in that waits for no body,
+    /// and comes before one of the body in whichever pieces both come.
     fn step(&mut self, shared: &Shared<H>) -> Option<Result<Step, Reject>> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
-        if step == Ok(Step::Whole)
+        if inbound.has_head()
             && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.fronts)
         {
             return Some(Err(reject));

@@ -84,6 +84,8 @@ pub struct Told {
     source: Option<SocketAddr>,
     /// Its fields are believed.
     is_heard: bool,
+    /// The fields of the present request were read.
+    is_read: bool,
     /// Whose connection it is was not told.
     is_hidden: bool,
     /// Whose request it is; none: it has no address.
@@ -104,6 +106,7 @@ impl Peer {
                 is_awaited: fronts.proxy_protocol,
                 source: address,
                 is_heard: is_trusted,
+                is_read: false,
                 is_hidden: false,
                 client: address,
                 origin: Origin::default(),
@@ -169,7 +172,7 @@ impl Peer {
         Ok(true)
     }
 
-    /// Learn from the fields of a request whose it is.
+    /// Learn from the fields of a request whose it is; called again for the same one, do nothing.
     pub fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
         self.told.as_mut().map_or(Ok(()), |told| told.hear(head, bytes, fronts))
     }
@@ -184,6 +187,9 @@ impl Peer {
 
 impl Told {
     fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(());
+        }
         if let Some(ids) = &fronts.request_ids {
             match taken_id(head, bytes).filter(|_| self.is_heard) {
                 Some(id) => id.clone_into(&mut self.id),
@@ -202,6 +208,7 @@ impl Told {
     }
 
     fn forget(&mut self) {
+        self.is_read = false;
         self.client = self.source;
         self.origin = Origin::default();
         self.id.clear();

@@ -309,6 +309,10 @@ impl<H: Handler> Server<H> {
             }
             Some(Event::Late(key)) => {
                 if let Some(mut connection) = event_loop.take(key) {
+                    if self.leaves(&connection, desk.thread.slot) {
+                        event_loop.shelve((key, connection));
+                        return Some(event_loop);
+                    }
                     let verdict = self.guarded(&mut connection, desk, Connection::late);
                     return self.settle(event_loop, (key, connection), verdict, desk);
                 }

@@ -256,6 +256,7 @@ impl Exchange {
         let written = self.write_head(status, headers);
         if written.is_err() {
             self.outbox.bytes.truncate(mark);
+            self.roll_back();
         }
         self.head = Some(written?);
         Ok(())
@@ -309,6 +310,7 @@ impl Exchange {
     /// Take back a head that is not on its way yet.
     pub fn roll_back(&mut self) {
         self.has_id = false;
+        self.dropped.clear();
         if let Some(head) = self.head.take() {
             self.outbox.bytes.truncate(head.mark);
         }

@@ -93,13 +93,14 @@ pub fn iterate<'py>(
     let mut taken = 0;
     for block in iterator {
         let block = block?;
-        pulse.beat();
         let block = block.cast::<PyBytes>().map_err(|_| {
             PyTypeError::new_err(format!("the application gave {block:?} as a block of the body, not bytes"))
         })?;
         if block.as_bytes().is_empty() {
+            // It gives nothing: no sign of life, or an application that gives no more than this would never be late.
             continue;
         }
+        pulse.beat();
         let mut exchange = exchange.try_borrow_mut()?;
         if !exchange.is_committed() {
             exchange.commit(total)?;

@@ -151,6 +151,26 @@ def test_what_cannot_be_true_is_refused(
     assert "(GET /second)" in server.error_lines()[0]
 
 
+@pytest.mark.parametrize("behind", ["", "Expect: 100-continue\r\n"], ids=["plain", "expects"])
+@pytest.mark.parametrize("body", ["", "x"], ids=["whole", "cut"])
+def test_the_refusal_waits_for_no_body(serve: Callable[..., Any], behind: str, body: str) -> None:
+    head = f"POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: gopher\r\nContent-Length: 5\r\n{behind}\r\n{body}"
+    with serve("echo", forwarded="x-forwarded").connect() as client:
+        response = client.send(head).response()
+        assert (response.status, response.interim) == (400, [])
+        client.expect_close()
+
+
+def test_a_fault_of_the_head_comes_before_one_of_the_body(serve: Callable[..., Any]) -> None:
+    """In one piece, and in two."""
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: gopher\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"ffffffff\r\n"  # which alone is 413
+    for pieces in ([head + body], [head, body]):
+        with serve("echo", forwarded="x-forwarded").connect() as client:
+            client.send_split(*pieces)
+            assert client.response().status == 400
+
+
 def test_an_unknown_client_has_no_address(ask: Callable[..., Any]) -> None:
     environ = told(ask("X-Forwarded-For: unknown", forwarded=EVERYTHING))
     assert (environ["REMOTE_ADDR"], environ["REMOTE_PORT"]) == ("", "")

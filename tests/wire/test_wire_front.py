@@ -103,6 +103,20 @@ def test_an_application_may_answer_with_its_own(start: Ask) -> None:
     assert (failed.status, bool(ID.fullmatch(failed.header("X-Request-ID")))) == (500, True)
 
 
+def test_of_a_head_that_was_refused_nothing_stays(start: Ask) -> None:
+    source = """
+    def application(environ, start_response):
+        try:
+            start_response("200 OK", [("X-Request-ID", "its own"), ("Upgrade", "x"), ("X-Bad", "line\\n")])
+        except ValueError:
+            start_response("200 OK", [])
+        return [b"x"]
+    """
+    server = start(source, request_id="answer")
+    assert ID.fullmatch(server.get("/").header("X-Request-ID"))
+    assert "left out" not in server.errors()
+
+
 # ---------------------------------------------------------------------------------------------------------- health
 
 BUSY = """

@@ -186,6 +186,44 @@ def test_an_active_connection_outlives_the_idle_deadline(serve: Any) -> None:
             time.sleep(0.1)  # an interval below the deadline; together beyond it
 
 
+HOLD = """
+from gate import note, wait
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    if path.startswith("/hold"):
+        note(path)
+        wait(path[1:])
+    body = environ["wsgi.input"].read() or b"hello"
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [body]
+"""
+
+
+@pytest.mark.parametrize("begin", [b"", b"POST /p HT", post(5) + b"ab"], ids=["idle", "head", "body"])
+def test_what_came_in_time_is_not_late(start: Any, until: Any, compose: Any, begin: bytes) -> None:
+    """It lies unread where the only thread was in the application while the deadline passed."""
+    server = start(HOLD, keepalive_timeout=0.5, head_timeout=0.5, body_timeout=0.5)
+    rest = (post(5) + b"abcde")[len(begin) :]
+    for number in range(20):
+        name = f"hold{number}"
+        with server.connect() as client, server.connect() as other:
+            assert client.request("/").status == 200
+            began = time.monotonic()
+            client.send(begin)
+            other.send(compose(f"/{name}"))
+            server.await_note(f"/{name}")
+            held = time.monotonic()
+            client.send(rest)
+            until(lambda held=held: time.monotonic() > held + 0.65, "the deadline is over")
+            server.open_gate(name)
+            assert other.response().status == 200
+            if held < began + 0.4:  # else the deadline was perhaps over before the thread was held
+                assert client.response().body == b"abcde"
+                return
+    pytest.fail("the machine is too slow to be in time")
+
+
 def test_a_client_that_does_not_read_is_cut_off(serve: Any, any_shape: Any, until: Any, compose: Any) -> None:
     """The write deadline ends it: the iterable is closed once, the descriptor is free."""
     server = serve(STREAM, any_shape, write_timeout=SHORT)

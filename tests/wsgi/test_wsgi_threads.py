@@ -303,6 +303,23 @@ def test_a_slow_body_is_not_a_late_call(start: Any) -> None:
         assert client.response().body == b"/slow"
 
 
+def test_empty_blocks_are_no_sign_of_life(start: Any, any_shape: Any) -> None:
+    """They give the client nothing, however many there are."""
+    source = """
+    import time
+
+    def application(environ, start_response):
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            time.sleep(0.005)
+            yield b""
+        yield b"never"
+    """
+    server = start(source, any_shape, request_timeout=0.3, errors=["RequestTimeout"])
+    assert server.get("/").status == 504
+
+
 WRITER = """
 import time
 
