@@ -220,6 +220,7 @@ class Boot:
     def __init__(self) -> None:
         self.signum = 0
         self._asked: float | None = None
+        _delayed.clear()
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
             reload = _delay if signum in RELOADS else signal.SIG_IGN
@@ -267,19 +268,20 @@ class Boot:
         now = time.monotonic()
         if self._asked is None or now - self._asked >= REPEAT:
             self._asked, self.signum = now, signum
+            _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
             raise SystemExit(0)
 
 
-_delayed: list[int] = []
-"""The signals for a reload that came before there was a server."""
+_delayed: set[int] = set()
+"""The signals for a reload or a stop that came before there was a server."""
 
 
 def _delay(signum: int, frame: FrameType | None) -> None:
-    _delayed[:] = [signum]
+    _delayed.add(signum)
 
 
 def raise_delayed() -> None:
-    """Let a signal for a reload come again that came during the start: the code may have been read before."""
+    """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
     while _delayed:
         os.kill(os.getpid(), _delayed.pop())
 

@@ -281,8 +281,25 @@ def test_boot_remembers_a_stop_that_was_swallowed() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(SystemExit):
             boot.check()
+        heard: list[int] = []
+        for signum in (signal.SIGTERM, signal.SIGHUP):  # as whoever serves then
+            signal.signal(signum, lambda number, _: heard.append(number))
+        worker.raise_delayed()
+        worker.raise_delayed()
+        assert heard == [signal.SIGTERM]
     finally:
         boot.restore()
+
+
+def test_boot_forgets_the_stop_of_a_server_before() -> None:
+    for _ in range(2):
+        boot = worker.Boot()
+        try:
+            worker.raise_delayed()
+            with pytest.raises(SystemExit):
+                os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            boot.restore()
 
 
 def test_after_serving_no_signal_interrupts_the_clean_up(engine: Any, log: ErrorLog) -> None:
