@@ -141,7 +141,7 @@ class _Supervisor:
         self._next_sweep = self._quiet_at = 0.0
         self._has_events = False
         self._stopping: float | None = None
-        self._code = 0
+        self._code = self._late_code = 0
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -334,8 +334,10 @@ class _Supervisor:
         for process in self._all():
             if process.kill_at is not None and now >= process.kill_at:
                 process.kill_at = None
-                self._code = self._code if self._stopping is None else 128 + signal.SIGINT
                 process.kill()
+                if self._stopping is not None:
+                    self._code = self._late_code
+                    self._error_log.write("E", f"process {process.pid} is late to stop; killed")
         if self._stopping is not None:
             return
         if self._watcher.sweeps and self._dirty is None and now >= self._next_sweep:
@@ -546,6 +548,7 @@ class _Supervisor:
                     process.kill()
             return
         self._stopping = now
+        self._late_code = 1 if signum == signal.SIGTERM else 128 + signum
         listener.close(self._listeners)
         seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
         for process in self._all():
