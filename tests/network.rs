@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
@@ -166,10 +166,10 @@ fn limits() -> Limits {
 }
 
 fn start(threads: usize) -> Running {
-    start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), threads, None)
+    start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), threads, vec![], None)
 }
 
-fn start_at(listener: &TcpListener, threads: usize, countdown: Option<OwnedFd>) -> Running {
+fn start_at(listener: &TcpListener, threads: usize, controls: Vec<OwnedFd>, countdown: Option<OwnedFd>) -> Running {
     let (open_gate, gate) = channel();
     let (send_blocked, blocked) = channel();
     let site = Site { gate: Mutex::new(gate), blocked: send_blocked, blocks: AtomicUsize::new(0) };
@@ -178,7 +178,7 @@ fn start_at(listener: &TcpListener, threads: usize, countdown: Option<OwnedFd>) 
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
     let row = Row::private(threads, threads).unwrap();
-    let ends = Ends { listeners: adopted, controls: vec![], report: None, row, gates: vec![], countdown };
+    let ends = Ends { listeners: adopted, controls, report: None, row, gates: vec![], countdown };
     let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
@@ -266,6 +266,22 @@ fn a_stop_finishes_what_is_in_flight() {
 }
 
 #[test]
+fn a_byte_that_two_threads_want_holds_up_none() {
+    // The watchdog looks at the descriptor too, for the first time 10 ms after the start.
+    for round in 0..300 {
+        let (read, write) = rustix::pipe::pipe().unwrap(); // which blocks
+        let running = start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, vec![read], None);
+        std::thread::sleep(Duration::from_micros(9_900 + round * 13 % 600));
+        rustix::io::write(&write, &[255]).unwrap();
+        let began = Instant::now();
+        while !running.threads[0].is_finished() {
+            assert!(began.elapsed() < PATIENCE / 2, "round {round}: it does not end");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+#[test]
 fn only_the_last_of_those_who_accept_lets_nobody_in() {
     let ends = |bytes: &[u8]| {
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
@@ -279,7 +295,7 @@ fn only_the_last_of_those_who_accept_lets_nobody_in() {
     for (countdown, comes_in) in [(Some(last), false), (Some(first), true), (Some(alone), true), (None, true)] {
         // Another process has the socket too.
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        start_at(&other, 1, countdown).stop();
+        start_at(&other, 1, vec![], countdown).stop();
         let patience = if comes_in { PATIENCE } else { Duration::from_millis(200) };
         let coming = TcpStream::connect_timeout(&other.local_addr().unwrap(), patience);
         assert_eq!(coming.is_ok(), comes_in);

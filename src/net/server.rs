@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 
 use super::access_log::AccessLog;
@@ -107,6 +108,7 @@ impl<H: Handler> Server<H> {
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        controls.iter().try_for_each(|control| ioctl_fionbio(control, true))?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
         let has_caretaker = fronts.has_caretaker;
         let events = event_loop.descriptor()?;

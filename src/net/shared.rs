@@ -572,12 +572,10 @@ fn set_sooner(time: &AtomicU64, milliseconds: u64) {
         time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(if old == 0 { new } else { new.min(old) }));
 }
 
-/// What is to be read on a control descriptor: the signals, and whether its other end is gone.
+/// What is to be read on a control descriptor, which never blocks: the loop and the watchdog may want the same byte. The
+/// signals, and whether its other end is gone.
 pub fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
     let mut signals = Vec::with_capacity(64);
-    // Two threads may want the same bytes, and the descriptor may be a blocking one.
-    let ready = poll(&mut [PollFd::new(control, PollFlags::IN)], Some(&Timespec::default()));
-    let is_ended = ready.is_ok_and(|count| count > 0)
-        && rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
+    let is_ended = rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
     (signals, is_ended)
 }
