@@ -398,11 +398,16 @@ class _Supervisor:
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
         # What came until now is heard here; what comes from now on, by the new image.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, worker.STOPS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HANDLED)
+        handlers = worker.hold_back()
         self._hear()
-        if self._state.stopping is not None or reload.is_trying():  # once more: it was asked for again
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            return
+        if self._state.stopping is None and not reload.is_trying():  # else once more: it was asked for again
+            self._execute(reload)
+        worker.restore(handlers)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _execute(self, reload: Reload) -> None:
+        """Become the new image. Returns where that is impossible."""
         reload.keep(each.fileno() for each in self._listeners)
         reload.handover.countdown = self._countdown
         if not self._are_away:

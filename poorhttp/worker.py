@@ -293,6 +293,17 @@ def afterwards(signum: int) -> Any:
     return signal.SIG_IGN if is_of_boot else present
 
 
+def hold_back() -> dict[int, Any]:
+    """Let signals wait for the image that replaces this one, those too which a thread of the application takes, where
+    they are not blocked; here, in the main thread, they are. Returns what `restore` takes if nothing comes of it.
+    """
+    return {signum: signal.signal(signum, _put_back) for signum in HANDLED}
+
+
+def _put_back(signum: int, frame: FrameType | None) -> None:
+    signal.pthread_kill(get_ident(), signum)
+
+
 def restore(handlers: dict[int, Any]) -> None:
     """Give each signal its handler; None, that of a foreign library, becomes the default."""
     for signum, handler in handlers.items():
@@ -536,9 +547,11 @@ class _Signals:
         try:
             atexit._run_exitfuncs()
             # A stop that came until now is obeyed here, what comes from now on by the new image.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+            handlers = hold_back()
             if self._since is None:
                 self._execute(reload)
+            restore(handlers)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except OSError as error:
             self._error_log.write("E", f"cannot become the new image: {error}")
@@ -616,6 +629,8 @@ def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
+        # The thread is there for a moment after `join`: a signal is the main thread's then, or the next image's.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
     thread = Thread(target=run, name=f"poorhttp-{slot}")
     thread.start()

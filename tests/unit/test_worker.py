@@ -598,3 +598,20 @@ def test_serving_imports_almost_nothing(script: Callable[..., Script]) -> None:
     command = [sys.executable, "-c", f"import sys; {show}"]
     bare = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     assert script(f"from poorhttp import supervisor; {show}").end()[1] == bare.stdout
+
+
+def test_what_another_thread_takes_waits_for_the_next_image(script: Callable[..., Script]) -> None:
+    run = script(
+        """
+        import _signal as signal
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, worker.HANDLED)
+        worker.hold_back()
+        for signum in worker.HANDLED:
+            os.kill(os.getpid(), signum)
+        while not signal.sigpending() >= set(worker.HANDLED):
+            time.sleep(0.001)
+        os.execv(sys.executable, [sys.executable, "-c", "import _signal; print(*sorted(_signal.sigpending()))"])
+        """
+    )
+    assert run.end()[1].split() == sorted(map(str, worker.HANDLED), key=int)
