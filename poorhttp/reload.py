@@ -61,7 +61,8 @@ class Handover:
     sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
-    and name. connections: of which nothing was read, descriptor and number of the listener. pidfile: "" for none.
+    and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
+    that came meanwhile, -1 for none. pidfile: "" for none.
     """
 
     def __init__(self) -> None:
@@ -71,6 +72,7 @@ class Handover:
         self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
         self.connections: list[tuple[int, int]] = []
+        self.signals = -1
         self.pidfile = ""
         self._text = ""  # as it was received
 
@@ -81,8 +83,8 @@ class Handover:
         connections = (f"connection {descriptor} {number}" for descriptor, number in self.connections)
         countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
         count = f"count {self.wanted} {self.configured}"
-        of, pidfile = f"of {os.getpid()}", f"pidfile {self.pidfile}"
-        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, count, pidfile])
+        of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.pidfile}"
+        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, count, signals, pidfile])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
@@ -110,6 +112,8 @@ class Handover:
             elif kind == "count":
                 wanted, configured = rest.split(" ")
                 self.wanted, self.configured = int(wanted), configured
+            elif kind == "signals":
+                self.signals = int(rest)
             elif kind == "pidfile":
                 self.pidfile = rest
             else:
@@ -126,7 +130,7 @@ class Handover:
         again = self.again()
         for address in self.sockets:
             del again.sockets[address]
-        again.pidfile = written
+        again.pidfile, again.signals = written, -1
         self._text = str(again)
 
     def again(self) -> Handover:
@@ -136,7 +140,7 @@ class Handover:
     def descriptors(self) -> list[int]:
         """All that must stay open."""
         lifelines = [lifeline for lifeline, _ in self.workers.values()]
-        others = [each for each, _ in (*self.passed, *self.connections)]
+        others = [each for each, _ in (*self.passed, *self.connections)] + [self.signals] * (self.signals >= 0)
         return [facts[0] for facts in self.sockets.values()] + lifelines + self.countdown + others
 
 

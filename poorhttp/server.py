@@ -90,7 +90,7 @@ def serve(
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
         if handover is not None:
             _drop_rest(handover, written)
-            boot.go_on()
+            boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
         os.environ.update(settings.environ)

@@ -409,6 +409,7 @@ class _Supervisor:
     def _execute(self, reload: Reload) -> None:
         """Become the new image. Returns where that is impossible."""
         reload.keep(each.fileno() for each in self._listeners)
+        reload.handover.signals = self._signals
         reload.handover.countdown = self._countdown
         if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)

@@ -226,8 +226,13 @@ class Boot:
             reload = _delay if signum in RELOADS else signal.SIG_IGN
             signal.signal(signum, self._leave if signum in STOPS else reload)
 
-    def go_on(self) -> None:
-        """Let the signals come that waited while one image replaced another."""
+    def go_on(self, signals: int) -> None:
+        """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
+        if signals >= 0:
+            for signum in _read_all(signals):
+                if signum in HANDLED:
+                    os.kill(os.getpid(), signum)
+            os.close(signals)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
     def check(self) -> None:
@@ -294,14 +299,23 @@ def afterwards(signum: int) -> Any:
 
 
 def hold_back() -> dict[int, Any]:
-    """Let signals wait for the image that replaces this one, those too which a thread of the application takes, where
-    they are not blocked; here, in the main thread, they are. Returns what `restore` takes if nothing comes of it.
+    """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
+    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
+    (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
     """
-    return {signum: signal.signal(signum, _put_back) for signum in HANDLED}
+    return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
 
 
-def _put_back(signum: int, frame: FrameType | None) -> None:
-    signal.pthread_kill(get_ident(), signum)
+def _leave_to_the_next(signum: int, frame: FrameType | None) -> None:
+    """Do nothing: the interpreter has written the byte."""
+
+
+def _read_all(pipe: int) -> bytes:
+    """What lies in a pipe that does not block."""
+    try:
+        return os.read(pipe, 1 << 16)
+    except BlockingIOError:
+        return b""
 
 
 def restore(handlers: dict[int, Any]) -> None:
@@ -548,8 +562,10 @@ class _Signals:
             atexit._run_exitfuncs()
             # A stop that came until now is obeyed here, what comes from now on by the new image.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-            handlers = hold_back()
+            _read_all(self.control)
+            handlers = hold_back()  # whoever wrote these bytes has called `_stop` by then
             if self._since is None:
+                reload.handover.signals = self.control
                 self._execute(reload)
             restore(handlers)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -23,7 +23,7 @@ def handover() -> reload.Handover:
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
     made.connections = [(11, 0), (12, 1)]
-    made.countdown = [13, 14]
+    made.countdown, made.signals = [13, 14], 15
     made.pidfile = "/run/poor http.pid"
     return made
 
@@ -34,7 +34,7 @@ def test_what_is_handed_over_arrives() -> None:
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
     assert (found.connections, found.countdown) == (made.connections, made.countdown)
-    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14]
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15]
 
 
 @pytest.mark.parametrize(
