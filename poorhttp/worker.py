@@ -249,8 +249,11 @@ class Boot:
         """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
         seconds, and the next signal to stop, which is heard again, ends the process at once.
         """
-        threading: Any = sys.modules.get("threading")
-        if not threading or all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
+        if "threading" not in sys.modules:
+            return
+        import threading  # that of a reload may just be importing it
+
+        if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
             return
         began = time.monotonic()
 
