@@ -434,7 +434,7 @@ def download(server: Server, setting: Setting, size: Size, page: str) -> dict[st
 
 
 def take_download(port: int, page: str, length: int, stall: float) -> None:
-    byte = b"x" if page == "stream" else b"\0"
+    byte = b"\0" if page == "file" else b"x"
     with connect(port) as sock, sock.makefile("rb", buffering=0) as stream:
         sock.sendall(GET % f"/{page}?{length}".encode())
         head = b""
@@ -748,6 +748,8 @@ ALL = (
     Scenario("chunked", "1 GiB by chunks", partial(upload, framing="chunked"), (AT_MOST_8,),
              {**MEMORY, "MiB/s": "rate"}),
     Scenario("download", "1 GiB in blocks to a reader that stalls", partial(download, page="stream"), (AT_MOST_8,),
+             {**MEMORY, "MiB/s": "rate"}),
+    Scenario("written", "1 GiB by `write()` to a reader that stalls", partial(download, page="write"), (AT_MOST_8,),
              {**MEMORY, "MiB/s": "rate"}),
     Scenario("file", "1 GiB from a file to a reader that stalls", partial(download, page="file"), (AT_MOST_8,),
              {**MEMORY, "MiB/s": "rate"}),

@@ -24,7 +24,7 @@ def scarce():
 
 
 def start(start_response, length):
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(length))])
+    return start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(length))])
 
 
 def large(environ, start_response):
@@ -38,6 +38,15 @@ def stream(environ, start_response):
     length = int(environ["QUERY_STRING"])
     start(start_response, length)
     return (BLOCK for _ in range(length // len(BLOCK)))
+
+
+def written(environ, start_response):
+    """The same, each of them by `write()`."""
+    length = int(environ["QUERY_STRING"])
+    write = start(start_response, length)
+    for _ in range(length // len(BLOCK)):
+        write(BLOCK)
+    return []
 
 
 def file(environ, start_response):
@@ -58,4 +67,4 @@ def upload(environ, start_response):
     return [answer]
 
 
-PAGES = {"/large": large, "/stream": stream, "/file": file, "/upload": upload}
+PAGES = {"/large": large, "/stream": stream, "/write": written, "/file": file, "/upload": upload}

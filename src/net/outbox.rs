@@ -1,9 +1,11 @@
-//! What is on its way to one client: bytes, then perhaps a piece of a file.
+//! What is on its way to one client: what was laid aside in a file, then bytes, then perhaps a piece of a file.
 //!
-//! Writing here never blocks and never fails: a client that is gone makes the outbox broken, which ends the connection.
+//! Sending never blocks and never fails: a client that is gone makes the outbox broken, which ends the connection.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 
+use super::spool::temporary_file;
 use super::transport::{Sent, Transport};
 
 /// Above this many unsent bytes an answer is not asked for more.
@@ -12,6 +14,8 @@ pub const HIGH_WATER: usize = 256 * 1024;
 const COPY: usize = 16 * 1024;
 /// Most bytes of a file in one go, so that a fast reader does not keep others waiting.
 const FILE_BURST: usize = 1024 * 1024;
+/// Most bytes that one answer may lay aside: what a slow client can take of a disk.
+const LAID_ASIDE: u64 = 1024 * 1024 * 1024;
 
 /// A piece of a file.
 #[derive(Debug)]
@@ -22,6 +26,18 @@ pub struct FileRange {
     pub offset: u64,
     /// How many.
     pub left: u64,
+}
+
+impl FileRange {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let end = self.offset + self.left;
+        if end + bytes.len() as u64 > LAID_ASIDE {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write_all_at(bytes, end)?;
+        self.left += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 /// Where an outbox stands after sending.
@@ -38,6 +54,8 @@ pub enum Flushed {
 /// Unsent output, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
+    /// What was in `bytes` before: see [`Outbox::lay_aside`].
+    aside: Option<FileRange>,
     /// Bytes to send; append here.
     pub bytes: Vec<u8>,
     /// How many of them are sent.
@@ -73,7 +91,7 @@ impl Outbox {
 
     /// Whether all is sent.
     pub fn is_empty(&self) -> bool {
-        self.unsent() == 0 && self.file.is_none()
+        self.aside.is_none() && self.unsent() == 0 && self.file.is_none()
     }
 
     /// Whether the client is gone.
@@ -88,13 +106,28 @@ impl Outbox {
 
     /// Whether an answer should wait before it gives more.
     pub fn is_full(&self) -> bool {
-        self.unsent() > HIGH_WATER || self.file.is_some()
+        self.unsent() > HIGH_WATER || self.aside.is_some() || self.file.is_some()
+    }
+
+    /// Move the unsent bytes into a temporary file without a name, behind those that lie there: may wait for the disk.
+    /// Fails, with all as it was, where there is no room or no file to be had.
+    pub fn lay_aside(&mut self) -> std::io::Result<()> {
+        let mut aside = match self.aside.take() {
+            Some(range) => range,
+            None => FileRange { file: temporary_file()?, offset: 0, left: 0 },
+        };
+        let written = aside.append(self.bytes.get(self.sent..).unwrap_or_default());
+        self.aside = Some(aside).filter(|range| range.left > 0);
+        written?;
+        self.bytes = Vec::new();
+        self.sent = 0;
+        Ok(())
     }
 
     /// Add `data`; a long one is sent from where it is, and only what the socket does not take is copied.
     pub fn push(&mut self, data: &[u8], transport: &Transport) {
         let mut rest = data;
-        if data.len() > COPY && self.file.is_none() && !self.broken {
+        if data.len() > COPY && self.aside.is_none() && self.file.is_none() && !self.broken {
             match transport.send_both(self.bytes.get(self.sent..).unwrap_or_default(), data) {
                 Sent::Bytes(count) => {
                     self.begun = true;
@@ -114,21 +147,25 @@ impl Outbox {
 
     /// Send what goes now.
     pub fn flush(&mut self, transport: &Transport) -> Flushed {
-        if self.file.is_some() { self.flush_last(transport) } else { self.flush_with(|bytes| transport.send(bytes)) }
+        if self.file.is_some() { self.flush_last(transport) } else { self.flush_bytes(transport, Transport::send) }
     }
 
     /// The same where the end of the connection, or a file, follows at once: it shares a packet with these bytes.
     pub fn flush_last(&mut self, transport: &Transport) -> Flushed {
-        match self.flush_with(|bytes| transport.send_more(bytes)) {
-            Flushed::Drained => self.flush_file(transport),
+        match self.flush_bytes(transport, Transport::send_more) {
+            Flushed::Drained => Self::flush_file(&mut self.file, &mut self.broken, transport),
             other => other,
         }
     }
 
-    fn flush_with(&mut self, send: impl Fn(&[u8]) -> Sent) -> Flushed {
+    fn flush_bytes(&mut self, transport: &Transport, send: fn(&Transport, &[u8]) -> Sent) -> Flushed {
+        let laid_aside = Self::flush_file(&mut self.aside, &mut self.broken, transport);
+        if laid_aside != Flushed::Drained {
+            return laid_aside;
+        }
         while !self.broken && self.unsent() > 0 {
             let bytes = self.bytes.get(self.sent..).unwrap_or_default();
-            match send(bytes) {
+            match send(transport, bytes) {
                 Sent::Bytes(count) => {
                     self.sent += count;
                     self.begun = true;
@@ -141,17 +178,14 @@ impl Outbox {
         if self.broken { Flushed::Broken } else { Flushed::Drained }
     }
 
-    fn flush_file(&mut self, transport: &Transport) -> Flushed {
-        let Some(range) = &mut self.file else { return Flushed::Drained };
+    fn flush_file(file: &mut Option<FileRange>, broken: &mut bool, transport: &Transport) -> Flushed {
+        let Some(range) = file else { return Flushed::Drained };
         let mut burst = FILE_BURST;
-        while range.left > 0 && burst > 0 {
+        while !*broken && range.left > 0 && burst > 0 {
             let count = usize::try_from(range.left).unwrap_or(usize::MAX).min(burst);
             match transport.send_file(&range.file, &mut range.offset, count) {
                 // The file became shorter than was announced.
-                Sent::Bytes(0) | Sent::Broken => {
-                    self.broken = true;
-                    return Flushed::Broken;
-                }
+                Sent::Bytes(0) | Sent::Broken => *broken = true,
                 Sent::Bytes(count) => {
                     range.left -= count as u64;
                     burst -= count.min(burst);
@@ -159,10 +193,13 @@ impl Outbox {
                 Sent::Nothing => return Flushed::Pending,
             }
         }
+        if *broken {
+            return Flushed::Broken;
+        }
         if range.left > 0 {
             return Flushed::Pending;
         }
-        self.file = None;
+        *file = None;
         Flushed::Drained
     }
 
@@ -174,5 +211,56 @@ impl Outbox {
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn bytes(length: usize) -> Vec<u8> {
+        (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_laid_aside_comes_first_and_all_of_it_in_order() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let transport = Transport::new(server.into());
+        let all = bytes(4_000_000);
+        let mut outbox = Outbox::default();
+        for (number, part) in all.chunks(100_000).enumerate() {
+            outbox.push(part, &transport);
+            if number % 7 == 6 {
+                outbox.lay_aside().unwrap();
+                assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
+            }
+        }
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            client.read_to_end(&mut read).unwrap();
+            read
+        });
+        while outbox.flush(&transport) == Flushed::Pending {
+            std::thread::yield_now();
+        }
+        assert!(outbox.is_empty());
+        transport.finish();
+        assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn only_so_much_is_laid_aside_and_nothing_is_lost_then() {
+        let file = temporary_file().unwrap();
+        let aside = Some(FileRange { file, offset: LAID_ASIDE - 30, left: 10 });
+        let mut outbox = Outbox { aside, bytes: bytes(21), ..Outbox::default() };
+        assert_eq!(outbox.lay_aside().unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
+        assert_eq!((outbox.unsent(), outbox.aside.as_ref().map(|range| range.left)), (21, Some(10)));
+        outbox.sent = 1;
+        outbox.lay_aside().unwrap();
+        assert_eq!((outbox.unsent(), outbox.aside.as_ref().map(|range| range.left)), (0, Some(30)));
     }
 }

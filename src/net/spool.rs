@@ -67,7 +67,7 @@ impl BodySink for Body {
 }
 
 /// A file in `$TMPDIR` or /tmp that no name leads to, so that nothing is left behind whatever happens.
-fn temporary_file() -> std::io::Result<File> {
+pub fn temporary_file() -> std::io::Result<File> {
     let directory = std::env::temp_dir();
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, mode) {

@@ -21,7 +21,7 @@ use crate::net::clock;
 use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
 use crate::net::transport::Transport;
 
-/// What `write()` may leave unsent before it waits for the client.
+/// What `write()` may leave unsent in memory.
 const WRITE_AHEAD: usize = 4 * HIGH_WATER;
 
 /// What an application gets as `start_response`, and the state of its answer.
@@ -145,31 +145,42 @@ impl Exchange {
         Ok(given)
     }
 
-    /// `write(data)`: the imperative way to give a body, kept for old applications.
+    /// `write(data)`: the imperative way to give a body, kept for old applications. It returns before the client has
+    /// taken the data: a slow one has no thread for himself, what is too much for the memory waits in a file. Only where
+    /// that has no room does `write()` wait.
     #[pyo3(signature = (data, /))]
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
         let py = slf.py();
         let (turn, transport) = slf.try_borrow_mut()?.take_written(data.as_bytes())?;
         // The exchange is not borrowed while this waits: another thread may end the request meanwhile.
         loop {
-            let (timeout, pulse) = {
+            let (mut outbox, timeout, pulse) = {
                 let mut exchange = slf.try_borrow_mut()?;
-                if exchange.turn != turn || exchange.transport.is_none() {
-                    return Err(PyRuntimeError::new_err(AFTER_END));
-                }
+                exchange.check_lasts(turn)?;
                 exchange.beat();
                 if !exchange.committed {
                     // Nothing was written yet: another head may still replace this one (PEP 3333).
                     return Ok(());
                 }
                 if exchange.outbox.flush(&transport) == Flushed::Broken {
-                    return Err(PyConnectionAbortedError::new_err("the client is gone"));
+                    return Err(PyConnectionAbortedError::new_err(GONE));
                 }
                 if exchange.outbox.unsent() <= WRITE_AHEAD {
                     return Ok(());
                 }
-                (exchange.write_timeout, exchange.pulse)
+                // Whoever ends the request meanwhile, or writes too, finds a client who is gone.
+                let outbox = std::mem::replace(&mut exchange.outbox, Outbox::broken());
+                (outbox, exchange.write_timeout, exchange.pulse)
             };
+            let is_laid_aside = py.detach(|| outbox.lay_aside().is_ok());
+            {
+                let mut exchange = slf.try_borrow_mut()?;
+                exchange.check_lasts(turn)?;
+                exchange.outbox = outbox;
+            }
+            if is_laid_aside {
+                return Ok(());
+            }
             let untaken = transport.unacknowledged();
             match py.detach(|| wait_for_room(&transport, timeout, pulse)) {
                 // There is room only once a third of the buffer is free: a slow reader is not a dead one.
@@ -182,6 +193,7 @@ impl Exchange {
 }
 
 const AFTER_END: &str = "write() was called after the end of its request";
+const GONE: &str = "the client is gone";
 
 /// How often a thread that waits for its client shows that it is not the application which takes so long.
 const BEAT: Duration = Duration::from_millis(100);
@@ -207,6 +219,12 @@ impl Exchange {
         self.pulse.iter().copied().for_each(clock::Pulse::beat);
     }
 
+    /// Whether the request of this turn still goes on.
+    fn check_lasts(&self, turn: u64) -> PyResult<()> {
+        let lasts = self.turn == turn && self.transport.is_some();
+        if lasts { Ok(()) } else { Err(PyRuntimeError::new_err(AFTER_END)) }
+    }
+
     /// Take data from `write()`. Returns which turn it belongs to, and where it goes.
     fn take_written(&mut self, data: &[u8]) -> PyResult<(u64, Transport)> {
         let Some(transport) = self.transport.clone() else {
@@ -214,6 +232,9 @@ impl Exchange {
         };
         // Only while the request lasts: nobody would stop it afterwards.
         self.beat();
+        if self.outbox.is_broken() {
+            return Err(PyConnectionAbortedError::new_err(GONE));
+        }
         if !data.is_empty() {
             self.commit(None)?;
             self.block(data, &transport);

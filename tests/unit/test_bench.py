@@ -292,7 +292,7 @@ TINY = replace(robust.QUICK, connects=300, transfer=1 << 23, stall=0.2, pieces=1
 
 @pytest.mark.parametrize(
     "name",
-    ["full", "descriptors", "reset", "upload", "chunked", "download", "file", pytest.param("disk", marks=NEEDS_MOUNT),
+    ["full", "descriptors", "reset", "upload", "chunked", "download", "written", "file", pytest.param("disk", marks=NEEDS_MOUNT),
      "chunks", "head", "pipeline", "unread"],
 )  # fmt: skip
 def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: Path) -> None:

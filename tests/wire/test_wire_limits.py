@@ -294,6 +294,72 @@ def test_fifty_slow_readers_cost_no_thread(serve: Any, any_shape: Any, until: An
     assert server.notes().count("closed") == closed + 50
 
 
+def numbered(blocks: int) -> bytes:
+    return b"".join(b"%08d" % number * 8192 for number in range(blocks))
+
+
+WRITERS = """
+import tempfile
+from gate import note
+
+def numbered(blocks):
+    return (b"%08d" % number * 8192 for number in blocks)
+
+def application(environ, start_response):
+    kind = environ["PATH_INFO"].strip("/")
+    headers = [("Content-Type", "text/plain")]
+    if kind in ("length", "file"):
+        headers.append(("Content-Length", str(128 * 65536)))
+    if kind == "":
+        start_response("200 OK", headers)
+        return [b"hello"]
+    write = start_response("200 OK", headers)
+    written = 128 if kind in ("chunked", "length") else 96
+    for block in numbered(range(written)):
+        write(block)
+    note("written")
+    if kind == "file":
+        file = tempfile.TemporaryFile()
+        for block in numbered(range(written, 128)):
+            file.write(block)
+        file.seek(0)
+        return environ["wsgi.file_wrapper"](file)
+    return numbered(range(written, 128))
+"""
+
+
+@pytest.mark.parametrize("kind", ["chunked", "length", "file", "mixed"])
+def test_slow_readers_of_what_is_written_cost_no_thread(serve: Any, any_shape: Any, kind: str) -> None:
+    """`write()` returns long before the client has read; in the end everything has come, in order."""
+    server = serve(WRITERS, any_shape)
+    written = server.notes().count("written")
+    slow = [server.connect(receive_buffer=4096) for _ in range(6)]
+    for client in slow:
+        client.send(f"GET /{kind} HTTP/1.1\r\nHost: a\r\n\r\n")
+    with server.connect() as quick:
+        for _ in range(20):
+            assert quick.request("/").body == b"hello"
+    server.await_note("written", written + 6)
+    for client in slow:
+        response = client.response()
+        assert (response.complete, response.body == numbered(128)) == (True, True)
+        assert client.request("/").body == b"hello", "the connection goes on"
+        client.close()
+
+
+def test_what_no_file_takes_is_written_as_the_client_reads(start: Any, compose: Any) -> None:
+    """Without a directory for temporary files `write()` waits, and nothing is lost."""
+    server = start(WRITERS, (1, 2), environment={"TMPDIR": "/nonexistent"})
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/mixed"))
+        with server.connect() as quick:
+            assert quick.request("/").body == b"hello"
+        assert "written" not in server.notes()
+        response = client.response()
+        assert (response.complete, response.body == numbered(128)) == (True, True)
+    assert "written" in server.notes()
+
+
 # ------------------------------------------------------------------------------------------ connections, descriptors
 
 
