@@ -32,6 +32,7 @@ use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
 use super::shared::{Descriptors, Named, Shared, read_control};
+use super::table::Key;
 use super::team::{Team, lock};
 use super::transport::Transport;
 use super::watchdog;
@@ -299,26 +300,8 @@ impl<H: Handler> Server<H> {
         let shared = &self.shared;
         match event_loop.next_event() {
             Some(Event::Accept(listener)) => return self.accept(event_loop, listener, desk),
-            Some(Event::Ready(key)) => {
-                if let Some(mut connection) = event_loop.take(key) {
-                    if self.leaves(&connection, desk.thread.slot) {
-                        event_loop.shelve((key, connection));
-                        return Some(event_loop);
-                    }
-                    let verdict = self.guarded(&mut connection, desk, Connection::advance);
-                    return self.settle(event_loop, (key, connection), verdict, desk);
-                }
-            }
-            Some(Event::Late(key)) => {
-                if let Some(mut connection) = event_loop.take(key) {
-                    if self.leaves(&connection, desk.thread.slot) {
-                        event_loop.shelve((key, connection));
-                        return Some(event_loop);
-                    }
-                    let verdict = self.guarded(&mut connection, desk, Connection::late);
-                    return self.settle(event_loop, (key, connection), verdict, desk);
-                }
-            }
+            Some(Event::Ready(key)) => return self.attend_to(key, event_loop, desk, Connection::advance),
+            Some(Event::Late(key)) => return self.attend_to(key, event_loop, desk, Connection::late),
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
             Some(Event::Wake) => {
                 shared.drain_waker();
@@ -344,6 +327,23 @@ impl<H: Handler> Server<H> {
             },
         }
         Some(event_loop)
+    }
+
+    /// Do `work` for the connection of `key`, if it is still there and for the thread of this desk.
+    fn attend_to<'a>(
+        &'a self,
+        key: Key,
+        mut event_loop: Held<'a, H>,
+        desk: &mut Desk<H>,
+        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Desk<H>) -> Verdict,
+    ) -> Option<Held<'a, H>> {
+        let Some(mut connection) = event_loop.take(key) else { return Some(event_loop) };
+        if self.leaves(&connection, desk.thread.slot) {
+            event_loop.shelve((key, connection));
+            return Some(event_loop);
+        }
+        let verdict = self.guarded(&mut connection, desk, work);
+        self.settle(event_loop, (key, connection), verdict, desk)
     }
 
     fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
