@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cheroot.wsgi
+import portend
 import pytest
 
 from conformance.functional.serving import Serving, bound
@@ -146,5 +148,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             module.header_has_value = header_has_value
 
 
+held: list[socket.socket] = []
+
+
+def find_available_local_port() -> int:
+    """A port that no client of another test gets meanwhile: bound, which does not keep the test from listening."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    held.append(holder)
+    return int(holder.getsockname()[1])
+
+
 # At once: pytest reads the conftest of the suite, which looks at this class, before it configures its plugins.
 cheroot.wsgi.Server = Server
+portend.find_available_local_port = find_available_local_port

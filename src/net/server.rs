@@ -381,12 +381,13 @@ impl<H: Handler> Server<H> {
                 break;
             }
             let Some((key, mut connection)) = held.accept(listener, &self.shared) else { break };
-            if self.leaves(&connection, desk.thread.slot) {
-                held.shelve((key, connection));
-                continue;
-            }
-            // The request has often come with the connection: read at once, and spare the poller.
-            let verdict = self.guarded(&mut connection, desk, Connection::advance);
+            // The request has often come with the connection: read at once, and spare the poller. The caretaker looks
+            // before it reads, and what it does not see it must not read a moment later.
+            let verdict = if self.team.is_caretaker(desk.thread.slot) {
+                Verdict::Park
+            } else {
+                self.guarded(&mut connection, desk, Connection::advance)
+            };
             held = self.settle(held, (key, connection), verdict, desk)?;
         }
         Some(held)

@@ -329,6 +329,25 @@ def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
     assert server.stop() == 0
 
 
+def test_nothing_is_read_of_what_comes_just_behind_its_connection(start: Start, pool: ThreadPoolExecutor) -> None:
+    """While only the health is answered: what the old image had read, the new one would not get."""
+    server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
+    begin(server, pool, "lock")
+    with contextlib.ExitStack() as stack:
+        others = []
+        for number in range(200):
+            other = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
+            others.append(other)
+            late = time.perf_counter() + number * 1e-6
+            while time.perf_counter() < late:
+                pass  # as long as it takes to accept it, more or less
+            other.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        answers = [other.makefile("rb").readline() for other in others]
+    assert answers == [b"HTTP/1.1 200 OK\r\n"] * 200
+    assert "going on without it" in server.said
+    assert server.stop() == 0
+
+
 def test_who_comes_while_only_the_health_is_answered_is_served_afterwards(
     start: Start, pool: ThreadPoolExecutor
 ) -> None:
