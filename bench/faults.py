@@ -224,12 +224,18 @@ def restarts(server: Server, setting: Setting, size: Size, signum: int) -> dict[
                 now = time.monotonic()
                 away = max(away, now - begin)
                 # lighttpd leaves it alone for a while; the next one goes when both share the load again.
-                require(lambda since=begin: any(each.loaded > since for each in clients.recent(1)),
-                        "lighttpd does not come back to a backend that is there again")  # fmt: skip
+                require(partial(_shares, clients, begin, now), "lighttpd does not come back to a backend")
                 back = max(back, time.monotonic() - now)
                 time.sleep(max(0.2, begin + size.every - time.monotonic()))
         numbers = clients.numbers()
     return {**numbers, "restarts": size.restarts, "away": away, "back": back}
+
+
+def _shares(clients: Clients, begin: float, since: float) -> bool:
+    """Whether what was loaded after `begin` answers requests of after `since`: for one from before, the kernel may have
+    tried its connection once more, while lighttpd sends nothing new there.
+    """
+    return any(each.loaded > begin and each.sent > since for each in clients.recent(1))
 
 
 def _backend(server: Server, setting: Setting, stack: contextlib.ExitStack, where: launch.Where = 0) -> Running:
