@@ -63,7 +63,7 @@ pub struct Outbox {
     /// What follows them.
     pub file: Option<FileRange>,
     broken: bool,
-    /// Something was sent.
+    /// Something was sent, or laid aside.
     begun: bool,
 }
 
@@ -119,6 +119,7 @@ impl Outbox {
         let written = aside.append(self.bytes.get(self.sent..).unwrap_or_default());
         self.aside = Some(aside).filter(|range| range.left > 0);
         written?;
+        self.begun = true;
         self.bytes = Vec::new();
         self.sent = 0;
         Ok(())
@@ -250,6 +251,19 @@ mod tests {
         assert!(outbox.is_empty());
         transport.finish();
         assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn what_was_laid_aside_and_sent_is_not_forgotten() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let transport = Transport::new(server.into());
+        let mut outbox = Outbox { bytes: bytes(10), ..Outbox::default() };
+        outbox.lay_aside().unwrap();
+        assert_eq!(outbox.flush(&transport), Flushed::Drained);
+        assert_eq!((outbox.is_empty(), outbox.is_untouched()), (true, false), "no other answer may follow");
+        let mut read = [0; 10];
+        client.read_exact(&mut read).unwrap();
+        assert_eq!(read.as_slice(), bytes(10));
     }
 
     #[test]

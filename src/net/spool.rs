@@ -1,4 +1,4 @@
-//! Request bodies: in memory up to `body_memory`, then in a temporary file that has no name.
+//! Request bodies: in memory up to `body_memory`, then in a temporary file that has no name, as answers use it too.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
