@@ -232,16 +232,19 @@ class State:
         return any(worker.is_old and worker.draining is None for worker in self.workers.values())
 
     def missing(self) -> int:
-        """How many workers are to be started, now or later. In the place of old ones: one after the other, so that
-        there is never more than one too many.
+        """How many workers are to be started, now or later. The first one alone: it serves the sooner. In the place of
+        old ones: one after the other, so that there is never more than one too many.
         """
         if self.stopping is not None:
             return 0
         staying = [worker for worker in self.workers.values() if worker.draining is None]
-        missing = self.wanted - sum(not worker.is_old for worker in staying)
-        if any(worker.is_old for worker in staying):
-            has_newborn = any(not worker.is_ready for worker in staying)
-            missing = min(missing, 0 if has_newborn else 1, self.wanted + 1 - len(self.workers))
+        new = [worker for worker in staying if not worker.is_old]
+        missing = self.wanted - len(new)
+        replaces = len(new) < len(staying)
+        if replaces or not any(worker.is_ready for worker in new):
+            missing = min(missing, int(all(worker.is_ready for worker in new)))
+        if replaces:
+            missing = min(missing, self.wanted + 1 - len(self.workers))
         return max(missing, 0)
 
     def serving(self) -> list[int]:

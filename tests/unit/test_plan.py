@@ -16,10 +16,11 @@ REPEAT = 0.1
 
 
 def state(wanted: int = 2, running: int = 0, now: float = 0.0) -> State:
-    """A state in which workers 1 ... `running` were born at `now`."""
+    """A state in which workers 1 ... `running` were born at `now`, and serve."""
     made = State(wanted, GRACEFUL, REPEAT)
     for pid in range(1, running + 1):
         made.born(pid, now)
+        made.ready(pid)
     return made
 
 
@@ -58,8 +59,23 @@ def test_actions_are_equal_by_kind_and_subject() -> None:
     assert repr([Spawn(), Exit(3)]) == "[Spawn(), Exit(3)]"
 
 
-def test_all_workers_are_started_at_once() -> None:
-    assert plan(state(wanted=3), 0.0) == [Spawn()] * 3
+def test_the_first_worker_is_started_alone_and_the_others_together_once_it_serves() -> None:
+    made = state(wanted=4)
+    assert plan(made, 0.0) == [Spawn()]
+    made.born(1, 0.0)
+    assert (plan(made, 0.1), wait(made, 0.1)) == ([], None), "it does not serve yet"
+    made.ready(1)
+    assert plan(made, 0.2) == [Spawn()] * 3
+
+
+def test_where_nobody_serves_any_more_it_is_one_again() -> None:
+    made = state(wanted=3, running=3)
+    for pid in (1, 2, 3):
+        made.died(pid, -9, 60.0)
+    assert plan(made, 60.0) == [Spawn()]
+    made.born(4, 60.0)
+    made.died(4, 1, 60.0)
+    assert wait(made, 60.0) == pytest.approx(0.1), "who fails before it serves is followed by another one"
 
 
 def test_nothing_to_do_while_all_live() -> None:
@@ -99,6 +115,7 @@ def test_during_back_off_workers_are_started_one_by_one() -> None:
         made.died(pid, 1, 0.5)
     assert plan(made, 0.61) == [Spawn()]
     made.born(5, 0.61)
+    made.ready(5)
     assert plan(made, 0.65) == []
     assert plan(made, 0.72) == [Spawn()]
 
@@ -108,11 +125,12 @@ def test_a_worker_that_lives_on_ends_the_back_off() -> None:
     for failure in range(6):  # the wait is 3.2 s now
         made.died(failure + 1, 1, failure + 0.5)
         made.born(failure + 2, failure + 0.6)
+    made.ready(7)
     assert plan(made, 6.0) == []
     assert wait(made, 6.0) == pytest.approx(0.6)
     assert plan(made, 6.61) == [Spawn()] * 2
     made.died(7, 1, 100.0)
-    assert plan(made, 100.0) == [Spawn()] * 3
+    assert plan(made, 100.0) == [Spawn()]
 
 
 def test_after_a_proof_of_life_the_back_off_begins_anew() -> None:
@@ -120,6 +138,7 @@ def test_after_a_proof_of_life_the_back_off_begins_anew() -> None:
     for pid in (1, 2):
         made.died(pid, 1, 0.5)
     made.born(3, 0.6)
+    made.ready(3)
     made.born(4, 9.0)
     made.died(4, 1, 9.5)
     assert wait(made, 9.5) == pytest.approx(0.1)
@@ -214,7 +233,7 @@ def test_a_due_time_is_never_slept_over() -> None:
 
 
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["die", "crash", "stop", "quit", "pass"]), st.floats(0.0, 3.0)), max_size=60
+    st.tuples(st.sampled_from(["serve", "die", "crash", "stop", "quit", "pass"]), st.floats(0.0, 3.0)), max_size=60
 )
 
 
@@ -247,6 +266,9 @@ def test_whatever_happens_the_plan_keeps_its_promises(events: list[tuple[str, fl
             made.stop(now)
         elif name == "quit":
             made.stop_at_once(now)
+        elif name == "serve":
+            for pid in made.workers:
+                made.ready(pid)
         elif name != "pass":
             die(0 if name == "die" else -11)
 
@@ -429,11 +451,13 @@ def test_no_workers_are_wanted_until_some_are():
 def test_who_served_and_was_killed_has_not_failed_to_start():
     made = state(wanted=2, running=2)
     for pid in range(3, 23):
-        made.ready(pid - 2)
         made.died(pid - 2, -9, 0.2 * pid)
         assert plan(made, 0.2 * pid) == [Spawn()]
         made.born(pid, 0.2 * pid)
-    made.died(22, -9, 5.0)  # before it served
+        made.ready(pid)
+    made.died(21, -9, 5.0)
+    made.born(23, 5.0)
+    made.died(23, -9, 5.0)  # before it served
     assert plan(made, 5.0) == []
 
 
