@@ -16,8 +16,8 @@ import time
 from poorhttp import control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
+from poorhttp.signals import HANDLED, STOPS
 from poorhttp.systemd import NOTIFIED, PASSED
-from poorhttp.worker import HANDLED, STOPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Handover, Reload
+    from poorhttp.signals import Boot
     from poorhttp.systemd import Manager
-    from poorhttp.worker import Boot
 
     WSGI = Callable[..., Iterable[bytes]]
     T = TypeVar("T")
@@ -189,7 +189,7 @@ def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorL
     import time
 
     from poorhttp.lean import signal
-    from poorhttp.worker import STOPS
+    from poorhttp.signals import STOPS
 
     def leave(signum: int, frame: object) -> NoReturn:
         again = handover.again()
@@ -366,13 +366,15 @@ def _follow_streams(error_log: ErrorLog, settings: Config) -> None:
 def _boot() -> Boot:
     """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
     try:
-        from poorhttp.worker import Boot
+        import poorhttp.worker  # noqa: F401  # which needs the engine
     except ImportError as error:
         source = os.path.dirname(os.path.dirname(__file__))
         hint = "build and install it with: pip install ."
         if os.path.exists(os.path.join(source, "Cargo.toml")):
             hint = f"{source} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
+    from poorhttp.signals import Boot
+
     return Boot()
 
 

@@ -19,7 +19,7 @@ import select
 import sys
 import time
 
-from poorhttp import listener, worker
+from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from poorhttp.scale import Scale
     from poorhttp.worker import Application
 
-HEARD = (*worker.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
+HEARD = (*signals.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
 
 
 def supervise(
@@ -147,7 +147,7 @@ class _Supervisor:
         self._config = config
         self._error_log = error_log
         self._access_log = access_log
-        self._state = State(config.processes, config.graceful_timeout, worker.REPEAT)
+        self._state = State(config.processes, config.graceful_timeout, signals.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
         self._lost = 0.0  # seconds in which this process did not run
@@ -168,11 +168,11 @@ class _Supervisor:
         # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        self._old: dict[int, Any] = {signum: worker.afterwards(signum) for signum in HEARD}
+        self._old: dict[int, Any] = {signum: signals.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        worker.raise_delayed()
+        signals.raise_delayed()
 
     def adopt(self, handover: Handover) -> None:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
@@ -302,7 +302,7 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
-        worker.restore(self._old)
+        signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
         self._end_countdown()
@@ -313,15 +313,12 @@ class _Supervisor:
 
     def _hear(self) -> None:
         """Note the signals that came; several of the same kind may be one byte or many."""
-        try:
-            self.hear(os.read(self._signals, 4096))
-        except BlockingIOError:
-            return
+        self.hear(signals.read_all(self._signals))
 
-    def hear(self, signals: bytes) -> None:
+    def hear(self, numbers: bytes) -> None:
         """Note these signals."""
         now = self._now()
-        for signum in signals:
+        for signum in numbers:
             if signum == signal.SIGTERM:
                 self._begin_stop(signum)
                 self._state.stop(now)
@@ -334,9 +331,9 @@ class _Supervisor:
                 self._state.stop_at_once(now)
             elif signum == signal.SIGUSR1:
                 self._reopen()
-            elif signum in worker.RELOADS and self._state.stopping is None:
+            elif signum in signals.RELOADS and self._state.stopping is None:
                 self._begin_reload()
-            elif signum in worker.COUNTS:
+            elif signum in signals.COUNTS:
                 self._step(1 if signum == signal.SIGTTIN else -1)
             elif signum == signal.SIGWINCH and not _has_terminal():
                 self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
@@ -398,12 +395,12 @@ class _Supervisor:
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
         # What came until now is heard here; what comes from now on, by the new image.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HANDLED)
-        handlers = worker.hold_back()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
+        handlers = signals.hold_back()
         self._hear()
         if self._state.stopping is None and not reload.is_trying():  # else once more: it was asked for again
             self._execute(reload)
-        worker.restore(handlers)
+        signals.restore(handlers)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _execute(self, reload: Reload) -> None:
@@ -538,7 +535,7 @@ class _Supervisor:
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
         finally:
-            worker.leave(code, self._error_log)
+            signals.leave(code, self._error_log)
 
     def _forget(self) -> None:
         """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines.

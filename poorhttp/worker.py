@@ -1,7 +1,7 @@
 """One process that serves: T threads in one engine, from the first request to the last.
 
-Knows how signals reach the engine, how its threads are started and how a process is left. Does not know how requests
-are served (the engine), who loaded the application, nor whether there are other workers (the supervisor).
+Knows how signals reach the engine and how its threads are started. Does not know how requests are served (the engine),
+who loaded the application, nor whether there are other workers (the supervisor).
 Contract: `serve` returns when the engine has stopped and every thread is back. A stop reaches the engine as a byte on
 a descriptor, so none is lost while it sleeps; what this module adds is the end of a process whose application does not
 come back.
@@ -11,13 +11,25 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine, SignalHandler
 from poorhttp.lean import signal, socket
+from poorhttp.signals import (
+    COUNTS,
+    HANDLED,
+    NAMES,
+    RELOADS,
+    REPEAT,
+    afterwards,
+    hold_back,
+    leave_at_once,
+    raise_delayed,
+    read_all,
+    restore,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +47,9 @@ if TYPE_CHECKING:
 
     Application = Callable[..., Iterable[bytes]]
 
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-NAMES: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT", signal.SIGQUIT: "SIGQUIT"}
-RELOADS = (signal.SIGHUP, signal.SIGUSR2)
-COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
-HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
-
 LATE = 0.8
 """Seconds that an application gets to return when its time is over, `graceful_timeout` or that of the engine; a
 supervisor kills after one second."""
-
-REPEAT = 0.3
-"""Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
-its whole group; nobody's patience ends so soon."""
 
 NO_RELOAD = "reload ignored: poorhttp.run() cannot start the program anew; restart it"
 
@@ -176,155 +178,6 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
-
-
-def leave(code: int, error_log: ErrorLog) -> NoReturn:
-    """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
-
-    Waits for the threads of the application, calls what it registered with atexit, flushes.
-    """
-    try:
-        threading: Any = sys.modules.get("threading")
-        if threading:
-            threading._shutdown()
-        atexit._run_exitfuncs()
-    except BaseException as exc:
-        error_log.exception(exc, "-", f"the exit of process {os.getpid()}")
-    leave_at_once(code, error_log)
-
-
-def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] | None = None) -> NoReturn:
-    """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
-    try:
-        error_log.flush()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, RuntimeError, ValueError):
-                continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
-        if clean_up is not None:
-            clean_up()
-    finally:
-        os._exit(code)
-
-
-class Boot:
-    """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
-
-    HUP is heard once the server serves; USR1 and the like, which would end a process that does not expect them, are
-    ignored. `serve` and `supervise` bring
-    handlers of their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
-    signum: the signal that asked for a stop, 0 for none.
-    """
-
-    def __init__(self) -> None:
-        self.signum = 0
-        self._asked: float | None = None
-        _delayed.clear()
-        self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
-        for signum in HANDLED:
-            reload = _delay if signum in RELOADS else signal.SIG_IGN
-            signal.signal(signum, self._leave if signum in STOPS else reload)
-
-    def go_on(self, signals: int) -> None:
-        """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
-        if signals >= 0:
-            for signum in _read_all(signals):
-                if signum in HANDLED:
-                    os.kill(os.getpid(), signum)
-            os.close(signals)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-
-    def check(self) -> None:
-        """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
-        if self._asked is not None:
-            raise SystemExit(0)
-
-    def silence(self) -> None:
-        """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
-        for signum in STOPS:
-            signal.signal(signum, signal.SIG_IGN)
-
-    def expect_end(self, seconds: float, error_log: ErrorLog) -> None:
-        """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
-        seconds, and the next signal to stop, which is heard again, ends the process at once.
-        """
-        if "threading" not in sys.modules:
-            return
-        import threading  # that of a reload may just be importing it
-
-        if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
-            return
-        began = time.monotonic()
-
-        def leave(signum: int, frame: FrameType | None) -> None:
-            if signum == signal.SIGALRM:
-                error_log.write("E", f"process {os.getpid()}: a thread of the application did not end; left without it")
-                leave_at_once(1, error_log)
-            if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
-                leave_at_once(128 + signum, error_log)
-
-        for signum in (*STOPS, signal.SIGALRM):
-            signal.signal(signum, leave)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    def restore(self) -> None:
-        """Give the signals back to whoever had them before."""
-        restore(self._old)
-
-    def _leave(self, signum: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self._asked is None or now - self._asked >= REPEAT:
-            self._asked, self.signum = now, signum
-            _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
-            raise SystemExit(0)
-
-
-_delayed: set[int] = set()
-"""The signals for a reload or a stop that came before there was a server."""
-
-
-def _delay(signum: int, frame: FrameType | None) -> None:
-    _delayed.add(signum)
-
-
-def raise_delayed() -> None:
-    """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
-    while _delayed:
-        os.kill(os.getpid(), _delayed.pop())
-
-
-def afterwards(signum: int) -> Any:
-    """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
-    present = signal.getsignal(signum)
-    is_of_boot = present is _delay or getattr(present, "__func__", None) is Boot._leave
-    return signal.SIG_IGN if is_of_boot else present
-
-
-def hold_back() -> dict[int, Any]:
-    """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
-    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
-    (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
-    """
-    return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
-
-
-def _leave_to_the_next(signum: int, frame: FrameType | None) -> None:
-    """Do nothing: the interpreter has written the byte."""
-
-
-def _read_all(pipe: int) -> bytes:
-    """What lies in a pipe that does not block."""
-    try:
-        return os.read(pipe, 1 << 16)
-    except BlockingIOError:
-        return b""
-
-
-def restore(handlers: dict[int, Any]) -> None:
-    """Give each signal its handler; None, that of a foreign library, becomes the default."""
-    for signum, handler in handlers.items():
-        signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
 class _Signals:
@@ -565,7 +418,7 @@ class _Signals:
             atexit._run_exitfuncs()
             # A stop that came until now is obeyed here, what comes from now on by the new image.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-            _read_all(self.control)
+            read_all(self.control)
             handlers = hold_back()  # whoever wrote these bytes has called `_stop` by then
             if self._since is None:
                 reload.handover.signals = self.control

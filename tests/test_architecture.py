@@ -94,11 +94,12 @@ ALLOWED = {
     "watch": {"control", "errors"},
     "memory": {"units"},
     "scale": set(),
-    "worker": {"errors", "lean", "listener", "loader", "log", "_engine"},
+    "signals": {"lean"},
+    "worker": {"errors", "lean", "listener", "loader", "log", "signals", "_engine"},
     "control": {"errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"control", "errors", "lean", "listener", "systemd", "worker"},
-    "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "systemd", "worker"},
+    "reload": {"control", "errors", "lean", "listener", "signals", "systemd"},
+    "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
 }
 
 

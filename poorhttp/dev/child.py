@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from json import dumps, loads
 
-from poorhttp import config, listener, loader, server, supervisor, worker  # noqa: F401  # each is needed soon
+from poorhttp import config, listener, loader, server, signals, supervisor, worker  # noqa: F401  # each is needed soon
 from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
@@ -52,7 +52,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     end_with_parent(parent, signal.SIGKILL)
     for descriptor in (link, lifeline, *rest):
         os.set_inheritable(descriptor, False)
-    for signum in (signal.SIGINT, *worker.RELOADS, signal.SIGUSR1):
+    for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
@@ -94,7 +94,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
-        worker.leave(code, error_log)
+        signals.leave(code, error_log)
 
 
 def _prepare(teller: Teller, order: bytes) -> None:

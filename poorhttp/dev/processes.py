@@ -13,7 +13,7 @@ import sys
 import time
 from itertools import chain
 
-from poorhttp import worker
+from poorhttp import signals, worker
 from poorhttp.dev import child, guard
 from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.settings import for_stand_in
@@ -36,7 +36,7 @@ MESSAGE = 1 << 20
 
 SHUT = b"s"
 
-RESET = (*worker.HANDLED, signal.SIGCHLD, signal.SIGALRM)
+RESET = (*signals.HANDLED, signal.SIGCHLD, signal.SIGALRM)
 
 
 class Process:
@@ -322,4 +322,4 @@ def _serve(
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
-        worker.leave_at_once(code, error_log)
+        signals.leave_at_once(code, error_log)

@@ -15,7 +15,7 @@ import select
 import sys
 import time
 
-from poorhttp import listener, pidfile, server, worker
+from poorhttp import listener, pidfile, server, signals
 from poorhttp.dev import guard, problem, told
 from poorhttp.dev import settings as dev
 from poorhttp.dev.inotify import adopt_orphans
@@ -61,7 +61,7 @@ RESTLESS = 10
 YOUNG = 1.0
 """Seconds: a process that dies sooner is not started again before something has changed."""
 
-HEARD = (*worker.STOPS, *worker.RELOADS, signal.SIGUSR1, signal.SIGCHLD)
+HEARD = (*signals.STOPS, *signals.RELOADS, signal.SIGUSR1, signal.SIGCHLD)
 
 DEFERRED = 3600
 """Seconds for which the kernel keeps a connection to itself on which nothing has come: browsers open some in advance,
@@ -168,7 +168,7 @@ class _Supervisor:
         finally:
             for process in self._all():
                 process.kill()
-            worker.restore(self._old)
+            signals.restore(self._old)
             signal.set_wakeup_fd(self._old_wake)
 
     # Waiting, and hearing
@@ -214,13 +214,9 @@ class _Supervisor:
             self._mark(time.monotonic())
 
     def _hear_signals(self) -> None:
-        try:
-            signals = os.read(self._signals, 4096)
-        except BlockingIOError:
-            return
         now = time.monotonic()
-        for signum in signals:
-            if signum in worker.STOPS or signum == signal.SIGHUP:  # its terminal is closed
+        for signum in signals.read_all(self._signals):
+            if signum in signals.STOPS or signum == signal.SIGHUP:  # its terminal is closed
                 self._stop(signum, now)
             elif signum == signal.SIGUSR2:
                 self._is_asked = True
@@ -542,7 +538,7 @@ class _Supervisor:
 
     def _stop(self, signum: int, now: float) -> None:
         if self._stopping is not None:
-            if now - self._stopping >= worker.REPEAT:
+            if now - self._stopping >= signals.REPEAT:
                 self._code = 128 + signum
                 for process in self._all():
                     process.kill()

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from starter import APPLICATION, PATIENCE, Server, Start, wait_for
 
-from poorhttp import worker
+from poorhttp import signals
 
 CLIENTS = 4
 
@@ -279,7 +279,7 @@ def test_a_stop_told_again_while_the_process_ends_is_no_other_one(start: Start, 
             if code == 0:
                 break
             # Unless the machine stood still, so that it heard the second one late.
-            assert time.monotonic() - began >= worker.REPEAT, (milliseconds, code)
+            assert time.monotonic() - began >= signals.REPEAT, (milliseconds, code)
 
 
 def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:

@@ -22,7 +22,7 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp import listener, worker
+from poorhttp import listener, signals, worker
 from poorhttp.log import ErrorLog
 from poorhttp.units import Address
 
@@ -143,7 +143,7 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
 @pytest.fixture(autouse=True)
 def _same_signals() -> Iterator[None]:
     """Give back what a supervised worker leaves ignored."""
-    old = {signum: signal.getsignal(signum) for signum in worker.HANDLED}
+    old = {signum: signal.getsignal(signum) for signum in signals.HANDLED}
     yield
     for signum, handler in old.items():
         signal.signal(signum, handler)
@@ -163,10 +163,10 @@ def test_a_supervised_worker_leaves_the_terminal_to_its_supervisor(engine: Any, 
 
 
 def test_signals_are_as_before_afterwards(engine: Any, log: ErrorLog) -> None:
-    before = [signal.getsignal(signum) for signum in worker.HANDLED]
+    before = [signal.getsignal(signum) for signum in signals.HANDLED]
     descriptors = set(os.listdir("/proc/self/fd"))
     worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
-    assert [signal.getsignal(signum) for signum in worker.HANDLED] == before
+    assert [signal.getsignal(signum) for signum in signals.HANDLED] == before
     assert signal.set_wakeup_fd(-1) == -1
     assert set(os.listdir("/proc/self/fd")) == descriptors
 
@@ -246,8 +246,8 @@ def test_hup_says_that_there_is_no_reload_here(engine: Any, log: ErrorLog, tmp_p
 
 
 def test_boot_turns_a_stop_into_a_clean_exit() -> None:
-    for signum in worker.STOPS:
-        boot = worker.Boot()
+    for signum in signals.STOPS:
+        boot = signals.Boot()
         try:
             with pytest.raises(SystemExit) as caught:
                 os.kill(os.getpid(), signum)
@@ -260,22 +260,22 @@ def test_boot_turns_a_stop_into_a_clean_exit() -> None:
 
 
 def test_boot_insists_where_a_stop_was_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    boot = worker.Boot()
+    boot = signals.Boot()
     try:
         with contextlib.suppress(SystemExit):
             os.kill(os.getpid(), signal.SIGTERM)
-        monkeypatch.setattr(worker, "REPEAT", 0.0)
+        monkeypatch.setattr(signals, "REPEAT", 0.0)
         with pytest.raises(SystemExit):
             os.kill(os.getpid(), signal.SIGTERM)
         boot.silence()
-        for signum in worker.STOPS:
+        for signum in signals.STOPS:
             os.kill(os.getpid(), signum)
     finally:
         boot.restore()
 
 
 def test_boot_remembers_a_stop_that_was_swallowed() -> None:
-    boot = worker.Boot()
+    boot = signals.Boot()
     try:
         with contextlib.suppress(SystemExit):  # as an application with a bare except does
             os.kill(os.getpid(), signal.SIGTERM)
@@ -284,8 +284,8 @@ def test_boot_remembers_a_stop_that_was_swallowed() -> None:
         heard: list[int] = []
         for signum in (signal.SIGTERM, signal.SIGHUP):  # as whoever serves then
             signal.signal(signum, lambda number, _: heard.append(number))
-        worker.raise_delayed()
-        worker.raise_delayed()
+        signals.raise_delayed()
+        signals.raise_delayed()
         assert heard == [signal.SIGTERM]
     finally:
         boot.restore()
@@ -293,9 +293,9 @@ def test_boot_remembers_a_stop_that_was_swallowed() -> None:
 
 def test_boot_forgets_the_stop_of_a_server_before() -> None:
     for _ in range(2):
-        boot = worker.Boot()
+        boot = signals.Boot()
         try:
-            worker.raise_delayed()
+            signals.raise_delayed()
             with pytest.raises(SystemExit):
                 os.kill(os.getpid(), signal.SIGTERM)
         finally:
@@ -303,11 +303,11 @@ def test_boot_forgets_the_stop_of_a_server_before() -> None:
 
 
 def test_after_serving_no_signal_interrupts_the_clean_up(engine: Any, log: ErrorLog) -> None:
-    boot = worker.Boot()
+    boot = signals.Boot()
     try:
         boot.check()
         worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM))
-        for signum in worker.STOPS:
+        for signum in signals.STOPS:
             os.kill(os.getpid(), signum)
     finally:
         boot.restore()
@@ -318,7 +318,7 @@ import atexit, os, signal, sys, threading, time, types
 module = types.ModuleType("poorhttp._engine")
 sys.modules["poorhttp._engine"] = module
 exec({engine!r}, module.__dict__)
-from poorhttp import listener, worker
+from poorhttp import listener, signals, worker
 from poorhttp.log import ErrorLog
 from poorhttp.units import Address
 
@@ -360,7 +360,7 @@ class Script:
         for _ in range(50):
             self.process.send_signal(signum)
             try:
-                self.process.wait(2 * worker.REPEAT)
+                self.process.wait(2 * signals.REPEAT)
                 return
             except subprocess.TimeoutExpired:
                 continue
@@ -475,7 +475,7 @@ def deafen() -> None:
     loop.close()
 
 
-@pytest.mark.parametrize("signum", worker.STOPS)
+@pytest.mark.parametrize("signum", signals.STOPS)
 def test_a_signal_reaches_the_engine_though_the_wake_up_is_gone(engine: Any, log: ErrorLog, signum: int) -> None:
     def ready() -> None:
         deafen()
@@ -566,7 +566,7 @@ def test_a_forked_process_leaves_like_an_interpreter(script: Callable[..., Scrip
             if pid == 0:
                 threading.Thread(target=lambda: (time.sleep(0.05), say("thread"))).start()
                 sys.stdout.write("unflushed\\n")
-                worker.leave(7, log)
+                signals.leave(7, log)
             say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
         finally:
             say("clean-up")
@@ -583,7 +583,7 @@ def test_a_failing_atexit_does_not_keep_a_process(script: Callable[..., Script])
         pid = os.fork()
         if pid == 0:
             atexit.register(fail)
-            worker.leave(0, log)
+            signals.leave(0, log)
         say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
     """)
     assert forked.end()[1] == "code 0\n"
@@ -610,9 +610,9 @@ def test_what_another_thread_takes_reaches_the_next_image(script: Callable[..., 
         os.set_inheritable(there, True)
         signal.set_wakeup_fd(here)
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-        signal.pthread_sigmask(signal.SIG_BLOCK, worker.HANDLED)
-        worker.hold_back()
-        for signum in worker.HANDLED:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
+        signals.hold_back()
+        for signum in signals.HANDLED:
             os.kill(os.getpid(), signum)
         text = f"import _signal, os; print({{*_signal.sigpending(), *os.read({there}, 100)}})"
         os.execv(sys.executable, [sys.executable, "-c", text])
@@ -620,4 +620,4 @@ def test_what_another_thread_takes_reaches_the_next_image(script: Callable[..., 
     )
     code, out, err = run.end()
     assert (code, err) == (0, "")
-    assert set(worker.HANDLED) == eval(out)
+    assert set(signals.HANDLED) == eval(out)

@@ -1,0 +1,183 @@
+"""Which signals a server hears, what they do before it serves and between two images, and how a process is left.
+
+Knows the interpreter's handlers and its wake-up descriptor. Does not know what a signal does while a process serves
+(`poorhttp.worker`, `poorhttp.supervisor`).
+Contract: no signal to stop is lost between two that hear it, and none that comes during the start ends the process
+without its clean-up.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+
+from poorhttp.lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, NoReturn
+
+    from poorhttp.log import ErrorLog
+
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+NAMES: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT", signal.SIGQUIT: "SIGQUIT"}
+RELOADS = (signal.SIGHUP, signal.SIGUSR2)
+COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
+HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
+
+REPEAT = 0.3
+"""Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
+its whole group; nobody's patience ends so soon."""
+
+
+class Boot:
+    """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
+
+    HUP is heard once the server serves; USR1 and the like, which would end a process that does not expect them, are
+    ignored. `serve` and `supervise` bring handlers of their own; when they come back there is only clean-up left, so a
+    stop is ignored until `restore`.
+    signum: the signal that asked for a stop, 0 for none.
+    """
+
+    def __init__(self) -> None:
+        self.signum = 0
+        self._asked: float | None = None
+        _delayed.clear()
+        self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
+        for signum in HANDLED:
+            reload = _delay if signum in RELOADS else signal.SIG_IGN
+            signal.signal(signum, self._leave if signum in STOPS else reload)
+
+    def go_on(self, signals: int) -> None:
+        """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
+        if signals >= 0:
+            for signum in read_all(signals):
+                if signum in HANDLED:
+                    os.kill(os.getpid(), signum)
+            os.close(signals)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+
+    def check(self) -> None:
+        """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
+        if self._asked is not None:
+            raise SystemExit(0)
+
+    def silence(self) -> None:
+        """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
+        for signum in STOPS:
+            signal.signal(signum, signal.SIG_IGN)
+
+    def expect_end(self, seconds: float, error_log: ErrorLog) -> None:
+        """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
+        seconds, and the next signal to stop, which is heard again, ends the process at once.
+        """
+        if "threading" not in sys.modules:
+            return
+        import threading  # that of a reload may just be importing it
+
+        if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
+            return
+        began = time.monotonic()
+
+        def leave(signum: int, frame: FrameType | None) -> None:
+            if signum == signal.SIGALRM:
+                error_log.write("E", f"process {os.getpid()}: a thread of the application did not end; left without it")
+                leave_at_once(1, error_log)
+            if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+                leave_at_once(128 + signum, error_log)
+
+        for signum in (*STOPS, signal.SIGALRM):
+            signal.signal(signum, leave)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them before."""
+        restore(self._old)
+
+    def _leave(self, signum: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._asked is None or now - self._asked >= REPEAT:
+            self._asked, self.signum = now, signum
+            _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+            raise SystemExit(0)
+
+
+_delayed: set[int] = set()
+"""The signals for a reload or a stop that came before there was a server."""
+
+
+def _delay(signum: int, frame: FrameType | None) -> None:
+    _delayed.add(signum)
+
+
+def raise_delayed() -> None:
+    """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
+    while _delayed:
+        os.kill(os.getpid(), _delayed.pop())
+
+
+def afterwards(signum: int) -> Any:
+    """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
+    present = signal.getsignal(signum)
+    is_of_boot = present is _delay or getattr(present, "__func__", None) is Boot._leave
+    return signal.SIG_IGN if is_of_boot else present
+
+
+def hold_back() -> dict[int, Any]:
+    """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
+    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
+    (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
+    """
+    return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
+
+
+def _leave_to_the_next(signum: int, frame: FrameType | None) -> None:
+    """Do nothing: the interpreter has written the byte."""
+
+
+def read_all(pipe: int) -> bytes:
+    """What lies in a pipe that does not block."""
+    try:
+        return os.read(pipe, 1 << 16)
+    except BlockingIOError:
+        return b""
+
+
+def restore(handlers: dict[int, Any]) -> None:
+    """Give each signal its handler; None, that of a foreign library, becomes the default."""
+    for signum, handler in handlers.items():
+        signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+
+
+def leave(code: int, error_log: ErrorLog) -> NoReturn:
+    """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
+
+    Waits for the threads of the application, calls what it registered with atexit, flushes.
+    """
+    try:
+        threading: Any = sys.modules.get("threading")
+        if threading:
+            threading._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException as exc:
+        error_log.exception(exc, "-", f"the exit of process {os.getpid()}")
+    leave_at_once(code, error_log)
+
+
+def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] | None = None) -> NoReturn:
+    """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
+    try:
+        error_log.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, RuntimeError, ValueError):
+                continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
+        if clean_up is not None:
+            clean_up()
+    finally:
+        os._exit(code)
