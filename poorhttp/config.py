@@ -485,10 +485,15 @@ def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
             values[name], sources[name] = preset, f"default of type {values['type']}"
     values["processes"] = Span(values["processes"], getattr(values["processes"], "most", values["processes"]))
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
-    pidfile = values["pidfile"] and os.path.normpath(values["pidfile"])
-    for name in "errorlog", "accesslog", "control_socket":
-        if pidfile and os.path.normpath(values[name]) == pidfile:  # an empty log is taken for a stale pidfile
-            raise ConfigError(f"pidfile and {name} are the same file: {pidfile}", "choose another pidfile")
+    taken = {os.path.normpath(each.path): "bind" for each in values["addresses"] if each.path}
+    taken |= {os.path.normpath(values[name]): name for name in ("errorlog", "accesslog") if values[name]}
+    for name in "control_socket", "pidfile":  # an empty log would be taken for a stale pidfile
+        path = values[name] and os.path.normpath(values[name])
+        if path and path in taken:
+            raise ConfigError(f"{name} and {taken[path]} are the same path: {path}", f"choose another {name}")
+        taken[path] = name
+    if values["health"] and values["health"] == values["status_path"]:
+        raise ConfigError(f"health and status_path are the same path: {values['health']}", "choose another one")
 
 
 def _check_characters(text: str, where: str) -> None:
