@@ -231,9 +231,9 @@ class State:
         """Whether a worker that serves is to have a successor."""
         return any(worker.is_old and worker.draining is None for worker in self.workers.values())
 
-    def missing(self) -> int:
-        """How many workers are to be started, now or later. The first one alone: it serves the sooner. In the place of
-        old ones: one after the other, so that there is never more than one too many.
+    def missing(self, now: float) -> int:
+        """How many workers are to be started, now or later. The first one alone: it serves the sooner, unless it hangs.
+        In the place of old ones: one after the other, so that there is never more than one too many.
         """
         if self.stopping is not None:
             return 0
@@ -241,7 +241,7 @@ class State:
         new = [worker for worker in staying if not worker.is_old]
         missing = self.wanted - len(new)
         replaces = len(new) < len(staying)
-        if replaces or not any(worker.is_ready for worker in new):
+        if replaces or not any(worker.is_ready or now >= worker.born + YOUNG for worker in new):
             missing = min(missing, int(all(worker.is_ready for worker in new)))
         if replaces:
             missing = min(missing, self.wanted + 1 - len(self.workers))
@@ -271,9 +271,9 @@ def plan(state: State, now: float) -> list[Action]:
     late = (worker for worker in state.workers.values() if not worker.killed and _is_late(state, worker, now))
     leave: list[Action] = [Kill(worker.pid) for worker in late]
     leave += [Drain(pid) for pid in state.surplus()]
-    if leave or not state.missing() or now < state.next_spawn(now):
+    if leave or not state.missing(now) or now < state.next_spawn(now):
         return leave
-    return [Spawn()] * (1 if state.back_off(now) else state.missing())
+    return [Spawn()] * (1 if state.back_off(now) else state.missing(now))
 
 
 def wait(state: State, now: float) -> float | None:
@@ -281,10 +281,10 @@ def wait(state: State, now: float) -> float | None:
     times = [_deadline(state, worker) for worker in state.workers.values() if not worker.killed]
     if not all(worker.killed or worker.quitting is not None for worker in state.workers.values()):
         times.append(state.quit_at)
-    if state.missing():
+    if state.missing(now):
         times.append(state.next_spawn(now))
-    if state.missing() and state.back_off(now):  # a worker that lives on ends the back-off
-        times += [worker.born + YOUNG for worker in state.workers.values() if state.is_probe(worker)]
+    if state.missing(float("inf")):  # a worker that lives on ends the back-off, and is no longer waited for
+        times += [worker.born + YOUNG for worker in state.workers.values() if now < worker.born + YOUNG]
     soonest = min((time for time in times if time is not None), default=None)
     return None if soonest is None else max(soonest - now, 0.0)
 

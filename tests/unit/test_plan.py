@@ -63,9 +63,19 @@ def test_the_first_worker_is_started_alone_and_the_others_together_once_it_serve
     made = state(wanted=4)
     assert plan(made, 0.0) == [Spawn()]
     made.born(1, 0.0)
-    assert (plan(made, 0.1), wait(made, 0.1)) == ([], None), "it does not serve yet"
+    assert (plan(made, 0.1), wait(made, 0.1)) == ([], pytest.approx(0.9)), "it does not serve yet"
     made.ready(1)
     assert plan(made, 0.2) == [Spawn()] * 3
+
+
+def test_a_first_worker_that_hangs_is_not_waited_for() -> None:
+    made = state(wanted=4)
+    made.born(1, 0.0)
+    assert plan(made, 0.9) == []
+    assert plan(made, 1.0) == [Spawn()] * 3
+    for pid in (2, 3, 4):
+        made.born(pid, 1.0)
+    assert (plan(made, 1.1), wait(made, 1.1)) == ([], None)
 
 
 def test_where_nobody_serves_any_more_it_is_one_again() -> None:
