@@ -216,7 +216,7 @@ class State:
 
     def back_off(self, now: float) -> float:
         """Seconds to leave between two spawns: none once a worker, started after the last failure, has lived."""
-        lived = any(self.is_probe(worker) and now - worker.born >= YOUNG for worker in self.workers.values())
+        lived = any(self.is_probe(worker) and now >= worker.born + YOUNG for worker in self.workers.values())
         return 0.0 if lived else self._back_off
 
     def is_probe(self, worker: Worker) -> bool:

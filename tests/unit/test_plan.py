@@ -143,6 +143,16 @@ def test_a_worker_that_lives_on_ends_the_back_off() -> None:
     assert plan(made, 100.0) == [Spawn()]
 
 
+def test_who_wakes_up_just_when_the_back_off_ends_is_not_too_early() -> None:
+    born = 0.13  # born + 1.0 - born is less than 1.0
+    made = state(wanted=2)
+    for _ in range(6):
+        made.not_born(0.0)
+    made.born(1, born)
+    made.ready(1)
+    assert plan(made, born + wait(made, born)) == [Spawn()]
+
+
 def test_after_a_proof_of_life_the_back_off_begins_anew() -> None:
     made = state(wanted=2, running=2)
     for pid in (1, 2):
