@@ -154,7 +154,7 @@ impl Exchange {
         let (turn, transport) = slf.try_borrow_mut()?.take_written(data.as_bytes())?;
         // The exchange is not borrowed while this waits: another thread may end the request meanwhile.
         loop {
-            let (mut outbox, timeout, pulse) = {
+            let (mut outbox, timeout) = {
                 let mut exchange = slf.try_borrow_mut()?;
                 exchange.check_lasts(turn)?;
                 exchange.beat();
@@ -170,7 +170,7 @@ impl Exchange {
                 }
                 // Whoever ends the request meanwhile, or writes too, finds a client who is gone.
                 let outbox = std::mem::replace(&mut exchange.outbox, Outbox::broken());
-                (outbox, exchange.write_timeout, exchange.pulse)
+                (outbox, exchange.write_timeout)
             };
             let is_laid_aside = py.detach(|| outbox.lay_aside().is_ok());
             {
@@ -182,11 +182,10 @@ impl Exchange {
                 return Ok(());
             }
             let untaken = transport.unacknowledged();
-            match py.detach(|| wait_for_room(&transport, timeout, pulse)) {
-                // There is room only once a third of the buffer is free: a slow reader is not a dead one.
-                Ok(0) if transport.unacknowledged() >= untaken => slf.try_borrow_mut()?.outbox.break_off(),
-                Ok(_) => {}
-                Err(_) => py.check_signals()?,
+            let has_room = wait_for_room(slf, turn, &transport, timeout)?;
+            // There is room only once a third of the buffer is free: a slow reader is not a dead one.
+            if !has_room && transport.unacknowledged() >= untaken {
+                slf.try_borrow_mut()?.outbox.break_off();
             }
         }
     }
@@ -198,18 +197,29 @@ const GONE: &str = "the client is gone";
 /// How often a thread that waits for its client shows that it is not the application which takes so long.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// How many sockets have room: 0 once the time is over. Interrupted by signals.
-fn wait_for_room(transport: &Transport, timeout: Duration, pulse: Option<clock::Pulse>) -> rustix::io::Result<usize> {
+/// Whether the socket has room: not so once the time is over. Interrupted by signals, and by the end of the request.
+fn wait_for_room(
+    exchange: &Bound<'_, Exchange>,
+    turn: u64,
+    transport: &Transport,
+    timeout: Duration,
+) -> PyResult<bool> {
+    let py = exchange.py();
     let end = Instant::now() + timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let turn = left.min(BEAT);
-        let turn = Timespec { tv_sec: 0, tv_nsec: turn.subsec_nanos().into() };
-        let ready = poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&turn));
-        if ready != Ok(0) || left <= BEAT {
-            return ready;
+        let wait = Timespec { tv_sec: 0, tv_nsec: left.min(BEAT).subsec_nanos().into() };
+        match py.detach(|| poll(&mut [PollFd::new(transport, PollFlags::OUT)], Some(&wait))) {
+            Ok(0) if left <= BEAT => return Ok(false),
+            Ok(0) => {
+                let exchange = exchange.try_borrow()?;
+                // The thread whose pulse it is may have gone on: nobody would stop it.
+                exchange.check_lasts(turn)?;
+                exchange.beat();
+            }
+            Ok(_) => return Ok(true),
+            Err(_) => return py.check_signals().map(|()| true),
         }
-        pulse.iter().copied().for_each(clock::Pulse::beat);
     }
 }
 

@@ -5,6 +5,8 @@ Knows the settings by name. Deadlines are fractions of a second; a test waits fo
 
 from __future__ import annotations
 
+import fcntl
+import termios
 import time
 from typing import Any
 
@@ -358,6 +360,46 @@ def test_what_no_file_takes_is_written_as_the_client_reads(start: Any, compose: 
         response = client.response()
         assert (response.complete, response.body == numbered(128)) == (True, True)
     assert "written" in server.notes()
+
+
+LEFT_BEHIND = """
+import threading
+from gate import note, wait
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/":
+        return [b"hello"]
+
+    def go_on():
+        try:
+            write(bytes(8_000_000))
+        except RuntimeError:
+            note("refused")
+
+    threading.Thread(target=go_on, daemon=True).start()
+    wait("return")
+    return []
+"""
+
+
+def test_a_write_that_waits_ends_with_its_request(start: Any, compose: Any, until: Any) -> None:
+    """It gives no sign of life for the thread that served it: that one is at rest, or works for others."""
+    server = start(LEFT_BEHIND, environment={"TMPDIR": "/nonexistent"}, write_timeout=60)
+    with server.connect(receive_buffer=4096) as client:
+
+        def has_no_room() -> bool:
+            sizes = []
+            for _ in range(2):
+                sizes.append(fcntl.ioctl(client.sock, termios.FIONREAD, b"1234"))
+                time.sleep(0.3)
+            return sizes[0] == sizes[1] != bytes(4)
+
+        client.send(compose("/left"))
+        until(has_no_room)
+        server.open_gate("return")
+        server.await_note("refused")
+        assert server.get("/").body == b"hello"
 
 
 # ------------------------------------------------------------------------------------------ connections, descriptors
