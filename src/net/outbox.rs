@@ -34,7 +34,11 @@ impl FileRange {
         if end + bytes.len() as u64 > LAID_ASIDE {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
-        self.file.write_all_at(bytes, end)?;
+        if let Err(error) = self.file.write_all_at(bytes, end) {
+            // Others may need the room of what is no use here.
+            let _ = self.file.set_len(end);
+            return Err(error);
+        }
         self.left += bytes.len() as u64;
         Ok(())
     }

@@ -152,6 +152,8 @@ impl Exchange {
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
         let py = slf.py();
         let (turn, transport) = slf.try_borrow_mut()?.take_written(data.as_bytes())?;
+        // How much no file took, and when: it would be written in vain again for each bit that the client takes.
+        let mut refused: Option<(usize, Instant)> = None;
         // The exchange is not borrowed while this waits: another thread may end the request meanwhile.
         loop {
             let (mut outbox, timeout) = {
@@ -172,7 +174,9 @@ impl Exchange {
                 let outbox = std::mem::replace(&mut exchange.outbox, Outbox::broken());
                 (outbox, exchange.write_timeout)
             };
-            let is_laid_aside = py.detach(|| outbox.lay_aside().is_ok());
+            let unsent = outbox.unsent();
+            let is_worth_it = refused.is_none_or(|(most, when)| unsent <= most / 2 || when.elapsed() >= timeout);
+            let is_laid_aside = is_worth_it && py.detach(|| outbox.lay_aside().is_ok());
             {
                 let mut exchange = slf.try_borrow_mut()?;
                 exchange.check_lasts(turn)?;
@@ -180,6 +184,9 @@ impl Exchange {
             }
             if is_laid_aside {
                 return Ok(());
+            }
+            if is_worth_it {
+                refused = Some((unsent, Instant::now()));
             }
             let untaken = transport.unacknowledged();
             let has_room = wait_for_room(slf, turn, &transport, timeout)?;

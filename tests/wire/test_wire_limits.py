@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import termios
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -360,6 +361,38 @@ def test_what_no_file_takes_is_written_as_the_client_reads(start: Any, compose: 
         response = client.response()
         assert (response.complete, response.body == numbered(128)) == (True, True)
     assert "written" in server.notes()
+
+
+LITTLE_ROOM = """
+import resource
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (32 << 20, resource.RLIM_INFINITY))
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/":
+        return [b"hello"]
+    write(b"a" * (8 << 20))
+    write(b"b" * (64 << 20))
+    return []
+"""
+
+
+def test_a_file_that_takes_not_all_is_not_filled_in_vain(start: Any, compose: Any, until: Any) -> None:
+    """Nor is what it has taken of too much kept from others."""
+    server = start(LITTLE_ROOM)
+    process = psutil.Process(server.pid)
+
+    def sizes() -> list[int]:
+        return [path.stat().st_size for path in Path(f"/proc/{server.pid}/fd").iterdir() if "/#" in str(path.readlink())]
+
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/much"))
+        until(lambda: process.io_counters().write_chars > 32 << 20)
+        until(lambda: max(sizes()) <= 8 << 20)
+        body = client.response().body
+    assert (len(body), body == b"a" * (8 << 20) + b"b" * (64 << 20)) == (72 << 20, True)
+    assert process.io_counters().write_chars < 300 << 20
 
 
 LEFT_BEHIND = """
