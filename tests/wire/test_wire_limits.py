@@ -384,7 +384,9 @@ def test_a_file_that_takes_not_all_is_not_filled_in_vain(start: Any, compose: An
     process = psutil.Process(server.pid)
 
     def sizes() -> list[int]:
-        return [path.stat().st_size for path in Path(f"/proc/{server.pid}/fd").iterdir() if "/#" in str(path.readlink())]
+        return [
+            path.stat().st_size for path in Path(f"/proc/{server.pid}/fd").iterdir() if "/#" in str(path.readlink())
+        ]
 
     with server.connect(receive_buffer=4096) as client:
         client.send(compose("/much"))

@@ -366,6 +366,55 @@ def test_a_stalled_reader_of_write_is_not_a_late_call(start: Any, compose: Any) 
     assert "does not return" not in server.errors()
 
 
+TWO_AT_ONCE = """
+import threading, time
+from gate import note
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"hello"]
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    sizes = []
+
+    def go_on():
+        write(b"first")
+        sizes.append(5)
+        write(b"x" * (64 << 20))
+        sizes.append(64 << 20)
+        note("written")
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+
+    class Body:
+        def __iter__(self):
+            while not sizes:
+                time.sleep(0.001)
+            # From now on the interpreter is free only while the file is written, or after it.
+            while len(sizes) == 1:
+                time.sleep(0.01)
+                note("block")
+                yield b"y"
+
+        def close(self):
+            writer.join()
+
+    return Body()
+"""
+
+
+def test_a_block_beside_a_write_of_another_thread_is_sent_or_seen_to_be_missing(start: Any, compose: Any) -> None:
+    """Where the outbox is away with the writer there is no place for it: the answer does not look complete then."""
+    server = start(TWO_AT_ONCE)
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/both"))
+        server.await_note("written")
+        response = client.response(truncated=True)
+    assert not response.complete or response.body.count(b"y") == server.notes().count("block")
+    assert server.get("/").body == b"hello"
+
+
 FAIR = """
 import time
 from gate import note, wait
