@@ -123,6 +123,11 @@ fn request_line(head: &RequestHead, bytes: &[u8]) -> Option<String> {
     is_there.then(|| format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target)))
 }
 
+/// Whether a request that may be wrong asks for a head only. One empty line may precede it (RFC 9112 2.2).
+fn is_to_head(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD ")
+}
+
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, fronts: &Fronts) -> Self {
@@ -586,14 +591,28 @@ impl<H: Handler> Connection<H> {
         }
     }
 
+    /// Nobody will serve it: a request that has begun is answered 503 (RFC 9110 15.6.4), lest the client wonder whether
+    /// it was served.
+    pub fn excuse(&self, shared: &Shared<H>) {
+        let mut begin = self.transport.peek();
+        if let Some(inbound) = &self.inbound {
+            begin.splice(..0, inbound.head_bytes().iter().copied());
+        }
+        let waits = matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body | Phase::App) && self.stream.is_none();
+        if !waits || begin.is_empty() || self.peer.is_awaited() {
+            return;
+        }
+        // Closing with something unread would reset the connection under the answer.
+        let mut unread = Vec::with_capacity(READ);
+        while unread.len() < LINGER_BYTES && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
+            unread.reserve(READ);
+        }
+        shared.excuse(&self.transport, is_to_head(&begin));
+    }
+
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
-        // One empty line may precede the request line (RFC 9112 2.2), which may be what is wrong.
-        let is_head = self
-            .inbound
-            .as_ref()
-            .map(|inbound| inbound.head_bytes())
-            .is_some_and(|bytes| bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD "));
+        let is_head = self.inbound.as_ref().is_some_and(|inbound| is_to_head(inbound.head_bytes()));
         let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
         let done = shared.answer_reject(reject, is_head, self.peer.client(), line, &mut self.outbox);
         self.log(done, shared);

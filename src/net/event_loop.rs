@@ -422,6 +422,18 @@ impl<H: Handler> EventLoop<H> {
         unread.map(|connection| (connection.transport().clone(), connection.listener())).collect()
     }
 
+    /// Nobody will serve those who wait: let them know.
+    pub fn excuse(&mut self, shared: &Shared<H>) {
+        for key in self.table.waiting() {
+            if let Some(connection) = self.table.take(key) {
+                connection.excuse(shared);
+            }
+        }
+        for (_, connection) in self.patient.drain(..) {
+            connection.excuse(shared);
+        }
+    }
+
     /// Go on with a connection that another image accepted.
     pub fn adopt(&mut self, socket: OwnedFd, listener: usize, shared: &Shared<H>) {
         let Ok(peer) = rustix::net::getpeername(&socket) else { return }; // it is gone

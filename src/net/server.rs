@@ -261,6 +261,13 @@ impl<H: Handler> Server<H> {
         (!self.held.load(Ordering::Relaxed)).then(|| self.calls.load(Ordering::Relaxed))
     }
 
+    /// Every thread is lost: let those know who wait for one.
+    pub(super) fn excuse(&self) {
+        if let Some(mut event_loop) = self.take_baton() {
+            event_loop.excuse(&self.shared);
+        }
+    }
+
     fn take_baton(&self) -> Option<Held<'_, H>> {
         let guard = match self.baton.try_lock() {
             Ok(guard) => guard,

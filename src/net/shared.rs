@@ -493,6 +493,16 @@ impl<H: Handler> Shared<H> {
         transport.finish();
     }
 
+    /// Answer 503 to a request that nobody will serve, without the interpreter, which may be lost too.
+    pub fn excuse(&self, transport: &Transport, is_head: bool) {
+        self.count_refusal(503);
+        let mut outbox = Outbox::default();
+        let asked = Asked { is_head, ..Asked::default() };
+        self.answer_text(503, b"503 Service Unavailable", b"not served\n", asked, &mut outbox);
+        let _ = outbox.flush(transport);
+        transport.finish();
+    }
+
     /// A connection that is not introduced by the PROXY protocol is cut off.
     pub fn refuse_introduction(&self, fault: &str, peer: Option<SocketAddr>) {
         self.row.counts.cut.fetch_add(1, Ordering::Relaxed);
@@ -521,6 +531,10 @@ impl<H: Handler> Shared<H> {
         } else {
             (200, b"200 OK", b"serving\n")
         };
+        self.answer_text(status, line, body, asked, outbox)
+    }
+
+    fn answer_text(&self, status: u16, line: &[u8], body: &[u8], asked: Asked, outbox: &mut Outbox) -> Done {
         let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line) else {
             return Done { status: 500, length: 0, persistent: false };
         };

@@ -332,6 +332,7 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     if shared.has_successor() && (is_hogged || (stuck == server.threads() && is_all_said)) {
         // Nobody is left who could end this in order.
         if shared.is_supervised() {
+            server.excuse();
             kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
         } else if !shared.is_finished() {
             shared.finish();

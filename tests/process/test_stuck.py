@@ -153,6 +153,27 @@ def test_what_else_is_in_flight_is_finished_before(start: Start, pool: ThreadPoo
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("name", ["lock", "hog"])
+def test_who_waits_in_a_worker_that_is_lost_gets_an_answer(start: Start, name: str, pool: ThreadPoolExecutor) -> None:
+    """Its connection was accepted, so that nobody else can serve it: 503, where a reset would leave him in doubt."""
+    server = start("2x1", TIMEOUT, "--processes=1", source=SOURCE)
+    with contextlib.ExitStack() as stack:
+        first, second, silent = (stack.enter_context(contextlib.closing(server.connection())) for _ in range(3))
+        for connection in first, second, silent:
+            connection.request("GET", "/")
+            assert connection.getresponse().read()
+        begin(server, pool, name)
+        first.request("GET", "/?" + 70_000 * "a")  # none of it is read, and all of it could not be at once
+        second.request("HEAD", "/")
+        answers = [first.getresponse(), second.getresponse()]
+        assert [each.status for each in answers] == [503, 503]
+        assert [each.getheader("Connection") for each in answers] == ["close", "close"]
+        assert [each.read() for each in answers] == [b"not served\n", b""]
+        assert silent.sock.recv(1) == b"", "nothing was asked here"
+    server.await_text(" left: ")
+    assert server.stop() == 0
+
+
 def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
     server = start("2x1", TIMEOUT, source=SOURCE)
     connection = server.connection()
