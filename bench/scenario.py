@@ -66,14 +66,16 @@ def rows(
                 else:
                     measure = partial(scenario.measure, servers[server], setting, size)
                     if scenario.attempts > 1:
-                        measure = partial(undisturbed, measure, scenario.attempts)
+                        never = [each.column for each in scenario.limits if (each.sense, each.limit) == ("<=", 0)]
+                        measure = partial(undisturbed, measure, scenario.attempts, never)
                 yield (scenario.name, server), measure
 
 
-def undisturbed(measure: Callable[[], dict[str, Any]], most: int) -> dict[str, Any]:
+def undisturbed(measure: Callable[[], dict[str, Any]], most: int, never: Iterable[str] = ()) -> dict[str, Any]:
     """What it measures; of several attempts not the best one but that of which the host took the least time.
 
-    What is judged is late by as much as the whole machine stands still, which `steal` of proc(5) tells.
+    What is judged is late by as much as the whole machine stands still, which `steal` of proc(5) tells. never: what
+    must not happen at all, and counts in each attempt.
     """
     attempts: list[tuple[float, dict[str, Any]]] = []
     while len(attempts) < most and not any(share <= STOLEN for share, _ in attempts):
@@ -85,4 +87,5 @@ def undisturbed(measure: Callable[[], dict[str, Any]], most: int) -> dict[str, A
     if len(attempts) == 1:
         return numbers
     note = f"{share:.1f} % of the time stolen by the host, more in {len(attempts) - 1} other attempts"
-    return {**numbers, "remark": "; ".join(filter(None, [numbers.get("remark", ""), note]))}
+    total = {column: sum(each[column] for _, each in attempts) for column in never}
+    return {**numbers, **total, "remark": "; ".join(filter(None, [numbers.get("remark", ""), note]))}
