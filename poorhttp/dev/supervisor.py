@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from poorhttp.dev.live import Streams
     from poorhttp.log import ErrorLog
 
-SETTLE, LONGEST_SETTLE, PENDING = 0.008, 0.15, 0.06
+SETTLE, LONGEST_SETTLE, PENDING = 0.005, 0.15, 0.06
 """Seconds of silence after the last sign of a change before it is looked at; how long it is put off at most; and how
 long for a file that is just being written, or gone, or empty."""
 

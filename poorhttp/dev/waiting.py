@@ -19,7 +19,7 @@ import time
 from json import loads
 
 from poorhttp.dev import preload
-from poorhttp.dev.inotify import end_with_parent
+from poorhttp.dev.inotify import copy_memory, end_with_parent
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
 from poorhttp.lean import signal, socket
 
@@ -78,6 +78,7 @@ def wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> Word:
                 if each >= 0:
                     os.close(each)
             Teller(own[0]).tell(FORKED, b"%d" % os.getpid())
+            copy_memory()
             return _word(own[0], own[1], own[2])
         for descriptor in own:
             os.close(descriptor)
