@@ -303,6 +303,34 @@ fn only_the_last_of_those_who_accept_lets_nobody_in() {
 }
 
 #[test]
+fn whoever_could_connect_while_the_last_one_stops_is_answered() {
+    for _ in 0..50 {
+        let (last, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let running = start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, vec![], Some(last));
+        let address = running.address;
+        let (send_answered, answered) = channel();
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let send_answered = send_answered.clone();
+                std::thread::spawn(move || {
+                    while let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+                        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+                        assert_eq!(read_answer(&mut stream, 5).1, b"hello");
+                        let _ = send_answered.send(());
+                    }
+                })
+            })
+            .collect();
+        answered.recv_timeout(PATIENCE).unwrap();
+        running.stop();
+        for client in clients {
+            client.join().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_stalls_holds_up_nobody_and_gets_everything() {
     for threads in [1, 2, 3] {
         let running = start(threads);

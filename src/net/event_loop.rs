@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io;
@@ -32,6 +32,9 @@ const PUT_OFF: u64 = 5 * TICK;
 const SHUT: u64 = 2;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
+/// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
+/// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
+const HANDSHAKE: Duration = Duration::from_micros(50);
 /// How long a client that has just come, or was just answered, may take to say what it wants although the server stops, in
 /// ms.
 const FRESH: u64 = 1000;
@@ -499,7 +502,11 @@ impl<H: Handler> EventLoop<H> {
             // Not before: who comes between now and the close has to ask once more, a second later.
             if self.gates.is_empty() && shared.is_last() {
                 listeners.iter().for_each(Listener::shut);
+                let until = Instant::now() + HANDSHAKE;
                 self.accept_last(&listeners, shared);
+                while Instant::now() < until {
+                    self.accept_last(&listeners, shared);
+                }
             }
             // From here on the kernel refuses: nobody waits in vain.
         }

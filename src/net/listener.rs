@@ -81,7 +81,7 @@ impl Listener {
     /// Let nobody in any more, in no process; who is in the queue can be accepted still. To close it alone would reset
     /// who came after the last `accept`. On a unix socket the next client is refused. A TCP client gets no answer, so
     /// that it asks once more a second later, when the socket is closed and it is refused; a client whose handshake was
-    /// half done, which on this host it never is for long, comes in.
+    /// half done believes that it is connected, and comes in still.
     pub fn shut(&self) {
         if self.address.is_none() {
             // It cannot fail: it is a listening socket.

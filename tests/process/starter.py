@@ -249,10 +249,11 @@ class Server:
         """Whether a new connection is refused."""
         try:
             with contextlib.closing(self.connection()) as connection:
+                connection.timeout = 0.2
                 connection.connect()
         except (ConnectionRefusedError, FileNotFoundError):
             return True
-        except ConnectionResetError:
+        except (ConnectionResetError, TimeoutError):
             return False  # the listener was closed in this very moment; the next one knows
         return False
 
