@@ -78,7 +78,7 @@ def wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> Word:
                 if each >= 0:
                     os.close(each)
             Teller(own[0]).tell(FORKED, b"%d" % os.getpid())
-            copy_memory()
+            copy_memory(own[1])
             return _word(own[0], own[1], own[2])
         for descriptor in own:
             os.close(descriptor)

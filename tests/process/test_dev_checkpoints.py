@@ -136,6 +136,22 @@ def test_where_nobody_may_wait_nobody_does(launch: Start, tmp_path: Path, name: 
     assert "(checkpoint)" not in server.said
 
 
+REFUSING = """
+import sys
+def refuse(event, arguments):
+    if event == "open" and arguments[0] == "/proc/self/smaps":
+        raise RuntimeError("not here")
+sys.addaudithook(refuse)
+"""
+
+
+def test_an_application_that_refuses_a_look_at_its_memory(launch: Start, tmp_path: Path) -> None:
+    server = begin(launch, tmp_path, first=REFUSING)
+    number = await_checkpoint(server)
+    save(server, "leaf.py", f"VALUE = {number + 1}\n")
+    assert "has died" not in server.said
+
+
 def test_what_another_process_wrote_since_is_read_again(launch: Start, tmp_path: Path) -> None:
     """No edit, as the application writes it itself; but what a cold start would find."""
     (tmp_path / "data").write_text("0")
