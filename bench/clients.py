@@ -43,8 +43,8 @@ class Clients:
     """`keeping` clients with kept connections and `opening` ones with new ones, asking while the block runs.
 
     milliseconds: how long the application is to take for each. until_refused: a client that is refused asks no more,
-    and nothing is tried again. again_after: seconds until a request is tried once more. enter: called by each client's
-    thread before it asks. body: bytes that each request posts; 0 is a GET.
+    and nothing is tried again. before_again: called before a request is tried once more. enter: called by each
+    client's thread before it asks. body: bytes that each request posts; 0 is a GET.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Clients:
         milliseconds: int = 0,
         *,
         until_refused: bool = False,
-        again_after: float = 0.0,
+        before_again: Callable[[], object] = bool,
         enter: Callable[[], object] = bool,
         body: int = 0,
     ) -> None:
@@ -63,7 +63,7 @@ class Clients:
         self.begin = self.end = time.monotonic()
         self._clients = [
             _Client(
-                port, f"{milliseconds}-{number}", number < keeping, until_refused, again_after, enter, body, self.over
+                port, f"{milliseconds}-{number}", number < keeping, until_refused, before_again, enter, body, self.over
             )
             for number in range(keeping + opening)
         ]
@@ -119,7 +119,7 @@ class _Client(threading.Thread):
         name: str,
         keeps: bool,
         until_refused: bool,
-        again_after: float,
+        before_again: Callable[[], object],
         enter: Callable[[], object],
         body: int,
         over: threading.Event,
@@ -131,7 +131,7 @@ class _Client(threading.Thread):
         self._port = port
         self._keeps = keeps
         self._until_refused = until_refused
-        self._again_after = again_after
+        self._before_again = before_again
         self._enter = enter
         self._body = body
         self._over = over
@@ -150,7 +150,7 @@ class _Client(threading.Thread):
                     break
                 continue
             self.retried += 1
-            time.sleep(self._again_after)
+            self._before_again()
             if not self._ask(f"{self.name}-{number}-again", is_retry=True):
                 self._over.wait(PAUSE)
         self._close()

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +38,6 @@ OPTIONS = {
 KILL_EVERY = 0.2  # seconds
 DEATH = 0.02  # seconds in which a client has surely met the death of its worker
 NOTICED = 5.0  # seconds until a reload that shows in no answer has failed
-AGAIN = 0.05  # seconds until a request is tried once more through lighttpd; not at once, where it finds who is dying
 REST = 2.0  # seconds of load after the last fault
 
 
@@ -208,18 +208,23 @@ def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
 
 def restarts(server: Server, setting: Setting, size: Size, signum: int) -> dict[str, float]:
     """Two backends behind lighttpd under 16 clients, 20 ms for each request; one after the other gets the signal and,
-    once it has ended, is started again.
+    once it has ended, is started again. What fails is tried again when nothing is left of it: the processes of a
+    killed server die one after the other, and who meets the first may else meet the last.
     """
     with contextlib.ExitStack() as stack:
         runs = [_backend(server, setting, stack) for _ in range(2)]
         through = stack.enter_context(front.lighttpd([run.port for run in runs], setting, LOAD_CORE))
-        with Clients(through.port, 8, 8, 20, again_after=AGAIN) as clients:
+        calm = threading.Event()  # nobody is dying
+        calm.set()
+        with Clients(through.port, 8, 8, 20, before_again=partial(calm.wait, READY)) as clients:
             require(lambda: len(clients.answers()) > 32, "the clients are not served through lighttpd")
             away = back = 0.0
             for number in range(size.restarts):
                 begin = time.monotonic()
                 run = runs[number % 2]
+                calm.clear()
                 _end(run, signum)
+                calm.set()
                 runs[number % 2] = _backend(server, setting, stack, run.port)
                 now = time.monotonic()
                 away = max(away, now - begin)
@@ -249,6 +254,7 @@ def _backend(server: Server, setting: Setting, stack: contextlib.ExitStack, wher
 
 def _end(run: Running, signum: int) -> None:
     """A killed server dies with all its processes, as on a machine that is short of memory or power."""
+    processes = proc.tree(run.process.pid)
     if signum == signal.SIGKILL:
         os.killpg(run.process.pid, signum)
     else:
@@ -257,6 +263,7 @@ def _end(run: Running, signum: int) -> None:
         run.process.wait(40)
     except subprocess.TimeoutExpired as error:
         raise Failure("does not end within 40 s of a TERM") from error
+    require(lambda: all(map(proc.is_gone, processes)), "leaves a process behind")
 
 
 # What is run, and what it may come to ---------------------------------------------------------------------------------

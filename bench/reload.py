@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bench import launch, scenario
+from bench import launch, proc, scenario
 from bench.client import Failure
 from bench.launch import LOAD_CORE, SERVER_CORE, Setting
 from bench.report import percentile
@@ -36,6 +36,7 @@ REST = 1.5  # seconds between the first answer and the first save
 AGAIN = 0.002  # seconds between two tries
 SLOW = 0.3  # seconds that a slow call takes
 IMPORT = 0.8  # seconds that the author's own module `slow` takes
+MANY = 500  # modules of the author's own
 CLIENTS = ("/", "/", "/", "/", "/slow", "/slow", "/slow", "/slow")
 POLLING = ("flask-run", "runserver", "gunicorn")
 SOON, UNDER_LOAD = (0.3, 0.6), (0.15, 0.15)  # seconds between an answer and the next save
@@ -106,6 +107,8 @@ APPS = {
     "heavy": {"served.py": f"import numpy\nimport pandas\nimport sqlalchemy.orm\n{FLASK}"},
     "leaf": {"main.py": "import slow\nfrom served import application\n",
              "slow.py": f"import time\ntime.sleep({IMPORT})\n", "served.py": FLASK},
+    "many": {"main.py": "from served import application\n", **{f"part{number}.py": "" for number in range(MANY)},
+             "served.py": "".join(f"import part{number}\n" for number in range(MANY)) + BARE},
 }  # `served` has the answer and is what is saved; `main`, or else `served`, has the application
 # fmt: on
 
@@ -115,10 +118,11 @@ class Size:
     saves: int
     hasty: int
     loaded: int
+    idle: float  # seconds
 
 
-FULL = Size(saves=30, hasty=15, loaded=100)
-QUICK = Size(saves=3, hasty=3, loaded=3)
+FULL = Size(saves=30, hasty=15, loaded=100, idle=20.0)
+QUICK = Size(saves=3, hasty=3, loaded=3, idle=0.5)
 
 
 @dataclass
@@ -141,6 +145,7 @@ class Served:
     port: int
     path: Path  # the file to save
     log: Path
+    process: int
 
 
 def reloading(
@@ -157,6 +162,15 @@ def hasty(server: Server, setting: Setting, size: Size, app: str) -> dict[str, o
     its time in whole seconds are the same.
     """
     return saving(server, setting, app, size.hasty, SOON, is_same_length=True)
+
+
+def idle(server: Server, setting: Setting, size: Size) -> dict[str, object]:
+    """Let nothing happen, and see what the processes take of one core meanwhile."""
+    with serving(server, setting, "many") as served:
+        time.sleep(2 * REST)  # in which all is made ready for the next save
+        begin, before = time.monotonic(), proc.exact_cpu(served.process)
+        time.sleep(size.idle)
+        return {"share": 100 * (proc.exact_cpu(served.process) - before) / (time.monotonic() - begin)}
 
 
 def saving(
@@ -232,7 +246,7 @@ def serving(server: Server, setting: Setting, app: str) -> Iterator[Served]:
                 if time.monotonic() > end or process.poll() is not None:
                     raise Failure(f"does not serve: {launch.last_line(log.read_bytes())}")
                 time.sleep(0.05)
-            yield Served(port, work / "served.py", log)
+            yield Served(port, work / "served.py", log, process.pid)
         finally:
             launch.stop(process)
 
@@ -295,6 +309,9 @@ ALL = (
              partial(hasty, app="bare"), WHOLE, COLUMNS, ("single", "gunicorn", "granian", "watchfiles")),
     Scenario("load", "Flask, a save every 150 ms under 8 clients, 4 of them with calls of 0.3 s",
              partial(reloading, app="flask", is_loaded=True), WHOLE, COLUMNS, ("threading",)),
+    Scenario("idle", f"one function and {MANY} modules, of which none is saved", idle,
+             (Limit("CPU, of one core", "share", "<=", 0.1, "%"),), {"CPU %": "share"},
+             (*OURS, "gunicorn", "granian", "watchfiles")),
 )
 # fmt: on
 SCENARIOS = {each.name: each for each in ALL}

@@ -206,7 +206,7 @@ def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
     path, port = tmp_path / "work" / "served.py", answering(answer)
     path.parent.mkdir()
     path.with_name("log").touch()
-    served = reload.Served(port, path, path.with_name("log"))
+    served = reload.Served(port, path, path.with_name("log"), process=0)
     monkeypatch.setattr(reload, "serving", lambda *_: contextlib.nullcontext(served))
     monkeypatch.setattr(reload, "PATIENCE", 0.05)
     monkeypatch.setattr(reload, "REST", 0)
