@@ -56,8 +56,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
-    word = wait_for_word(parent, link, lifeline, gates[0])
-    gates = (word.gate, *gates[1:])
+    word = wait_for_word(parent, link, lifeline, gates[-1])
+    gates = (*gates[:-1], word.gate)
     teller = Teller(word.link)
     teller.listen()
     recorder = preload.Recorder()
@@ -79,6 +79,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         _tell_problem(teller, error)
         os._exit(FAILED)
     _end_in_conflict(teller, recorder, settings.environ)
+    teller.await_watch()
     try:
         listeners = [listener.adopt(descriptor) for descriptor in sockets]
 

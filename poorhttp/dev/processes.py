@@ -85,7 +85,7 @@ class Process:
         there, lifeline = self._connect()
         self.order = order
         os.write(self.link, order or b" ")
-        gates = self._gate[0], *self._events
+        gates = self._gates()
         descriptors = [there, lifeline, *gates, *sockets]
         facts = " ".join(map(str, (os.getpid(), self._live, len(gates), *descriptors)))
         try:
@@ -157,6 +157,10 @@ class Process:
         self._gate = os.pipe()
         return there, lifeline
 
+    def _gates(self) -> tuple[int, ...]:
+        """In the order in which they are looked at: who empties the queue of events shuts the gate before."""
+        return *self._events, self._gate[0]
+
     def fork_stand_in(
         self,
         told: Problem,
@@ -191,7 +195,7 @@ class Process:
                     from poorhttp.dev.live import Refreshed
 
                     app = Refreshed(app, self._live, time.monotonic())
-                _serve(app, for_stand_in(settings, (self._gate[0], *self._events)), listeners, logs, lifeline)
+                _serve(app, for_stand_in(settings, self._gates()), listeners, logs, lifeline)
         except OSError:
             self.close()
             raise
@@ -206,6 +210,13 @@ class Process:
         self._tell(GO)
         try:
             os.write(self.link, json.dumps(hot).encode())
+        except OSError:
+            return  # it is gone
+
+    def is_watched(self) -> None:
+        """What it has told is watched: it may serve (see `told.Teller.await_watch`)."""
+        try:
+            os.write(self.link, b" ")
         except OSError:
             return  # it is gone
 

@@ -21,7 +21,7 @@ from poorhttp.dev import settings as dev
 from poorhttp.dev.inotify import adopt_orphans
 from poorhttp.dev.prepared import Prepared
 from poorhttp.dev.processes import Process
-from poorhttp.dev.told import CHECKPOINT, FORKED, LISTED, PROBLEM, READ, READY, WROTE
+from poorhttp.dev.told import CHECKPOINT, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
 from poorhttp.dev.watch import Watcher
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal, socket
@@ -268,6 +268,11 @@ class _Supervisor:
             self._watcher.listed(path)
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
+        elif kind == LOADED:
+            self._watcher.loaded()
+            if self._watcher.is_new and self._dirty is None and self._watcher.changes():
+                self._mark(now)
+            process.is_watched()
         elif kind != READY:
             self._prepared.hear(process, kind, fields)
         elif process is self._loading:
@@ -436,7 +441,6 @@ class _Supervisor:
         process.served = now
         self._loading = None
         self._spoiled.clear()
-        self._watcher.loaded()
         if self._current is not None:  # it stood in
             self._current.finish(now, FAST)
             self._leaving.append(self._current)

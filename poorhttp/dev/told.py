@@ -7,6 +7,7 @@ is seen as one. What lies in the directories of Python and of installed packages
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
-IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED, NEEDY = b"m", b"c", b"f", b"k", b"u", b"o", b"n"
+IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED, NEEDY, LOADED = b"m", b"c", b"f", b"k", b"u", b"o", b"n", b"d"
 """The first byte of a message; fields are separated by zero bytes."""
 
 NOT_THEIRS = (
@@ -83,6 +84,14 @@ class Teller:
             sock.sendmsg([b"\0".join((kind, *map(os.fsencode, paths)))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, raw)])
         finally:
             sock.close()
+
+    def await_watch(self) -> None:
+        """The application is loaded: return when all that was told until now is watched, so that whatever is saved after
+        the first answer is heard of.
+        """
+        self.tell(LOADED)
+        with contextlib.suppress(OSError):  # a supervisor that is gone
+            os.read(self._link, 1)
 
     def repeat(self) -> None:
         """Tell of all files again: who heard of them then was told of another process."""

@@ -538,7 +538,8 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Whether the queues of the listeners may be another process's now. Looked at before each connection is taken, so
-    /// that no word has to reach this process, which may be busy, before that is so.
+    /// that no word has to reach this process, which may be busy, before that is so; the gates in their order, as a word may
+    /// go from one to the next.
     fn is_shut(&self) -> bool {
         let mut gates: Vec<_> = self.gates.iter().map(|gate| PollFd::new(gate, PollFlags::IN)).collect();
         poll(&mut gates, Some(&Timespec::default())) != Ok(0)

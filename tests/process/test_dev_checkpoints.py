@@ -185,6 +185,7 @@ def test_what_came_since_is_found(launch: Start, tmp_path: Path) -> None:
 def test_a_log_that_was_rotated_is_left_alone(launch: Start, tmp_path: Path) -> None:
     server = begin(launch, tmp_path, "--accesslog=access")
     number = await_checkpoint(server)
+    wait_for(lambda: (tmp_path / "access").read_text().count("GET") == number, "the requests before in the old file")
     (tmp_path / "access").rename(tmp_path / "access.1")
     server.send(signal.SIGUSR1)
     for each in range(number + 1, number + 4):

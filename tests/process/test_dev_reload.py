@@ -43,6 +43,16 @@ def write(path: Path, text: str, **extra: str) -> None:
     fresh.rename(path)
 
 
+IMPORTING = """
+import sys
+sys.path.insert(0, {elsewhere!r})
+open(os.path.join(MARKS, "importing"), "w").close()
+while not os.path.exists(os.path.join(MARKS, "import")):
+    time.sleep(0.01)
+import part
+open(os.path.join(MARKS, "imported"), "w").close()
+"""
+
 Dev = Callable[..., Server]
 
 
@@ -281,6 +291,31 @@ def test_a_symlink_to_another_release(dev: Dev, tmp_path: Path) -> None:
         serves(server, str(number))
     write(tmp_path / "release1" / "app.py", "edited")
     serves(server, "edited")
+
+
+def test_nobody_is_answered_before_all_that_was_read_is_watched(dev: Dev, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "part.py").write_text("TEXT = 'old'\n")
+    write(tmp_path / "app.py", "old", extra=IMPORTING.format(elsewhere=str(elsewhere)))
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"old"', "part.TEXT"))
+    server = dev(awaits="")
+    server.await_mark("importing")
+    server.send(signal.SIGSTOP)
+    try:
+        (server.marks / "import").touch()
+        server.await_mark("imported")
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.settimeout(0.3)
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with pytest.raises(TimeoutError):
+                client.recv(1)
+            (elsewhere / "part.py").write_text("TEXT = 'new'\n")
+            server.send(signal.SIGCONT)
+            client.settimeout(PATIENCE)
+            assert client.makefile().read().endswith("new")
+    finally:
+        server.send(signal.SIGCONT)
 
 
 def test_twenty_files_at_once_are_one_reload(dev: Dev, tmp_path: Path) -> None:
