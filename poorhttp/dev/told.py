@@ -86,8 +86,8 @@ class Teller:
             sock.close()
 
     def await_watch(self) -> None:
-        """The application is loaded: return when all that was told until now is watched, so that whatever is saved after
-        the first answer is heard of.
+        """The application is loaded: return when all that was told until now is watched, so that every save after the
+        first answer is heard of.
         """
         self.tell(LOADED)
         with contextlib.suppress(OSError):  # a supervisor that is gone
