@@ -19,7 +19,8 @@ import time
 from json import loads
 
 from poorhttp.dev import preload
-from poorhttp.dev.inotify import copy_memory, end_with_parent
+from poorhttp.dev.copying import copy_memory
+from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
 from poorhttp.lean import signal, socket
 

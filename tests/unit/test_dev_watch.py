@@ -1,10 +1,7 @@
 """What a watcher takes for a change, and what it does where the kernel does not tell."""
 
-import ctypes
 import errno
-import mmap
 import os
-import resource
 import time
 
 import pytest
@@ -195,60 +192,3 @@ def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
     assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
     monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
     assert not bytecode.is_settled(str(source))
-
-
-def faults_of_a_fork(memory, prepare):
-    """How many pages a fork has to copy when it writes into each of this memory."""
-    end, other_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        prepare()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for place in range(0, len(memory), mmap.PAGESIZE):
-            memory[place] = 1
-        os.write(other_end, b"%d" % (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
-        os._exit(0)
-    os.close(other_end)
-    os.waitpid(pid, 0)
-    with open(end) as told:
-        return int(told.read())
-
-
-@pytest.fixture
-def lifeline():
-    """Both ends of a pipe."""
-    ends = os.pipe()
-    yield ends
-    for each in ends:
-        os.close(each)
-
-
-def test_a_fork_copies_its_memory_in_advance_while_there_is_room_and_nothing_to_load(lifeline, tmp_path, monkeypatch):
-    end, other_end = lifeline
-    with mmap.mmap(-1, 1000 * mmap.PAGESIZE, mmap.MAP_PRIVATE) as memory:
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-        memory.write(b"x" * len(memory))
-        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        if ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), 23):
-            pytest.skip("this kernel has no MADV_POPULATE_WRITE: Linux 5.14 does")
-        assert faults_of_a_fork(memory, lambda: None) >= 1000
-        assert faults_of_a_fork(memory, lambda: inotify.copy_memory(end)) < 100
-        os.write(other_end, b"g")
-        assert faults_of_a_fork(memory, lambda: inotify.copy_memory(end)) >= 1000
-        os.read(end, 1)
-        limit, usage = tmp_path / "limit", tmp_path / "usage"
-        limit.write_text(f"{1 << 30}\n")
-        usage.write_text(f"{(1 << 30) - len(memory)}\n")
-        monkeypatch.setattr(inotify, "CONTAINER", (("missing", "missing"), (str(limit), str(usage))))
-        assert faults_of_a_fork(memory, lambda: inotify.copy_memory(end)) >= 1000
-        limit.write_text("max\n")
-        assert faults_of_a_fork(memory, lambda: inotify.copy_memory(end)) < 100
-
-
-def test_a_fork_that_cannot_copy_its_memory_goes_on(lifeline, monkeypatch):
-    def refuse(path, *rest):
-        raise RuntimeError(path)
-
-    with monkeypatch.context() as author:
-        author.setattr("builtins.open", refuse)
-        inotify.copy_memory(lifeline[0])
