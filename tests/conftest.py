@@ -226,7 +226,11 @@ class Client:
         else:
             response.framing = "close"
             assert response.closes, "a body that ends with the connection needs Connection: close"
-            response.body = self.rest()
+            try:
+                response.body = self.rest()
+            except ConnectionResetError as error:
+                response.body, self.buffer = self.buffer, b""
+                raise EOFError("reset") from error
 
     def _chunks(self, response: Response) -> None:
         body = bytearray()

@@ -100,6 +100,15 @@ impl Transport {
         // A peer that is gone needs not be told.
         let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
     }
+
+    /// Reset the connection, so that nobody takes what was sent for all of it. A unix socket knows no reset: the peer
+    /// sees an end there.
+    pub fn reset(&self) {
+        // On Linux a TCP socket that is told to connect to nobody sends it, even where another thread holds the socket.
+        if rustix::net::connect_unspec(&self.0).is_err() {
+            self.finish();
+        }
+    }
 }
 
 fn sent(mut write: impl FnMut() -> Result<usize, Errno>) -> Sent {

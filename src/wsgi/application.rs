@@ -175,6 +175,9 @@ impl Application {
         if exchange.is_committed() {
             // Without its end the body is seen to be incomplete.
             exchange.persistent = false;
+            if exchange.ends_with_connection() {
+                exchange.break_off();
+            }
         } else {
             exchange.roll_back();
             let is_late = error.is_instance_of::<RequestTimeout>(py);

@@ -402,10 +402,26 @@ impl Exchange {
             self.asked.persistent = false;
             self.answer(b"504 Gateway Timeout", page);
             self.outbox.flush(&transport);
+            self.outbox.break_off();
+            transport.finish();
+        } else {
+            self.break_off();
         }
-        self.outbox.break_off();
-        transport.finish();
         can_answer
+    }
+
+    /// Whether the body ends where the connection does.
+    pub fn ends_with_connection(&self) -> bool {
+        self.framing == Framing::Close
+    }
+
+    /// What has begun will not be finished. Where only the end of the connection tells the end of the body, a reset tells
+    /// that it is none (RFC 9112 8).
+    pub fn break_off(&mut self) {
+        let Some(transport) = self.transport.clone() else { return };
+        self.outbox.flush(&transport);
+        self.outbox.break_off();
+        if self.ends_with_connection() { transport.reset() } else { transport.finish() }
     }
 
     /// Add a block of the body, framed; never more than Content-Length promised.
