@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 import sys
 import time
 
@@ -56,7 +57,7 @@ class ErrorLog:
     Raises OSError where the file cannot be opened.
     """
 
-    __slots__ = ("_debug", "_descriptor", "_files", "_threshold", "_webmaster", "stream")
+    __slots__ = ("_debug", "_descriptor", "_files", "_hasty", "_threshold", "_webmaster", "stream")
 
     stream: TextIO
     """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
@@ -72,6 +73,7 @@ class ErrorLog:
         self._debug = debug
         self._webmaster = webmaster
         self._files: dict[int, str] = {}
+        self._hasty = -1  # the same pipe, but writing to it never waits; -1: there is none
         self.follow(self._descriptor, path)
         self.stream = io.TextIOWrapper(
             io.BufferedWriter(_Appender(self._descriptor)),
@@ -84,7 +86,7 @@ class ErrorLog:
     def write(self, level: str, text: str, remote: str = "-") -> None:
         """Write one line, if `level` (one of `LETTERS`) is urgent enough. What is not printable is escaped."""
         if LETTERS.find(level) <= self._threshold:
-            _append(self._descriptor, _line(level, text, remote).encode())
+            self._append(_line(level, text, remote).encode())
 
     def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
         """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page without it.
@@ -97,7 +99,7 @@ class ErrorLog:
 
     def write_trace(self, level: str, text: str, remote: str, trace: str) -> None:
         """Write one line and below it, indented, the lines of a traceback, whatever the level."""
-        _append(self._descriptor, (_line(level, text, remote) + "".join(_indented(trace))).encode())
+        self._append((_line(level, text, remote) + "".join(_indented(trace))).encode())
 
     def stack(self, thread: int) -> str:
         """Return where a thread (by its identifier) is in the application, as a traceback shows it."""
@@ -118,6 +120,24 @@ class ErrorLog:
         """Let `reopen` renew this log too (the access log), unless it is none, a standard stream or a program."""
         if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
             self._files[descriptor] = path
+
+    def wait(self, is_to: bool) -> None:
+        """Whether lines wait for a pipe that nobody reads. Who serves waits, and the watchdog sees after him; who sees
+        after others loses them rather than stand still.
+        """
+        if self._hasty >= 0:
+            os.close(self._hasty)
+            self._hasty = -1
+        if not is_to and stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
+            # Not O_NONBLOCK on the descriptor itself: that would be everybody's who has it.
+            way = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            try:
+                self._hasty = os.open(f"/proc/self/fd/{self._descriptor}", way)
+            except OSError:
+                return  # a system without /proc
+
+    def _append(self, data: bytes) -> None:
+        _append(self._hasty if self._hasty >= 0 else self._descriptor, data)
 
     def reopen(self) -> None:
         """Open every file anew, after it was renamed; where that fails go on with the old one, and say so."""

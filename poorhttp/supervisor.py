@@ -190,6 +190,7 @@ class _Supervisor:
             self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
     def run(self) -> int:
+        self._error_log.wait(False)
         while True:
             self._reap()
             if self._reload is not None and self._reload.succeeded():
@@ -302,6 +303,7 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
+        self._error_log.wait(True)
         signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
@@ -518,6 +520,7 @@ class _Supervisor:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
+            self._error_log.wait(True)
             self._forget()
             code = worker.serve(
                 self._app,

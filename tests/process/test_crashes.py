@@ -200,6 +200,26 @@ threading.Thread(target=leak, daemon=True).start()
 """
 
 
+def test_a_supervisor_whose_log_nobody_reads_goes_on(start: Start, supervised: str, tmp_path: Path) -> None:
+    fifo = tmp_path / "error.fifo"
+    os.mkfifo(fifo)
+    reader, writer = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        server = start(supervised, f"--errorlog={fifo}")
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"full\n")
+        before = server.workers()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: answering(server) not in {0, *before}, "an answer of a new worker")
+        assert server.stop() == 0
+        assert b"died" not in os.read(reader, 1 << 20), "there was room for lines"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 @pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGTTIN, signal.SIGKILL], ids=["reload", "more", "a death"])
 @pytest.mark.parametrize("manager", ["", "@poorhttp-nobody"], ids=["alone", "managed"])
 def test_a_supervisor_without_a_descriptor_goes_on(start: Start, supervised: str, signum: int, manager: str) -> None:
