@@ -276,8 +276,9 @@ class SendfileHeader(Text):
 
     def parse(self, text: str, directory: str = "") -> str:
         name, *prefix = text.split() or [""]
-        is_name = name.isascii() and name.replace("-", "").isalnum() and len(prefix) < 2
-        if text and not is_name:
+        # Nothing that means something else, such as Content-Length, goes through by mistake.
+        is_name = name.isascii() and name.replace("-", "").isalnum() and name[:2] in ("X-", "x-")
+        if text and (not is_name or len(prefix) > 1):
             raise ValueError("X-Sendfile, or X-Accel-Redirect /prefix")
         return " ".join([name, *(UrlPath().parse(path).rstrip("/") for path in prefix)])
 

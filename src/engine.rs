@@ -247,13 +247,20 @@ fn format(config: &Bound<'_, PyAny>) -> PyResult<Format> {
     }
 }
 
+/// A text as WSGI has it: its bytes, each as a character (PEP 3333, "Unicode Issues").
+fn native<'py>(text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    text.call_method1("encode", ("utf-8", "surrogateescape"))?.call_method1("decode", ("latin-1",))
+}
+
 /// What the configuration puts into each environ.
 fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = config.py();
     let environ = PyDict::new(py);
-    environ.update(config.getattr("environ")?.cast::<PyDict>()?.as_mapping())?;
+    for (name, value) in config.getattr("environ")?.cast::<PyDict>()? {
+        environ.set_item(native(&name)?, native(&value)?)?;
+    }
     let is_forking = setting::<String>(config, "type")? == "forking";
-    environ.set_item("SERVER_ADMIN", config.getattr("webmaster")?)?;
+    environ.set_item("SERVER_ADMIN", native(&config.getattr("webmaster")?)?)?;
     let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
     environ.set_item("SERVER_SOFTWARE", format!("poorhttp/{version}"))?;
     environ.set_item("poorhttp.debug", config.getattr("debug")?)?;
