@@ -282,8 +282,8 @@ impl Application {
             (Ok((Progress::Gone, _)), _) => {
                 let mut done = self.conclude(exchange, iterable, about);
                 done.persistent = false;
-                // Where another thread was in write() meanwhile, what is missing must not look complete.
-                let _ = exchange.try_borrow_mut().map(|mut exchange| exchange.outbox.break_off());
+                // A stop may have broken it off; or another thread was in write() meanwhile.
+                let _ = exchange.try_borrow_mut().map(|mut exchange| exchange.break_off());
                 done
             }
             (Ok(_), _) => self.conclude(exchange, iterable, about),

@@ -418,10 +418,11 @@ impl Exchange {
     /// What has begun will not be finished. Where only the end of the connection tells the end of the body, a reset tells
     /// that it is none (RFC 9112 8).
     pub fn break_off(&mut self) {
-        let Some(transport) = self.transport.clone() else { return };
-        self.outbox.flush(&transport);
+        if let Some(transport) = self.transport.clone() {
+            self.outbox.flush(&transport);
+            if self.ends_with_connection() { transport.reset() } else { transport.finish() }
+        }
         self.outbox.break_off();
-        if self.ends_with_connection() { transport.reset() } else { transport.finish() }
     }
 
     /// Add a block of the body, framed; never more than Content-Length promised.

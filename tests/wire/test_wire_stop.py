@@ -143,15 +143,18 @@ def is_asleep(pid: int) -> bool:
 def test_streams_that_a_stop_breaks_off_are_closed(
     start: Any, any_shape: Any, compose: Any, until: Any, number: int
 ) -> None:
-    """PEP 3333: close() is called however the request ends; each once."""
+    """PEP 3333: close() is called however the request ends; each once. And no client takes what it got for all."""
     server = start(STREAMS, any_shape, graceful_timeout=0.3)
-    clients = [server.connect(receive_buffer=4096).send(compose("/")) for _ in range(6)]
+    versions = ["1.0", "1.1"] * 3
+    clients = [server.connect(receive_buffer=4096).send(compose("/", version=version)) for version in versions]
     server.await_note("began", 6)
     # QUIT leaves an application that is at work: wait until every stream is suspended.
     until(lambda: all(is_asleep(pid) for pid in server.pids()), "streams that wait for their clients")
     server.signal(number)
     assert server.wait() == 0
     assert server.notes().count("closed") == len(clients)
+    for client, version in zip(clients, versions, strict=True):
+        assert not client.response(version=version, truncated=True).complete
 
 
 def test_a_log_that_nobody_reads_does_not_hold_up_the_stop(
