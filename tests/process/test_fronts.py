@@ -7,6 +7,7 @@ that tries once more gets its answer.
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Backends:
             "faults:application", f"--bind=127.0.0.1:{port}", *self._arguments, PYTHONPATH=apps
         )
         server.await_address()
+        self._since = time.monotonic()
         return server
 
     def configuration(self, name: str) -> str:
@@ -53,8 +55,10 @@ class Backends:
         self.servers[number] = self._start(self.servers[number].port)
 
     def answer(self, clients: Clients) -> bool:
-        """Whether each server has answered in the last second."""
-        answering = {answer.process for answer in clients.recent(1)}
+        """Whether each server has answered in the last second what was asked since the last one has started: for one
+        from before, the kernel may have tried its connection once more, while the front sends nothing new there.
+        """
+        answering = {answer.process for answer in clients.recent(1) if answer.sent > self._since}
         return all(answering & {server.process.pid, *server.workers()} for server in self.servers)
 
 
