@@ -75,7 +75,11 @@ def failing(req):
     seen = "in the handler"
     raise ValueError("failed")
 
-handlers = {"/call": (http.METHOD_GET, failing)}
+def misreturning(req):
+    return {"hidden": "hidden"}
+
+handlers = {"/call": (http.METHOD_GET, failing), "/value": (http.METHOD_GET, misreturning)}
+errors = {404: misreturning}
 """
 
 
@@ -212,6 +216,18 @@ def test_a_dispatch_table_has_the_same_page(launch: Start, tmp_path: Path) -> No
     assert answer.status == 500 and "in the handler" in answer.text and "dispatch_table.py:6" in answer.text
     assert ask(server, "/call").text.startswith("Traceback")
     assert "ValueError" not in ask(server, "/call", Host="attacker.example").text
+    for path in "/value", "/nowhere":
+        for accept, kind in (
+            ("text/html", "text/html"),
+            ("*/*", "text/plain"),
+            ("application/json", "application/problem"),
+        ):
+            answer = ask(server, path, Accept=accept)
+            assert answer.status == 500 and "returned a value of type dict" in answer.text
+            assert "hidden" not in answer.text and kind in str(answer.getheader("Content-Type"))
+            for fields in {"Host": "attacker.example"}, {"X_Forwarded_For": "192.0.2.1"}:
+                assert "returned" not in ask(server, path, Accept=accept, **fields).text
+    assert "hidden" not in server.said
     (tmp_path / "dispatch_table.py").write_text(TABLE.replace("raise ValueError", "req.write"))
     assert "returned None" in ask(server, "/call").text
 
