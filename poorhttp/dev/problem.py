@@ -50,7 +50,7 @@ LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
 
 
 def of(error: BaseException, skip: str = "") -> Problem:
-    """The account of an exception. skip: a file of ours, the frames up to which say nothing."""
+    """The account of an exception. skip: a file of ours, whose frames at the beginning say nothing."""
     hint = ""
     if isinstance(error, PoorhttpError):
         hint = error.hint
@@ -180,13 +180,14 @@ _REPR = _Repr()
 
 
 def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
-    """Frame and line of each step."""
+    """Frame and line of each step. skip: a file of ours, where it begins."""
     steps = []
     while trace is not None:
         steps.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
-    ours = [number for number, (frame, _) in enumerate(steps) if skip and frame.f_code.co_filename == skip]
-    return steps[ours[-1] + 1 if ours else 0 :]
+    while steps and steps[0][0].f_code.co_filename == skip:
+        del steps[0]
+    return steps
 
 
 def _is_ours(file: str) -> bool:
