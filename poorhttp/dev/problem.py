@@ -190,8 +190,15 @@ def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
     return steps
 
 
+_NOT_SHOWN = (
+    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
+    os.path.join(os.path.dirname(os.__file__), "importlib", ""),
+    "<frozen importlib",
+)
+
+
 def _is_ours(file: str) -> bool:
-    return file.startswith(os.path.join(os.path.dirname(os.path.dirname(__file__)), "")) or "importlib" in file
+    return file.startswith(_NOT_SHOWN)
 
 
 def _tell(

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import time
+from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -19,13 +20,13 @@ HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
 STATUS = "500 Internal Server Error"
 
 
-def raised(source, **names):
+def raised(source, file="/author/views.py", **names):
     """What a module with this source raises; as if it were a file of the author's."""
     import linecache
 
-    linecache.cache["/author/views.py"] = (len(source), None, source.splitlines(keepends=True), "/author/views.py")
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     try:
-        exec(compile(source, "/author/views.py", "exec"), {"__name__": "views", **names})
+        exec(compile(source, file, "exec"), {"__name__": "views", **names})
     except BaseException as error:
         return error.with_traceback(error.__traceback__.tb_next)  # without this very frame
     raise AssertionError("nothing was raised")
@@ -141,6 +142,14 @@ def test_text_is_what_python_says():
     assert "\n/author/views.py:2\n" in text
     if sys.version_info >= (3, 11):
         assert "           ^^^" in text
+
+
+def test_frames_of_importing_are_left_out_by_their_place_alone():
+    error = raised(
+        "def f():\n    import_module('no_such_module')\nf()\n", "/importlib/a.py", import_module=import_module
+    )
+    _, text = body(error)
+    assert text.count('File "') == text.count('File "/importlib/a.py"') == 2
 
 
 def test_causes_contexts_and_notes():
