@@ -283,6 +283,17 @@ def test_a_program_that_fails_to_load_is_shown_to_its_author_only(launch: Start,
     assert "hidden" not in ask(server, "/", Accept="text/html", Host="attacker.example").text
 
 
+def test_nobody_is_shown_a_page_through_a_unix_socket(launch: Start, tmp_path: Path) -> None:
+    """A front server there may serve anybody, and add no field."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    server = launch("dev", "app.py", "--bind=unix:server.sock")
+    server.await_address()
+    for accept in "text/html", "application/json", "*/*":
+        answer = ask(server, "/call", Accept=accept)
+        assert answer.status == 500 and "ValueError" not in answer.text and "Traceback" not in answer.text
+    server.await_text("ValueError: failed")
+
+
 def test_flask_lets_exceptions_through(launch: Start, tmp_path: Path) -> None:
     pytest.importorskip("flask")
     (tmp_path / "app.py").write_text(
