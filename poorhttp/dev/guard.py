@@ -1,8 +1,8 @@
 """The application of a server in the making, with a page for each exception that it lets through; and the application
 that is served while there is none.
 
-Knows the two ways in which a WSGI application can fail: in its call, and while its answer is iterated over. Does not
-know what a page looks like.
+Knows the ways in which a WSGI application can fail: in its call, while its answer is iterated over, and by a body
+without `start_response`. Does not know what a page looks like.
 Contract: a request that does not fail is answered as without it; each failure is in the error log as ever.
 """
 
@@ -36,18 +36,26 @@ class Guard:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ)
         process = os.getpid()
+        begun: list[bool] = []
+
+        def begin(*arguments: Any) -> Any:
+            write = start_response(*arguments)
+            begun[:] = [True]
+            return write
+
         try:
-            answer = self._app(environ, start_response)
+            answer = self._app(environ, begin)
         except BaseException as error:
             if not _is_of_request(error, process):
                 raise
             return self.page(error, environ, start_response)
-        wrapper = environ.get("wsgi.file_wrapper")
-        if isinstance(wrapper, type) and isinstance(answer, wrapper):
-            return answer
-        if type(answer) in (list, tuple) and all(type(block) is bytes for block in answer):
-            return answer  # nothing of the author's runs any more
-        return _Guarded(self, answer, environ, start_response)
+        if begun:
+            wrapper = environ.get("wsgi.file_wrapper")
+            if isinstance(wrapper, type) and isinstance(answer, wrapper):
+                return answer
+            if type(answer) in (list, tuple) and all(type(block) is bytes for block in answer):
+                return answer  # nothing of the author's runs any more
+        return _Guarded(self, answer, environ, start_response, begun)
 
     def page(
         self, error: BaseException, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -66,12 +74,19 @@ class Guard:
 
 
 class _Guarded:
-    """Around the iterable of an answer."""
+    """Around the iterable of an answer. begun: not empty once `start_response` was called, which the first step may
+    still do.
+    """
 
     def __init__(
-        self, guard: Guard, answer: Iterable[bytes], environ: dict[str, Any], start_response: Callable[..., Any]
+        self,
+        guard: Guard,
+        answer: Iterable[bytes],
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+        begun: list[bool],
     ) -> None:
-        self._guard, self._answer = guard, answer
+        self._guard, self._answer, self._begun = guard, answer, begun
         self._environ, self._start_response = environ, start_response
         if hasattr(answer, "close"):
             self.close = answer.close
@@ -85,7 +100,11 @@ class _Guarded:
                 if not isinstance(block, bytes):
                     what = answer if isinstance(answer, (str, bytes)) else [block]
                     raise TypeError(f"the application returned {_named(what)}: a body is an iterable of bytes")
+                if block and not self._begun:
+                    break
                 yield block
+            if not self._begun:
+                raise RuntimeError("the application returned a body but did not call start_response")
         except BaseException as error:
             if not _is_of_request(error, process):
                 raise

@@ -60,7 +60,8 @@ _SUMMARY = "The application failed; the error log says more."
 
 def may_see(environ: dict[str, Any]) -> bool:
     """Whether this client is on this machine, not behind a proxy here, and asked for this machine: a page of another
-    site can make a browser ask, under a name that leads here, but it cannot choose that one.
+    site can make a browser ask, under a name that leads here, but it cannot choose that one. Who comes by a unix socket
+    has no address: a front server may be there for anybody, and may add no field.
     """
     if any(_FRONTS.fullmatch(name) for name in environ):
         return False

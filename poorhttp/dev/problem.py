@@ -1,8 +1,9 @@
 """A failure as plain data: Python's own account of it, its frames, and what was known there.
 
 Knows exceptions and what is to be hidden. Does not know how it is shown, nor to whom.
-Contract: nothing of the author's is called to describe his objects, every text is bounded, and no value whose name
-looks like a secret's gets in; what comes out can be sent as JSON.
+Contract: nothing of the author's is called to describe his objects, every text is bounded; of a variable, an argument
+or a key whose name looks like a secret's the value does not get in, of lines of source and messages not what stands
+right behind such a name in one of the usual ways; what comes out can be sent as JSON.
 """
 
 from __future__ import annotations
@@ -29,18 +30,29 @@ _NAMES = r"""(?: pass | pwd | secret | token | key | auth | bearer | jwt | cooki
 SECRET = re.compile(_NAMES, re.IGNORECASE | re.VERBOSE)
 HIDDEN = "***"
 _QUOTED = r"""(?: \"""[\s\S]*?(?:\"""|\Z) | \'\'\'[\s\S]*?(?:\'\'\'|\Z) | "(?:[^"\\]|\\.)*"? | '(?:[^'\\]|\\.)*'? )"""
-_NAMED = rf"(?<!\w) (?! \w{{0,80}}(?:Error|Exception|Warning)\b ) \w{{0,60}} {_NAMES} \w{{0,60}}"
+_NAMED = rf"(?<!\w) (?! \w{{0,80}}(?:Error|Exception|Warning|Interrupt)\b ) \w{{0,60}} {_NAMES} \w{{0,60}}"
+_TYPE = r": \s{0,8} [\w.]{1,40} (?: \[ [\w.,| ]{0,60} \] )? \s{0,8}"
+_KEY = r"""\s{0,8} [a-z]? ["']\w{1,40}["'] \s{0,8} :"""
 _ASSIGNED = re.compile(
-    rf"""(?ix) ( {_NAMED} (?: ["']? \s{{0,8}} [=:]{{1,2}} | ["'] \s{{0,8}} , ) \s{{0,8}} [a-z]{{0,2}} )
-    (?: {_QUOTED} | [0-9][\w.]* )"""
+    rf"""(?ix) ( {_NAMED} (?: \\?["']? \]? \s{{0,8}} (?: {_TYPE} (?==) | \+ )? [=:]{{1,2}}
+    | ["'] \s{{0,8}} , (?: {_KEY} | (?! {_KEY} ) ) ) [\s(]{{0,8}} [a-z]{{0,2}} \\? ) (?: {_QUOTED} | -?[0-9][\w.]* )"""
 )
+"""Also as in `{"name": "password", "value": "x"}`, where a key stands between."""
 _ELSEWHERE = re.compile(
     rf"""(?ix) ( \b[a-z][a-z0-9+.-]{{0,20}} :// [^\s/:@"']{{0,80}} : ) (?!\d+[/?\#]) [^\s"'<>]{{0,1000}} @ (?=[^\s@])
+    | ( \b[a-z][a-z0-9+.-]{{0,20}} :// ) [^\s/:@"'<>?\#]{{1,200}} @ (?=[^\s@])
     | ( [?&] (?: {_NAMED} ) = ) [^\s"'&\#<>]+
+    | ( authorization : [ ]? [a-z]{{1,20}} [ ] ) [^\s"'=|,;(){{}}\[\]]+
+    | ( (?:pass(?:word|wd|phrase)|pwd|secret|credential)s? \s{{1,8}} (?:is\s|was\s)? ) {_QUOTED}
     | ( \b (?:bearer|basic) \s+ ) (?=\S*[\d=]) [\w.~+/=-]{{6,}}"""
 )
-"""In an address, and in the fields of a request."""
-_UNQUOTED = re.compile(rf"""(?ix) ( {_NAMED} \s? = \s? ) (?!["'=\s]) [^\s"'&;,<>(){{}}\[\]]+""")
+"""In an address, in the fields of a request, and behind words that can mean nothing else."""
+_WORD = r"""[^\s"'&;,<>(){}\[\]]"""
+_UNQUOTED = re.compile(
+    rf"""(?imx) ( cookie : [ ]? ) [^\s"'*] [^\r\n"']* | ( {_NAMED} (?: \s? = \s? (?!["'=\s])
+    | : [ ]? (?![\s/:=]) (?= {_WORD}{{0,60}} \d | {_WORD}{{1,80}} [ ]{{0,8}} (?: $ | [&;,)}}\]] ) ) ) ) {_WORD}+"""
+)
+"""Behind a colon not what may be the first word of a sentence."""
 
 AROUND = 4
 """Lines of source before and behind the one that failed."""
@@ -50,7 +62,7 @@ LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
 
 
 def of(error: BaseException, skip: str = "") -> Problem:
-    """The account of an exception. skip: a file of ours, the frames up to which say nothing."""
+    """The account of an exception. skip: a file of ours, whose frames at the beginning say nothing."""
     hint = ""
     if isinstance(error, PoorhttpError):
         hint = error.hint
@@ -103,8 +115,8 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str, is_code: bool = False) -> str:
-    """A text without what is assigned to a name that looks like a secret's; in code, where a name may be assigned to
-    another one, without such literals only.
+    """A text without what is written as the value of a name that looks like a secret's; in code, where that may be a
+    name too, without the literal right behind it only.
     """
     text = _ELSEWHERE.sub(_hide, cut(text, LONGEST_TEXT))
     text = _ASSIGNED.sub(_hide, text)
@@ -128,6 +140,8 @@ def described(value: object) -> str:
 
 
 _HIDDEN = object()
+_NAMING = ("name", "key", "field", "header")
+"""Keys of a dict that stands for a pair, as in `{"name": "password", "value": "x"}`."""
 
 
 def _names_secret(key: object) -> bool:
@@ -170,8 +184,10 @@ class _Repr(Repr):
         if level <= 0:
             return "{...}"
         pairs = []
-        for key, each in list(value.items())[:10]:
-            hidden = _names_secret(key)
+        shown = list(value.items())[:10]
+        name = next((each for key, each in shown if type(key) is str and key in _NAMING and _names_secret(each)), None)
+        for key, each in shown:
+            hidden = _names_secret(key) or (name is not None and each is not name)
             pairs.append(f"{self.repr1(key, level - 1)}: {HIDDEN if hidden else self.repr1(each, level - 1)}")
         return f"{{{', '.join(pairs)}{', ...' if len(value) > len(pairs) else ''}}}"
 
@@ -180,17 +196,25 @@ _REPR = _Repr()
 
 
 def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
-    """Frame and line of each step."""
+    """Frame and line of each step. skip: a file of ours, where it begins."""
     steps = []
     while trace is not None:
         steps.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
-    ours = [number for number, (frame, _) in enumerate(steps) if skip and frame.f_code.co_filename == skip]
-    return steps[ours[-1] + 1 if ours else 0 :]
+    while steps and steps[0][0].f_code.co_filename == skip:
+        del steps[0]
+    return steps
+
+
+_NOT_SHOWN = (
+    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
+    os.path.join(os.path.dirname(os.__file__), "importlib", ""),
+    "<frozen importlib",
+)
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith(os.path.join(os.path.dirname(os.path.dirname(__file__)), "")) or "importlib" in file
+    return file.startswith(_NOT_SHOWN)
 
 
 def _tell(

@@ -161,13 +161,13 @@ class Dispatcher:
         elif req.empty() and status != HTTP_NOT_MODIFIED:
             self._write_page(req)
 
-    def _error_page(self, req: Request, status: int, notice: str = "") -> None:
+    def _error_page(self, req: Request, status: int) -> None:
         """The application's page from `errors`, else the default page. The answer must not have been started."""
         _replace(req, status)
         if status in self._errors:
             self._own_page(req, self._errors[status])
         else:
-            self._write_page(req, notice)
+            self._write_page(req)
 
     def _own_page(self, req: Request, handler: Handler) -> None:
         try:
@@ -183,15 +183,15 @@ class Dispatcher:
     def _default_page(self, req: Request, outcome: Any) -> None:
         """For an error handler that gave no page of its own: never another handler, so this ends."""
         if req.started():
-            self._log(req, f"an error handler returned {outcome!r} after part of its page had been sent")
+            self._log(req, f"an error handler returned {_named(outcome)} after part of its page had been sent")
         elif isinstance(outcome, int) and 300 <= outcome <= 599:
             _replace(req, int(outcome))
             self._write_page(req)
         else:
-            notice = _misreturn(outcome)
-            self._log(req, f"error handler for {req.status}: {notice}")
+            notice = f"error handler for {req.status}: {_misreturn(outcome)}"
+            self._log(req, notice)
             _replace(req, HTTP_INTERNAL_SERVER_ERROR)
-            self._write_page(req, notice if self._debugging(req) else "")
+            self._write_cause(req, TypeError(notice))
 
     def _decline(self, req: Request) -> None:
         """A handler that declines leaves the request to default_handler; one that does so too, to the 404 page."""
@@ -212,7 +212,7 @@ class Dispatcher:
         notice = _misreturn(outcome)
         self._log(req, notice)
         if not req.started():
-            self._error_page(req, HTTP_INTERNAL_SERVER_ERROR, notice if self._debugging(req) else "")
+            self._failed(req, TypeError(notice))
 
     def _post_process(self, req: Request, hook: Handler) -> None:
         """Run post_process once, also after errors; what it returns does not matter, what it raises does."""
@@ -229,35 +229,36 @@ class Dispatcher:
             req.abort(sys.exc_info())  # where something has been sent it raises `error` for the server, which tells it
             self._report(req, error)
             return
-        trace = self._report(req, error)
-        if HTTP_INTERNAL_SERVER_ERROR in self._errors or not self._debugging(req):
+        self._report(req, error)
+        self._failed(req, error)
+
+    def _failed(self, req: Request, error: Exception) -> None:
+        """The 500 page. The answer must not have been started."""
+        if HTTP_INTERNAL_SERVER_ERROR in self._errors:
             self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
         else:
             _replace(req, HTTP_INTERNAL_SERVER_ERROR)
-            self._write_traceback(req, error, trace)
+            self._write_cause(req, error)
 
-    def _report(self, req: Request, error: Exception) -> str:
-        from traceback import format_exception
-
-        frames = error.__traceback__
-        if frames is not None and frames.tb_next is not None:
-            frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
-        trace = "".join(format_exception(type(error), error, frames))
-        error_log.write_exception(req.environ, error, trace)
+    def _report(self, req: Request, error: Exception) -> None:
+        error_log.write_exception(req.environ, error, _trace(error))
         if not self._hinted and _is_about_other_http(error):
             self._hinted = True
             self._log(req, "this http is the standard library's; write: from poorhttp import http")
-        return trace
 
     def _log(self, req: Request, text: str) -> None:
         req.log_error(f"{req.method} {req.uri}: {text}", LOG_ERR)
 
-    def _write_page(self, req: Request, notice: str = "") -> None:
+    def _write_page(self, req: Request) -> None:
         from poorhttp.dispatch.pages import page
 
-        req.write(page(req.status, req.method, req.uri, self._webmaster_of(req), notice))
+        req.write(page(req.status, req.method, req.uri, self._webmaster_of(req)))
 
-    def _write_traceback(self, req: Request, error: Exception, trace: str) -> None:
+    def _write_cause(self, req: Request, error: Exception) -> None:
+        """The default 500 page, under debug with what went wrong; a server's own page knows who may see that."""
+        if not self._debugging(req):
+            self._write_page(req)
+            return
         page = req.environ.get("poorhttp.error_page")  # of a server that has a better one
         if page is not None:
             fields, body = page(error)
@@ -270,7 +271,7 @@ class Dispatcher:
         from poorhttp.dispatch.pages import traceback_page
 
         versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
-        req.write(traceback_page(req.uri, trace, versions, self._webmaster_of(req)))
+        req.write(traceback_page(req.uri, _trace(error), versions, self._webmaster_of(req)))
 
     def _webmaster_of(self, req: Request) -> str:
         return str(req.environ.get("SERVER_ADMIN") or self._webmaster)
@@ -301,10 +302,27 @@ def _replace(req: Request, status: int) -> None:
     req.status = status
 
 
+def _trace(error: Exception) -> str:
+    from traceback import format_exception
+
+    frames = error.__traceback__
+    if frames is not None and frames.tb_next is not None:
+        frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
+    return "".join(format_exception(type(error), error, frames))
+
+
 def _misreturn(outcome: object) -> str:
     """What to tell the author of a handler that returned or raised none of the agreed values."""
     if outcome is None:
         return "the handler returned None: 'return http.DONE' is missing"
+    told = f"the handler returned {_named(outcome)}"
     if isinstance(outcome, (str, bytes)):
-        return f"the handler returned {type(outcome).__name__}: give it to req.write() and 'return http.DONE'"
-    return f"the handler returned {outcome!r}: expected http.DONE, http.OK or a status, http.HTTP_NOT_FOUND or the like"
+        return f"{told}: give it to req.write() and 'return http.DONE'"
+    return f"{told}: expected http.DONE, http.OK or a status, http.HTTP_NOT_FOUND or the like"
+
+
+def _named(outcome: object) -> str:
+    """A number that is like a status as it is; of all else the type: a `__repr__` may do, tell and cost anything."""
+    if type(outcome) is int and -1000 < outcome < 1000:
+        return str(outcome)
+    return f"a value of type {type(outcome).__name__}"

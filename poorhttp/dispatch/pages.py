@@ -60,14 +60,13 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
 
 
-def page(status: int, method: str, uri: str, webmaster: str, notice: str = "") -> str:
-    """The page for `status`; `notice` is one more sentence about the cause."""
+def page(status: int, method: str, uri: str, webmaster: str) -> str:
+    """The page for `status`."""
     text = _TEXTS.get(status, "The request for <code>{uri}</code> gave this answer.")
-    detail = f"  <p>{escape(notice)}</p>\n" if notice else ""
     return _PAGE.format(
         title=escape(_title(status)),
         text=text.format(uri=escape(uri), method=escape(method)),
-        detail=detail,
+        detail="",
         foot=f"webmaster: {escape(webmaster)}",
     )
 

@@ -18,6 +18,17 @@ def application(environ, start_response):
     if path == "/call":
         seen = "in the call"
         raise ValueError("failed")
+    if path in FORGOTTEN:
+        return FORGOTTEN[path](environ)
+    if path == "/refused":
+        start_response("no status", [])
+    if path == "/first step":
+        return beginning(start_response, [b"", b"good"])
+    if path == "/empty":
+        return beginning(start_response, [b""])
+    if path == "/written":
+        start_response("200 OK", [("Content-Length", "4")])(b"good")
+        return []
     start_response("200 OK", [("X-First", "1")])
     if path == "/iteration":
         return failing()
@@ -53,6 +64,20 @@ class Strange(BaseException):
 
 RETURNED = {"/none": None, "/str": "good", "/int": 200, "/bytes": b"good", "/block": ["good"], "/mixed": ("", None)}
 
+FORGOTTEN = {
+    "/list": lambda environ: [b"good"],
+    "/tuple": lambda environ: (b"go", b"od"),
+    "/nothing": lambda environ: [],
+    "/blocks": lambda environ: (block for block in (b"", b"good")),
+    "/only empty": lambda environ: iter([b""]),
+    "/lost file": lambda environ: environ["wsgi.file_wrapper"](open(__file__, "rb")),
+}
+
+def beginning(start_response, blocks):
+    yield b""
+    start_response("200 OK", [("X-First", "1")])
+    yield from blocks
+
 def stopping():
     seen = "in the iteration"
     raise SystemExit("failed")
@@ -75,13 +100,17 @@ def failing(req):
     seen = "in the handler"
     raise ValueError("failed")
 
-handlers = {"/call": (http.METHOD_GET, failing)}
+def misreturning(req):
+    return {"hidden": "hidden"}
+
+handlers = {"/call": (http.METHOD_GET, failing), "/value": (http.METHOD_GET, misreturning)}
+errors = {404: misreturning}
 """
 
 
-def ask(server: Server, path: str, **fields: str) -> http.client.HTTPResponse:
+def ask(server: Server, path: str, method: str = "GET", **fields: str) -> http.client.HTTPResponse:
     with contextlib.closing(server.connection()) as connection:
-        connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in fields.items()})
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in fields.items()})
         answer = connection.getresponse()
         answer.text = answer.read().decode()  # type: ignore[attr-defined]
         return answer
@@ -138,6 +167,24 @@ def test_whatever_an_application_raises_or_returns_has_a_page(server: Server) ->
         assert what not in ask(server, path, Host="attacker.example").text
     server.await_text("KeyboardInterrupt: failed")
     assert ask(server, "/forked").text == "7"
+    assert server.get() == (200, "good")
+
+
+def test_a_body_without_start_response_has_a_page(server: Server) -> None:
+    """`start_response` may be called until the first block that is not empty (PEP 3333)."""
+    what = "RuntimeError: the application returned a body but did not call start_response\n"
+    for path in "/list", "/tuple", "/nothing", "/blocks", "/only%20empty", "/lost%20file":
+        answer = ask(server, path)
+        assert answer.status == 500 and what in answer.text and "dev/guard" not in answer.text
+        assert what not in ask(server, path, Host="attacker.example").text
+        answer = ask(server, path, method="HEAD")
+        assert answer.status == 500 and answer.getheader("Content-Type") == "text/plain; charset=utf-8"
+    for path, text in ("/first%20step", "good"), ("/empty", ""), ("/written", "good"):
+        assert (ask(server, path).status, ask(server, path).text) == (200, text)
+        assert ask(server, path, method="HEAD").status == 200
+    server.await_text(what)
+    answer = ask(server, "/refused", Accept="text/html")
+    assert answer.status == 500 and "app.py:" in answer.text and "no status" in answer.text
     assert server.get() == (200, "good")
 
 
@@ -212,6 +259,18 @@ def test_a_dispatch_table_has_the_same_page(launch: Start, tmp_path: Path) -> No
     assert answer.status == 500 and "in the handler" in answer.text and "dispatch_table.py:6" in answer.text
     assert ask(server, "/call").text.startswith("Traceback")
     assert "ValueError" not in ask(server, "/call", Host="attacker.example").text
+    for path in "/value", "/nowhere":
+        for accept, kind in (
+            ("text/html", "text/html"),
+            ("*/*", "text/plain"),
+            ("application/json", "application/problem"),
+        ):
+            answer = ask(server, path, Accept=accept)
+            assert answer.status == 500 and "returned a value of type dict" in answer.text
+            assert "hidden" not in answer.text and kind in str(answer.getheader("Content-Type"))
+            for fields in {"Host": "attacker.example"}, {"X_Forwarded_For": "192.0.2.1"}:
+                assert "returned" not in ask(server, path, Accept=accept, **fields).text
+    assert "hidden" not in server.said
     (tmp_path / "dispatch_table.py").write_text(TABLE.replace("raise ValueError", "req.write"))
     assert "returned None" in ask(server, "/call").text
 
@@ -222,6 +281,17 @@ def test_a_program_that_fails_to_load_is_shown_to_its_author_only(launch: Start,
     server.await_address()
     assert "hidden" in ask(server, "/", Accept="text/html").text
     assert "hidden" not in ask(server, "/", Accept="text/html", Host="attacker.example").text
+
+
+def test_nobody_is_shown_a_page_through_a_unix_socket(launch: Start, tmp_path: Path) -> None:
+    """A front server there may serve anybody, and add no field."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    server = launch("dev", "app.py", "--bind=unix:server.sock")
+    server.await_address()
+    for accept in "text/html", "application/json", "*/*":
+        answer = ask(server, "/call", Accept=accept)
+        assert answer.status == 500 and "ValueError" not in answer.text and "Traceback" not in answer.text
+    server.await_text("ValueError: failed")
 
 
 def test_flask_lets_exceptions_through(launch: Start, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import time
+from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -19,13 +20,13 @@ HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
 STATUS = "500 Internal Server Error"
 
 
-def raised(source, **names):
+def raised(source, file="/author/views.py", **names):
     """What a module with this source raises; as if it were a file of the author's."""
     import linecache
 
-    linecache.cache["/author/views.py"] = (len(source), None, source.splitlines(keepends=True), "/author/views.py")
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     try:
-        exec(compile(source, "/author/views.py", "exec"), {"__name__": "views", **names})
+        exec(compile(source, file, "exec"), {"__name__": "views", **names})
     except BaseException as error:
         return error.with_traceback(error.__traceback__.tb_next)  # without this very frame
     raise AssertionError("nothing was raised")
@@ -141,6 +142,14 @@ def test_text_is_what_python_says():
     assert "\n/author/views.py:2\n" in text
     if sys.version_info >= (3, 11):
         assert "           ^^^" in text
+
+
+def test_frames_of_importing_are_left_out_by_their_place_alone():
+    error = raised(
+        "def f():\n    import_module('no_such_module')\nf()\n", "/importlib/a.py", import_module=import_module
+    )
+    _, text = body(error)
+    assert text.count('File "') == text.count('File "/importlib/a.py"') == 2
 
 
 def test_causes_contexts_and_notes():
@@ -263,6 +272,18 @@ def test_no_value_of_a_secret_is_shown(name, value):
         "[('a', 'b'), ('password', '{}')]",
         "{{'pwd': b'{}'}}",
         'pin = "{}"',
+        "x-api-key: {}",
+        "a token: {}, and more",
+        "Authorization: Token {}",
+        "Cookie: a=b; c={}",
+        "https://{}@github.com/a",
+        "cannot connect with password '{}'",
+        "{{'name': 'password', 'value': '{}'}}",
+        'password: str = "{}"',
+        'SECRET_KEY: Final[str] = "{}"',
+        'd["password"] = "{}"',
+        'token += "{}"',
+        'token = ("{}")',
         "secret='it\\'s {}'",
         'key = """{}"""',
     ],
@@ -270,7 +291,7 @@ def test_no_value_of_a_secret_is_shown(name, value):
 def test_no_secret_is_shown_in_a_text(text):
     secret = "qwerty1uiop"
     text = text.format(secret)
-    comment = "" if text.startswith("no answer") else text  # in code it may be a name
+    comment = "" if text.startswith(("no answer", "a token", "x-api", "Cookie")) else text  # in code it may be a name
     error = raised(f"def f(value):\n    # {comment}\n    raise ValueError(value)\nf(given)\n", given=text)
     environ = {
         "REQUEST_URI": f"/?next={'' if ' ' in text else text}",
@@ -290,6 +311,8 @@ def test_no_secret_is_shown_in_a_text(text):
         ["pin", "qwerty1uiop"],
         [("a", "b"), (b"authorization", b"qwerty1uiop")],
         {b"cookie": b"qwerty1uiop"},
+        {"name": "password", "value": "qwerty1uiop"},
+        {"value": "qwerty1uiop", "key": "password"},
         "x" * 80 + " postgres://user:qwerty1uiop" + "y" * 100 + "@host" + "z" * 200,
         b"x" * 170 + b" postgres://user:qwerty1uiop" + b"y" * 100 + b"@host",
     ],
@@ -308,16 +331,32 @@ def test_what_is_no_secret_is_shown():
         "http://localhost:8080/@user",
         "if token == other",
         "the key: it is lost",
+        "KeyboardInterrupt: failed",
+        "expected token 'end of print statement', got 'x'",
     ):
         assert problem.without_secrets(text) == text
-    code = "send(token=token, key=lambda x: x)"
-    assert problem.without_secrets(code, is_code=True) == code
+    for code in (
+        "send(token=token, key=lambda x: x)",
+        "signal.signal(signal.SIGTERM, 15)",
+        "except: pass",
+        'for key in ("a", "b"):',
+        'session.get("name")',
+        'def f(cookie: Cookie, authorization: str | None = None) -> "name":',
+        'raise KeyError("x")',
+    ):
+        assert problem.without_secrets(code, is_code=True) == code
+    assert problem.without_secrets("key = -123", is_code=True) == "key = ***"
+    pair = "{'name': 'password', 'value': ***}"
+    assert problem.without_secrets(problem.described({"name": "password", "value": "x"})) == pair
 
 
 def test_hiding_secrets_takes_no_time():
     """Not even where a text was made to cost much: it is cut, and each pattern is bounded."""
     began = time.process_time()
-    for text in "a", "key", "://a:", "a://b:", "token=", "bearer ", "'", '"""', "?key", 'pass"  ', "pin_":
+    for text in (
+        *("a", "key", "://a:", "a://b:", "a://", "token=", "bearer ", "'", '"""', "?key", 'pass"  ', "pin_", "key:"),
+        *("key: ", "key: a[", "password ", "cookie:", '"key","a"', "key=(", "key: key: a =", " ", "1", "key\\"),
+    ):
         problem.without_secrets(text * 8000)
     assert time.process_time() - began < 5
 

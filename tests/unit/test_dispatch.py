@@ -504,15 +504,23 @@ def test_a_redirect_status_keeps_the_headers():
     assert "303 - See Other" in sent.text
 
 
+class Loud:
+    def __repr__(self):
+        raise AssertionError("nobody asks for this")
+
+
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
         (None, "'return http.DONE' is missing"),
-        ("<html>", "the handler returned str: give it to req.write()"),
+        ("<html>", "the handler returned a value of type str: give it to req.write()"),
         (7, "the handler returned 7: expected http.DONE"),
         (100, "the handler returned 100"),
-        ([], "the handler returned []"),
+        (10**5000, "the handler returned a value of type int: expected"),
+        ({"password": "hidden"}, "the handler returned a value of type dict"),
+        (Loud(), "the handler returned a value of type Loud"),
     ],
+    ids=lambda each: type(each).__name__,
 )
 def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outcome, says):
     sent = answer(returns(outcome))
@@ -520,6 +528,23 @@ def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outco
     assert says in sent.log
     assert "http.DONE" not in sent.text
     assert escape(says) in answer(returns(outcome), settings={"debug": True}).text
+    own = {"errors": {404: returns(outcome)}}
+    sent = answer(returns(http.HTTP_NOT_FOUND), names=own)
+    assert sent.code == 500 and "error handler for 404: the handler" in sent.log and says in sent.log
+    assert escape(says) in answer(returns(http.HTTP_NOT_FOUND), names=own, settings={"debug": True}).text
+
+
+@pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: "hidden"}}], ids=["handler", "error handler"])
+def test_who_sees_a_wrong_result_is_for_the_page_of_the_server_to_say(names):
+    def own_page(error):
+        told.append(str(error))
+        return {"Content-Type": "text/plain", "Vary": "Accept"}, b"own page"
+
+    told = []
+    environ = {"poorhttp.debug": True, "poorhttp.error_page": own_page}
+    sent = answer(returns(http.HTTP_NOT_FOUND if names else "hidden"), names=names, environ=environ)
+    assert (sent.code, sent.text, sent.header("Vary")) == (500, "own page", "Accept")
+    assert len(told) == 1 and "the handler returned a value of type str" in told[0] and "hidden" not in told[0]
 
 
 def test_server_return_without_a_code_is_a_wrong_result():
@@ -855,10 +880,10 @@ def test_no_target_gets_out_of_its_line(uri):
 # Pages
 
 
-@given(st.text(), st.text(), st.text(), st.text())
-def test_nothing_on_a_page_is_markup(uri, method, webmaster, notice):
-    text = page(405, method, uri, webmaster, notice)
-    plain = page(405, "", "", "", "x" if notice else "")
+@given(st.text(), st.text(), st.text())
+def test_nothing_on_a_page_is_markup(uri, method, webmaster):
+    text = page(405, method, uri, webmaster)
+    plain = page(405, "", "", "")
     assert text.count("<") == plain.count("<")
     assert text.count(">") == plain.count(">")
     assert text.count('"') == plain.count('"')
