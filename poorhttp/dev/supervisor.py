@@ -127,7 +127,7 @@ class _Supervisor:
         self._loading: Process | None = None
         self._leaving: list[Process] = []
         live = streams.port if streams is not None else 0
-        self._prepared = Prepared(settings, listeners, self._watcher, live, self._error_log, self._end)
+        self._prepared = Prepared(listeners, self._watcher, live, self._error_log, self._end)
         self._prompts: set[int] = set()  # pipes of open breakpoints
         self._held: set[str] = set()  # what has changed meanwhile
         self._is_holding = False  # a reload, for their sake
@@ -276,6 +276,7 @@ class _Supervisor:
         elif kind != READY:
             self._prepared.hear(process, kind, fields)
         elif process is self._loading:
+            process.is_supervised = json.loads(fields[0])["is_supervised"]
             self._serve(process, now)
 
     def _reap(self) -> None:
@@ -506,7 +507,6 @@ class _Supervisor:
             self._current.finish(time.monotonic(), FAST)
             self._leaving.append(self._current)
         process = self._prepared.make()
-        process.is_supervised = False
         if self._dirty is not None:
             process.shut()
         close = [self._signals, self._wake, *(self._streams.descriptors() if self._streams is not None else ())]

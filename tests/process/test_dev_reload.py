@@ -535,6 +535,31 @@ def test_the_ini_file_counts_too(launch: Start, tmp_path: Path) -> None:
     assert server.get() == (200, "0")
 
 
+OTHERS = ("single", "forking"), ("forking", "single"), ("forking", "threading")
+
+
+@pytest.mark.parametrize("types", OTHERS, ids="-".join)
+def test_another_type_can_be_stopped_too(launch: Start, tmp_path: Path, types: tuple[str, str]) -> None:
+    write(tmp_path / "app.py", "0")
+    text = "[http]\napplication = app.py\nport = 0\ngraceful_timeout = 60\ntype = {}\n"
+    (tmp_path / "my.ini").write_text(text.format(types[0]))
+    server = launch("dev", "-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    for which in (*types[1:], *types):
+        old = int(server.get("/pid")[1])
+        by_rename(tmp_path / "my.ini", text.format(which).encode())
+        write(tmp_path / "app.py", which)
+        serves(server, which)
+        wait_for(lambda pid=old: not psutil.pid_exists(pid), "the old process to be gone")
+        old = int(server.get("/pid")[1])
+        write(tmp_path / "app.py", "again")
+        serves(server, "again")
+        wait_for(lambda pid=old: not psutil.pid_exists(pid), "the next one to be gone")
+    assert server.stop(signal.SIGINT) == 0
+    assert "late to stop" not in server.said
+
+
 def test_one_line_says_what_was_reloaded(dev: Dev, tmp_path: Path) -> None:
     server = dev()
     write(tmp_path / "app.py", "1")
