@@ -86,7 +86,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
 
         def ready() -> None:
             teller.tell(IMPORTED, recorder.outcome(settings.environ))
-            teller.tell(READY, dumps({"is_supervised": is_supervised}).encode())
+            teller.tell(READY, dumps({"is_supervised": is_supervised, "fixed": dev.fixed(settings)}).encode())
 
         if is_supervised:
             code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))

@@ -121,6 +121,7 @@ class _Supervisor:
         self._logs = logs
         self._error_log = logs[0]
         self._streams = streams
+        self._fixed = self._last_fixed = dev.fixed(settings)
         self._application = dev.for_process(settings, ()).application
         self._watcher = Watcher([_root(self._application, settings.import_directory)])
         self._current: Process | None = None
@@ -276,8 +277,10 @@ class _Supervisor:
         elif kind != READY:
             self._prepared.hear(process, kind, fields)
         elif process is self._loading:
-            process.is_supervised = json.loads(fields[0])["is_supervised"]
+            facts = json.loads(fields[0])
+            process.is_supervised = facts["is_supervised"]
             self._serve(process, now)
+            self._tell_fixed(facts["fixed"])
 
     def _reap(self) -> None:
         now = time.monotonic()
@@ -458,6 +461,17 @@ class _Supervisor:
             self._error_log.write("S", f"loaded in {took}; {by} {count} file{'s' * (count != 1)}")
         if self._dirty is None and self._watcher.changes():
             self._mark(now)
+
+    def _tell_fixed(self, fixed: dict[str, str]) -> None:
+        """Say once what was changed in vain; fixed: as the process has just read it."""
+        changed = [
+            f"{name} is {text or 'empty'}"
+            for name, text in fixed.items()
+            if text not in (self._fixed[name], self._last_fixed[name])
+        ]
+        self._last_fixed = fixed
+        if changed:
+            self._error_log.write("N", f"{', '.join(changed)} now: start again for that")
 
     def _fail(self, process: Process, code: int) -> None:
         """The application could not be loaded."""

@@ -560,6 +560,32 @@ def test_another_type_can_be_stopped_too(launch: Start, tmp_path: Path, types: t
     assert "late to stop" not in server.said
 
 
+def test_what_only_a_start_heeds_is_told_once(launch: Start, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0")
+    text = "[http]\napplication = app.py\nport = {}\nautoreload = yes\n{}"
+    steps = [
+        (8081, "", "address is 127.0.0.1:8081 now: start again for that"),
+        (8081, "threads = 2\n", ""),
+        (8082, "pidfile = a.pid\n", f"address is 127.0.0.1:8082, pidfile is {tmp_path / 'a.pid'} now: start again"),
+        (0, "", ""),
+        (8082, "", "address is 127.0.0.1:8082 now: start again"),
+    ]
+    (tmp_path / "my.ini").write_text(text.format(0, ""))
+    server = launch("-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    told = 0
+    for number, (port, more, line) in enumerate(steps, 1):
+        by_rename(tmp_path / "my.ini", text.format(port, more).encode())
+        wait_for(lambda count=number: server.said.count("reloaded my.ini") == count, "the configuration to be read")
+        server.await_text(line)
+        write(tmp_path / "app.py", str(number))
+        serves(server, str(number))
+        told += bool(line)
+        assert server.said.count("start again for that") == told
+    assert not (tmp_path / "a.pid").exists()
+
+
 def test_one_line_says_what_was_reloaded(dev: Dev, tmp_path: Path) -> None:
     server = dev()
     write(tmp_path / "app.py", "1")
