@@ -498,7 +498,8 @@ class _Supervisor:
 
         if self._stopping is not None:
             return
-        told = problem.plain(f"the process that served died: {reason(code)}", "an exit, or a fault in compiled code?")
+        hint = f"an exit, or a fault in compiled code? A change, or kill -USR2 {os.getpid()}, loads it again"
+        told = problem.plain(f"the process that served died: {reason(code)}", hint)
         if now - process.served < YOUNG or process.is_stand_in:
             self._error_log.write("E", f"{told['title']} (a page shows it; waiting for a save)")
             self._stand_in(told, guard.FAILED, 0)
