@@ -265,6 +265,8 @@ class _Supervisor:
             process.last_read = path
             process.read[path] = (numbers[0], numbers[1], numbers[2]) if numbers else None
             self._watcher.told(path, process.read[path])
+            if process is self._current and told.signature(path) != process.read[path]:
+                self._mark(now)  # the event may have come first, when the file did not matter yet
         elif kind == LISTED:
             self._watcher.listed(path)
         elif kind == PROBLEM:

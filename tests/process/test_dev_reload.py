@@ -318,6 +318,21 @@ def test_nobody_is_answered_before_all_that_was_read_is_watched(dev: Dev, tmp_pa
         server.send(signal.SIGCONT)
 
 
+def test_a_file_that_changes_before_the_supervisor_has_heard_of_it(dev: Dev, tmp_path: Path) -> None:
+    """It is read in a request, by a process that serves already."""
+    (tmp_path / "page.txt").write_text("0")
+    write(tmp_path / "app.py", '" + content() + "', extra="def content():\n    return open('page.txt').read()")
+    server = dev()
+    server.send(signal.SIGSTOP)
+    try:
+        wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED, "it to be stopped")
+        serves(server, "0")
+        by_rename(tmp_path / "page.txt", b"1")
+    finally:
+        server.send(signal.SIGCONT)
+    server.await_text("reloaded page.txt")
+
+
 def test_twenty_files_at_once_are_one_reload(dev: Dev, tmp_path: Path) -> None:
     names = [f"part{number}" for number in range(20)]
     for name in names:
