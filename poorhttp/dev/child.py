@@ -82,12 +82,13 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     teller.await_watch()
     try:
         listeners = [listener.adopt(descriptor) for descriptor in sockets]
+        is_supervised = server.is_supervised(settings)
 
         def ready() -> None:
             teller.tell(IMPORTED, recorder.outcome(settings.environ))
-            teller.tell(READY)
+            teller.tell(READY, dumps({"is_supervised": is_supervised, "fixed": dev.fixed(settings)}).encode())
 
-        if server.is_supervised(settings):
+        if is_supervised:
             code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)

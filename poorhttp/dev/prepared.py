@@ -12,7 +12,6 @@ import json
 import os
 import sys
 
-from poorhttp import server
 from poorhttp.dev import problem, told
 from poorhttp.dev.processes import Process
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, UNFIT
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from poorhttp.config import Config
     from poorhttp.dev.watch import Watcher
     from poorhttp.lean import socket
     from poorhttp.log import ErrorLog
@@ -41,7 +39,6 @@ class Prepared:
 
     def __init__(
         self,
-        settings: Config,
         listeners: list[socket.socket],
         watcher: Watcher,
         live: int,
@@ -49,7 +46,6 @@ class Prepared:
         end: Callable[[Process], None],
     ) -> None:
         """live: the port of `live.Streams`, 0 for none. end: is to end those that are wanted no more."""
-        self._is_supervised = server.is_supervised(settings)
         self._listeners = listeners
         self._watcher = watcher
         self._live = live
@@ -182,9 +178,7 @@ class Prepared:
 
     def make(self) -> Process:
         """A process that is none yet."""
-        process = Process(self._watcher.fileno(), self._live)
-        process.is_supervised = self._is_supervised
-        return process
+        return Process(self._watcher.fileno(), self._live)
 
     def _make_ready(self, order: bytes) -> Process | None:
         """A process that waits for the word to load: a fork of who has come farthest, or a new one."""

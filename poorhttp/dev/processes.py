@@ -49,7 +49,7 @@ class Process:
         self.pid = 0
         self.is_stand_in = False
         self.is_supervised = False
-        """Whether it has workers of its own, and hears signals."""
+        """Whether it has workers of its own, and hears signals. It says so once it serves; before it is only killed."""
         self.is_forked = self.is_prepared = False
         """Whether it waits for nothing but the word to load the application."""
         self.why_not_forked = ""

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 from poorhttp.config import Config
 from poorhttp.errors import ConfigError
+from poorhttp.settings import SETTINGS
 from poorhttp.units import Span
 
 TYPE_CHECKING = False
@@ -24,6 +25,18 @@ CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
 """What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these."""
 
 TABLE = "dispatch_table.py"
+
+FIXED = (
+    "socket_mode",
+    "socket_owner",
+    "reuse_port",
+    "backlog",
+    "autoreload",
+    "pidfile",
+    "errorlog",
+    "graceful_timeout",
+)
+"""What the process above has begun with and keeps to its end; the addresses too."""
 
 
 class Settings(Config):
@@ -58,6 +71,12 @@ def for_stand_in(settings: Config, gates: tuple[int, ...]) -> Settings:
     values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
     values["debug"] = True  # so that it is told of front servers (see `page.may_see`)
     return Settings(values, gates)
+
+
+def fixed(settings: Config) -> dict[str, str]:
+    """What is heeded at the start alone, as text."""
+    shown = {name: SETTINGS[name].unit.show(getattr(settings, name)) for name in FIXED}
+    return {"address": ", ".join(map(str, settings.addresses)), **shown}
 
 
 def found(directory: str) -> str:

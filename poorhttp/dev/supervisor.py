@@ -121,13 +121,14 @@ class _Supervisor:
         self._logs = logs
         self._error_log = logs[0]
         self._streams = streams
+        self._fixed = self._last_fixed = dev.fixed(settings)
         self._application = dev.for_process(settings, ()).application
         self._watcher = Watcher([_root(self._application, settings.import_directory)])
         self._current: Process | None = None
         self._loading: Process | None = None
         self._leaving: list[Process] = []
         live = streams.port if streams is not None else 0
-        self._prepared = Prepared(settings, listeners, self._watcher, live, self._error_log, self._end)
+        self._prepared = Prepared(listeners, self._watcher, live, self._error_log, self._end)
         self._prompts: set[int] = set()  # pipes of open breakpoints
         self._held: set[str] = set()  # what has changed meanwhile
         self._is_holding = False  # a reload, for their sake
@@ -264,6 +265,8 @@ class _Supervisor:
             process.last_read = path
             process.read[path] = (numbers[0], numbers[1], numbers[2]) if numbers else None
             self._watcher.told(path, process.read[path])
+            if process is self._current and told.signature(path) != process.read[path]:
+                self._mark(now)  # the event may have come first, when the file did not matter yet
         elif kind == LISTED:
             self._watcher.listed(path)
         elif kind == PROBLEM:
@@ -276,7 +279,10 @@ class _Supervisor:
         elif kind != READY:
             self._prepared.hear(process, kind, fields)
         elif process is self._loading:
+            facts = json.loads(fields[0])
+            process.is_supervised = facts["is_supervised"]
             self._serve(process, now)
+            self._tell_fixed(facts["fixed"])
 
     def _reap(self) -> None:
         now = time.monotonic()
@@ -458,6 +464,17 @@ class _Supervisor:
         if self._dirty is None and self._watcher.changes():
             self._mark(now)
 
+    def _tell_fixed(self, fixed: dict[str, str]) -> None:
+        """Say once what was changed in vain; fixed: as the process has just read it."""
+        changed = [
+            f"{name} is {text or 'empty'}"
+            for name, text in fixed.items()
+            if text not in (self._fixed[name], self._last_fixed[name])
+        ]
+        self._last_fixed = fixed
+        if changed:
+            self._error_log.write("N", f"{', '.join(changed)} now: start again for that")
+
     def _fail(self, process: Process, code: int) -> None:
         """The application could not be loaded."""
         self._watcher.loaded()
@@ -483,7 +500,8 @@ class _Supervisor:
 
         if self._stopping is not None:
             return
-        told = problem.plain(f"the process that served died: {reason(code)}", "an exit, or a fault in compiled code?")
+        hint = f"an exit, or a fault in compiled code? A change, or kill -USR2 {os.getpid()}, loads it again"
+        told = problem.plain(f"the process that served died: {reason(code)}", hint)
         if now - process.served < YOUNG or process.is_stand_in:
             self._error_log.write("E", f"{told['title']} (a page shows it; waiting for a save)")
             self._stand_in(told, guard.FAILED, 0)
@@ -506,7 +524,6 @@ class _Supervisor:
             self._current.finish(time.monotonic(), FAST)
             self._leaving.append(self._current)
         process = self._prepared.make()
-        process.is_supervised = False
         if self._dirty is not None:
             process.shut()
         close = [self._signals, self._wake, *(self._streams.descriptors() if self._streams is not None else ())]

@@ -1,5 +1,6 @@
 """Autoreload: whatever the application does instead of being loaded, a page says so at once, and the next save mends it."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -128,6 +129,23 @@ def test_a_process_that_dies_while_it_serves(launch: Start, tmp_path: Path) -> N
         assert client.recv(100) == b""
     (tmp_path / "app.py").write_text(GOOD)
     wait_for(lambda: server.get() == (200, "good"), "the mended application")
+
+
+def test_who_dies_young_is_loaded_again_when_asked_for(launch: Start, tmp_path: Path) -> None:
+    dies = "import os\ndef application(*_):\n    os.path.exists(os.environ['MARKS'] + '/mended') or os._exit(9)\n"
+    server = start(launch, tmp_path, f"{dies}    return good(*_)\n{GOOD.replace('application', 'good')}")
+    server.await_text("loaded in")
+    hint = f"A change, or kill -USR2 {server.process.pid}, loads it again"
+
+    def is_told() -> bool:
+        with contextlib.suppress(ConnectionError):  # who is older than a second is loaded again at once
+            return hint in server.get()[1]
+        return False
+
+    wait_for(is_told, "a page that says what to do")
+    (server.marks / "mended").touch()
+    server.send(signal.SIGUSR2)
+    wait_for(lambda: server.get() == (200, "good"), "the application to be loaded again")
 
 
 def test_a_file_that_every_load_changes_is_let_be(launch: Start, tmp_path: Path) -> None:

@@ -318,6 +318,21 @@ def test_nobody_is_answered_before_all_that_was_read_is_watched(dev: Dev, tmp_pa
         server.send(signal.SIGCONT)
 
 
+def test_a_file_that_changes_before_the_supervisor_has_heard_of_it(dev: Dev, tmp_path: Path) -> None:
+    """It is read in a request, by a process that serves already."""
+    (tmp_path / "page.txt").write_text("0")
+    write(tmp_path / "app.py", '" + content() + "', extra="def content():\n    return open('page.txt').read()")
+    server = dev()
+    server.send(signal.SIGSTOP)
+    try:
+        wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED, "it to be stopped")
+        serves(server, "0")
+        by_rename(tmp_path / "page.txt", b"1")
+    finally:
+        server.send(signal.SIGCONT)
+    server.await_text("reloaded page.txt")
+
+
 def test_twenty_files_at_once_are_one_reload(dev: Dev, tmp_path: Path) -> None:
     names = [f"part{number}" for number in range(20)]
     for name in names:
@@ -533,6 +548,57 @@ def test_the_ini_file_counts_too(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "my.ini").write_text((tmp_path / "my.ini").read_text().replace("GREETING = 0", "GREETING = 1"))
     server.await_text("reloaded my.ini")
     assert server.get() == (200, "0")
+
+
+OTHERS = ("single", "forking"), ("forking", "single"), ("forking", "threading")
+
+
+@pytest.mark.parametrize("types", OTHERS, ids="-".join)
+def test_another_type_can_be_stopped_too(launch: Start, tmp_path: Path, types: tuple[str, str]) -> None:
+    write(tmp_path / "app.py", "0")
+    text = "[http]\napplication = app.py\nport = 0\ngraceful_timeout = 60\ntype = {}\n"
+    (tmp_path / "my.ini").write_text(text.format(types[0]))
+    server = launch("dev", "-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    for which in (*types[1:], *types):
+        old = int(server.get("/pid")[1])
+        by_rename(tmp_path / "my.ini", text.format(which).encode())
+        write(tmp_path / "app.py", which)
+        serves(server, which)
+        wait_for(lambda pid=old: not psutil.pid_exists(pid), "the old process to be gone")
+        old = int(server.get("/pid")[1])
+        write(tmp_path / "app.py", "again")
+        serves(server, "again")
+        wait_for(lambda pid=old: not psutil.pid_exists(pid), "the next one to be gone")
+    assert server.stop(signal.SIGINT) == 0
+    assert "late to stop" not in server.said
+
+
+def test_what_only_a_start_heeds_is_told_once(launch: Start, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0")
+    text = "[http]\napplication = app.py\nport = {}\nautoreload = yes\n{}"
+    steps = [
+        (8081, "", "address is 127.0.0.1:8081 now: start again for that"),
+        (8081, "threads = 2\n", ""),
+        (8082, "pidfile = a.pid\n", f"address is 127.0.0.1:8082, pidfile is {tmp_path / 'a.pid'} now: start again"),
+        (0, "", ""),
+        (8082, "", "address is 127.0.0.1:8082 now: start again"),
+    ]
+    (tmp_path / "my.ini").write_text(text.format(0, ""))
+    server = launch("-c", "my.ini")
+    server.await_address()
+    server.await_text("loaded in")
+    told = 0
+    for number, (port, more, line) in enumerate(steps, 1):
+        by_rename(tmp_path / "my.ini", text.format(port, more).encode())
+        wait_for(lambda count=number: server.said.count("reloaded my.ini") == count, "the configuration to be read")
+        server.await_text(line)
+        write(tmp_path / "app.py", str(number))
+        serves(server, str(number))
+        told += bool(line)
+        assert server.said.count("start again for that") == told
+    assert not (tmp_path / "a.pid").exists()
 
 
 def test_one_line_says_what_was_reloaded(dev: Dev, tmp_path: Path) -> None:
