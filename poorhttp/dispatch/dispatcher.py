@@ -274,7 +274,11 @@ class Dispatcher:
         req.write(traceback_page(req.uri, _trace(error), versions, self._webmaster_of(req)))
 
     def _webmaster_of(self, req: Request) -> str:
-        return str(req.environ.get("SERVER_ADMIN") or self._webmaster)
+        told = str(req.environ.get("SERVER_ADMIN", ""))
+        try:
+            return told.encode("latin-1").decode() or self._webmaster  # bytes as characters (PEP 3333)
+        except UnicodeError:
+            return told
 
     def _debugging(self, req: Request) -> bool:
         """A bool from poorhttp, a text from servers that can set only texts."""

@@ -564,6 +564,11 @@ def test_404():
     assert "webmaster: admin@example.com" in sent.text
 
 
+@pytest.mark.parametrize("told", ["Ji\xc5\x99\xc3\xad", "Ji\u0159\xed"], ids=["as in PEP 3333", "as text"])
+def test_the_webmaster_of_a_page(told):
+    assert "webmaster: Ji\u0159\xed" in answer(write("page"), path="/nowhere", environ={"SERVER_ADMIN": told}).text
+
+
 def test_405_names_the_methods():
     app = application(table(handlers={"/": (http.METHOD_GET | http.METHOD_PUT, write("page"))}))
     sent = call(app, method="DELETE")
