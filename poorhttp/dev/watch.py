@@ -9,11 +9,12 @@ that is the same again is no change; what the application writes itself is none 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from hashlib import blake2b
 
 from poorhttp.dev import inotify
-from poorhttp.dev.told import Signature, is_theirs, signature
+from poorhttp.dev.told import MODULES, Signature, is_theirs, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,8 +119,12 @@ class Watcher:
         self._follow(path)
 
     def listed(self, directory: str) -> None:
-        """A process looks what is in a directory."""
-        if directory not in self._listed and os.path.isdir(directory):
+        """A process looks what is in a directory; with MODULES after it: which modules."""
+        if directory.endswith(MODULES):
+            directory = directory.removesuffix(MODULES)
+            if os.path.isdir(directory):
+                self._enter(directory)
+        elif directory not in self._listed and os.path.isdir(directory):
             self._listed.add(directory)
             self._enter(directory)
             self._directories[directory] = frozenset(self._matters(directory))
@@ -225,15 +230,14 @@ class Watcher:
         if name in self._names.get(directory, ()) or path in self._files:
             return True
         if what & inotify.IS_DIRECTORY:
-            return _is_plain(name) and directory in self._directories and is_theirs(os.path.join(path, ""))
+            return directory in self._directories and _is_code(path)
         return not name or (not what & inotify.MODIFY and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path) and path not in self._directories:
-                self._directories[path] = frozenset()  # whatever is in it is new
-                self._watch(path)
+            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path):
+                self._arrive(path)
             return
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
@@ -241,6 +245,15 @@ class Watcher:
             self._unclosed.discard(path)
         elif what & _PENDING:
             self._unclosed.add(path)
+
+    def _arrive(self, directory: str) -> None:
+        """Watch a new directory, and those in it, which may have been made before it was watched."""
+        self._directories.setdefault(directory, frozenset())  # whatever is in it is new
+        self._watch(directory)
+        with contextlib.suppress(OSError), os.scandir(directory) as found:
+            for each in found:
+                if each.is_dir(follow_symlinks=False) and _is_code(each.path):
+                    self._arrive(each.path)
 
     def _is_odd(self, path: str) -> bool:
         file = self._files.get(path)
@@ -346,6 +359,11 @@ def _content(path: str) -> bytes:
             return blake2b(file.read(LARGEST + 1), digest_size=16).digest()
     except OSError:
         return b""
+
+
+def _is_code(directory: str) -> bool:
+    """Whether the author may keep modules there."""
+    return _is_plain(os.path.basename(directory)) and is_theirs(os.path.join(directory, ""))
 
 
 def _is_plain(name: str) -> bool:

@@ -277,6 +277,35 @@ def test_new_and_deleted_modules(dev: Dev, tmp_path: Path) -> None:
     serves(server, "two")
 
 
+EMPTY = {
+    "a package": ("from shop.home import TEXT", "shop/home.py", 500),
+    "one in it": ("from shop.views.home import TEXT", "shop/views/home.py", 500),
+    "its beginning": ("import shop\nTEXT = shop.TEXT", "shop/__init__.py", 500),
+    "a path": ("sys.path.insert(0, 'shop')\nimport home\nTEXT = home.TEXT", "shop/home.py", 500),
+    "a path from the outside": ("from home import TEXT", "src/home.py", 500),
+    "what may be missing": ("try: from shop.home import TEXT\nexcept ImportError: TEXT = 'none'", "shop/home.py", 200),
+}
+
+
+@pytest.mark.parametrize("what", EMPTY)
+def test_the_first_module_in_a_directory(launch: Start, tmp_path: Path, what: str) -> None:
+    """Nothing was imported from there before."""
+    imports, path, status = EMPTY[what]
+    (tmp_path / path).parent.mkdir(parents=True)
+    write(tmp_path / "app.py", "0", extra=f"import sys\n{imports}")
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"0"', "TEXT"))
+    search = os.pathsep.join([str(tmp_path / "src"), str(Path(__file__).parents[2])])
+    server = launch("dev", "app.py", "--port=0", PYTHONPATH=search)
+    server.await_address()
+    server.await_text("loaded in" if status == 200 else "a page shows it")
+    assert server.get()[0] == status
+    for text in "one", "two":
+        (tmp_path / path).write_text(f"TEXT = {text!r}\n")
+        serves(server, text)
+    (tmp_path / path).unlink()
+    assert server.get()[0] == status
+
+
 def test_a_symlink_to_another_release(dev: Dev, tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"release{number}").mkdir()

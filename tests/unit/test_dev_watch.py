@@ -92,6 +92,30 @@ def test_new_code_is_a_change(watcher, tmp_path, name):
     assert watcher.hear() and len(watcher.changes()) == 1
 
 
+def test_directories_that_come_together(watcher, tmp_path):
+    """The inner one before the outer one could be watched."""
+    watcher.loaded()
+    path = tmp_path / "outer" / "inner" / "part.py"
+    path.parent.mkdir(parents=True)
+    assert watcher.hear() and watcher.changes() == []
+    path.write_text("")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_where_modules_are_looked_for_other_files_do_not_matter(watcher, tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    watcher.hear()
+    watcher.listed(str(place) + told.MODULES)
+    watcher.listed(str(tmp_path / "nowhere") + told.MODULES)
+    watcher.loaded()
+    (place / "notes.txt").write_text("")
+    assert not watcher.hear() and watcher.changes() == []
+    (place / "part.py").write_text("")
+    assert watcher.hear() and watcher.changes() == [str(place / "part.py")]
+    assert str(tmp_path / "nowhere") not in watcher.names()
+
+
 @pytest.mark.parametrize(
     "name", [".new.py", "#new.py#", "new.py~", ".#new.py", "notes.txt", "__pycache__", "x___jb_tmp___"]
 )
