@@ -1,8 +1,8 @@
 """What of the author's files has changed since it was read.
 
 Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
-files beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does not know
-what is done about a change.
+files and `.env` beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does
+not know what is done about a change.
 Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
 that is the same again is no change; what the application writes itself is none either.
 """
@@ -294,7 +294,8 @@ class Watcher:
                 yield name
 
     def _is_of_interest(self, directory: str, name: str) -> bool:
-        if not _is_plain(name) or not (name.endswith(".py") or directory in self._listed):
+        is_wanted = name.endswith(".py") or directory in self._listed
+        if not (_is_plain(name) and is_wanted) and not _is_environment(name):
             return False
         return os.path.join(directory, name) not in self._written
 
@@ -346,7 +347,7 @@ def _way(path: str) -> Iterator[str]:
 
 def _listing(directory: str) -> frozenset[str]:
     try:
-        return frozenset(filter(_is_plain, os.listdir(directory)))
+        return frozenset(name for name in os.listdir(directory) if _is_plain(name) or _is_environment(name))
     except OSError:
         return frozenset()
 
@@ -364,6 +365,12 @@ def _content(path: str) -> bytes:
 def _is_code(directory: str) -> bool:
     """Whether the author may keep modules there."""
     return _is_plain(os.path.basename(directory)) and is_theirs(os.path.join(directory, ""))
+
+
+def _is_environment(name: str) -> bool:
+    """`.env`, `.env.local`, `my.env` or `.flaskenv`, which others look for without opening: nobody is told of that."""
+    is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
+    return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
 
 
 def _is_plain(name: str) -> bool:

@@ -242,6 +242,18 @@ def test_what_was_read_without_being_imported(dev: Dev, tmp_path: Path) -> None:
     serves(server, "none 1")
 
 
+def test_an_env_file_that_is_opened_only_where_it_is(dev: Dev, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0", extra="ENV = open('.env').read() if os.path.isfile('.env') else 'none'")
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"0"', "ENV"))
+    server = dev()
+    serves(server, "none")
+    for text in "one", "two":
+        (tmp_path / ".env").write_text(text)
+        serves(server, text)
+    (tmp_path / ".env").unlink()
+    serves(server, "none")
+
+
 def test_a_library_by_ctypes(dev: Dev, tmp_path: Path) -> None:
     """Built anew; whether it can be used does not matter here."""
     source = (

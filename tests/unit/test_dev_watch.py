@@ -80,7 +80,7 @@ def test_what_the_application_writes_is_no_change(watcher, tmp_path):
     assert not watcher.hear() and watcher.changes() == []
 
 
-@pytest.mark.parametrize("name", ["new.py", "package"])
+@pytest.mark.parametrize("name", ["new.py", "package", ".env", ".env.local", "my.env", ".flaskenv"])
 def test_new_code_is_a_change(watcher, tmp_path, name):
     watcher.loaded()
     if name == "package":
@@ -116,9 +116,11 @@ def test_where_modules_are_looked_for_other_files_do_not_matter(watcher, tmp_pat
     assert str(tmp_path / "nowhere") not in watcher.names()
 
 
-@pytest.mark.parametrize(
-    "name", [".new.py", "#new.py#", "new.py~", ".#new.py", "notes.txt", "__pycache__", "x___jb_tmp___"]
-)
+OTHERS = ".new.py #new.py# new.py~ .#new.py notes.txt __pycache__ x___jb_tmp___"
+BESIDE_ENV = ".env~ #.env# .#.env .env.swp ..env.swp .env___jb_tmp___ .env.kate-swp"
+
+
+@pytest.mark.parametrize("name", f"{OTHERS} {BESIDE_ENV}".split())
 def test_other_new_files_are_none(watcher, tmp_path, name):
     watcher.loaded()
     (tmp_path / name).write_text("")
