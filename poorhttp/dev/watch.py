@@ -4,7 +4,7 @@ Knows which files and directories matter: those that the application has read, t
 files and `.env` beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does
 not know what is done about a change.
 Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
-that is the same again is no change; what the application writes itself is none either.
+that is the same again is no change; what a process of the application writes is none either, until that is gone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Watcher:
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
         self._watched: set[str] = set()
-        self._written: set[str] = set()
+        self._written: dict[str, set[object]] = {}  # by whom, of those that are there
         self._current: set[str] = set()  # told by the process that serves, or is being loaded
         self._suspects: set[str] = set()  # may be another although `stat` says the same
         self._unclosed: set[str] = set()
@@ -129,14 +129,35 @@ class Watcher:
             self._enter(directory)
             self._directories[directory] = frozenset(self._matters(directory))
 
-    def wrote(self, path: str) -> None:
-        """A process writes a file: that is no edit, whoever does it."""
-        self._written.add(path)
+    def wrote(self, path: str, writer: object) -> None:
+        """A process writes a file: until it is gone what happens to that is no edit, whoever does it."""
+        self._written.setdefault(path, set()).add(writer)
         self._suspects.discard(path)
+
+    def left(self, writer: object) -> None:
+        """A process is gone, and all that it told was heard: what nobody else writes is as it left it."""
+        for path, writers in [*self._written.items()]:
+            writers.discard(writer)
+            if not writers:
+                del self._written[path]
+                self._accept(path)
 
     def ignore(self, paths: Iterable[str]) -> None:
         """Take no more notice of these."""
-        self._written.update(paths)
+        for path in paths:
+            self._written.setdefault(path, set()).add(self)
+
+    def _accept(self, path: str) -> None:
+        """What is there is no change, although events of it may be in the queue."""
+        file = self._files.get(path)
+        if file is not None:
+            file.signature, file.content = signature(path), None
+            if self._is_to_be_taken(path, file):
+                file.content = _content(path)
+        directory, name = os.path.split(path)
+        if directory in self._directories:
+            is_there = os.path.lexists(path) and self._is_of_interest(directory, name)
+            self._directories[directory] = self._directories[directory] - {name} | ({name} if is_there else set())
 
     def _enter(self, directory: str) -> None:
         if directory not in self._directories:

@@ -538,6 +538,60 @@ def test_what_the_application_makes_and_removes_reloads_nothing_and_hides_nothin
     assert server.said.count("reloaded") == 1
 
 
+def await_end(server: Server, pid: str) -> None:
+    """A process is gone, and the supervisor has done what is to be done then."""
+    wait_for(lambda: not psutil.pid_exists(int(pid)), "the old process to be gone")
+    above = psutil.Process(server.process.pid)
+    wait_for(lambda: above.status() == psutil.STATUS_SLEEPING, "a supervisor that waits")
+
+
+def test_what_a_process_wrote_that_is_gone_is_edited(dev: Dev, tmp_path: Path) -> None:
+    """A file that the first start makes, and later ones read only."""
+    extra = (
+        "if not os.path.exists('settings'): open('settings', 'w').write('made')\n"
+        "open('log', 'a').write('x'); LOG = open('log').read()\n"
+        "TEXT = open('settings').read()"
+    )
+    write(tmp_path / "app.py", "0", extra=extra)
+    source = (tmp_path / "app.py").read_text().replace('"0"', "TEXT")
+    (tmp_path / "app.py").write_text(source)
+    server = dev()
+    old = server.get("/pid")[1]
+    serves(server, "made")
+    (tmp_path / "app.py").write_text(f"{source}# saved\n")
+    serves(server, "made")
+    await_end(server, old)
+    for text in "one", "two":
+        (tmp_path / "settings").write_text(text)
+        serves(server, text)
+    wait_for(lambda: server.said.count("reloaded") == 3, "a line for each save")
+
+
+def test_what_a_process_writes_that_leaves_reloads_nothing(dev: Dev, tmp_path: Path) -> None:
+    """Into a file that it has open, and that the new one reads only."""
+    write(tmp_path / "app.py", "0", extra="LOG = open('log', 'a')")
+    late = "    LOG.write('late'); LOG.flush(); open('late' + path[1:], 'w').close()\n    start_response("
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace("    start_response(", late))
+    server = dev()
+    old = server.get("/pid")[1]
+    (tmp_path / "log").write_text("")
+    holder = threading.Thread(target=server.get, args=("/held",))
+    holder.start()
+    try:
+        server.await_mark("held")
+        write(tmp_path / "app.py", "1", extra="LOG = open('log').read(); NAMES = os.listdir('.')")
+        serves(server, "1")
+    finally:
+        (server.marks / "release").touch()
+        holder.join(PATIENCE)
+    await_end(server, old)
+    assert (tmp_path / "log").read_text() == "late"
+    write(tmp_path / "app.py", "2")
+    serves(server, "2")
+    wait_for(lambda: server.said.count("reloaded") >= 2, "a line for each save")
+    assert server.said.count("reloaded") == server.said.count("reloaded app.py  ") == 2
+
+
 def test_a_pipe_that_is_read_is_left_alone(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:
     os.mkfifo(tmp_path / "pipe")
     extra = "PIPE = os.open('pipe', os.O_RDONLY | os.O_NONBLOCK)"

@@ -75,8 +75,42 @@ def test_what_the_application_writes_is_no_change(watcher, tmp_path):
     path.write_text("one")
     read(watcher, path)
     watcher.loaded()
-    watcher.wrote(str(path))
+    for writer in "old", "new":
+        watcher.wrote(str(path), writer)
     path.write_text("two")
+    watcher.left("old")
+    path.write_text("three")
+    assert not watcher.hear() and watcher.changes() == []
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_what_a_process_wrote_that_is_gone_may_be_edited(watcher, tmp_path, is_listed):
+    """But what it did last is no edit, heard of or not."""
+    path = tmp_path / "count.txt"
+    if is_listed:
+        watcher.listed(str(tmp_path))
+    else:
+        read(watcher, path)
+    watcher.loaded()
+    watcher.wrote(str(path), "old")
+    path.write_text("one")
+    watcher.hear()
+    path.write_text("two")
+    watcher.left("old")
+    watcher.hear()
+    assert watcher.changes() == []
+    path.unlink() if is_listed else path.write_text("three")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_what_is_restless_stays_ignored(watcher, tmp_path):
+    path = tmp_path / "count.txt"
+    read(watcher, path)
+    watcher.loaded()
+    watcher.ignore([str(path)])
+    watcher.wrote(str(path), "old")
+    watcher.left("old")
+    path.write_text("one")
     assert not watcher.hear() and watcher.changes() == []
 
 
