@@ -13,7 +13,7 @@ import sys
 import time
 from importlib import _bootstrap_external as external
 
-from poorhttp.dev.told import is_theirs
+from poorhttp.dev.told import is_theirs, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def is_settled(path: str) -> bool:
     if sys.pycache_prefix:
         return False  # one place for every file that has ever had this name
     cache = external.cache_from_source(path)
-    source, name = os.stat(path), os.lstat(path)
-    changed = max(source.st_mtime, source.st_ctime, name.st_ctime)
+    # A link on the way that leads to another release may lead to a file of the same time and size.
+    changed = max(os.stat(path).st_mtime, *(os.lstat(each).st_ctime for each in way(path)))
     try:
         if changed + SETTLED < os.stat(cache).st_mtime:
             return True

@@ -250,7 +250,7 @@ class _Supervisor:
     def _hear_process(self, process: Process, kind: bytes, fields: list[bytes], now: float) -> None:
         path = os.fsdecode(fields[0]) if kind in (READ, WROTE, LISTED) else ""
         if kind == WROTE:
-            self._watcher.wrote(path)
+            self._watcher.wrote(path, process)
         elif kind == FORKED:
             process.is_born(int(fields[0]))
         elif kind == told.OPENED:
@@ -304,6 +304,7 @@ class _Supervisor:
                     self._hear_process(process, message[:1], message[2:].split(b"\0"), now)
             process.pid = 0
             process.close()
+            self._watcher.left(process)
             if process in self._leaving:
                 self._leaving.remove(process)
             elif process is self._loading:

@@ -1,6 +1,7 @@
 """What a process under development tells its supervisor: the files that it reads and writes, how its start went.
 
-Knows the audit events of Python and the form of a message. Does not know what becomes of it.
+Knows the audit events of Python, the one step of an import that raises none, and the form of a message. Does not know
+what becomes of it.
 Contract: a file is told before it is read, with what it looked like then, so that an edit which comes between the two
 is seen as one. What lies in the directories of Python and of installed packages is not told.
 """
@@ -12,11 +13,13 @@ import os
 import stat
 import struct
 import sys
+from importlib import _bootstrap_external as external
 
 from poorhttp.lean import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
@@ -32,8 +35,9 @@ NOT_THEIRS = (
     "/usr/lib/",
     "/lib/",
 )
-NOBODY = ("<frozen importlib", NOT_THEIRS[1])
-"""Who lists directories for reasons of his own."""
+IMPORTLIB = "<frozen importlib"
+MODULES = "/*.py"
+"""After a directory that is told as listed: for the sake of its modules alone."""
 NOT_IN = ("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/")
 
 Signature = tuple[int, int, int]
@@ -60,12 +64,27 @@ def signature(path: str) -> Signature | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
+def way(path: str) -> Iterator[str]:
+    """The symbolic links by which a path leads to a file, then the file, unless it is there by its own name."""
+    for _ in range(40):  # as many as the kernel follows
+        parts = path.split(os.sep)
+        places = (os.sep.join(parts[:count]) for count in range(2, len(parts) + 1))
+        link = next((place for place in places if os.path.islink(place)), "")
+        if not link:
+            break
+        yield link
+        rest = path[len(link) :].lstrip(os.sep)
+        path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), rest))
+    yield path
+
+
 class Teller:
     """The end of the link that is here."""
 
     def __init__(self, link: int) -> None:
         self._link = link
         self._told: dict[tuple[bytes, str], bytes] = {}
+        self._places: set[str] = set()  # where files were read, which are watched for that
         self.writes = 0
         """How many files were written."""
 
@@ -102,6 +121,8 @@ class Teller:
         """A file is about to be read."""
         if self._is_new(READ, path) and not _is_special(path):
             found = signature(path)
+            if found is not None:
+                self._places.add(os.path.dirname(path))
             self._note(READ, path, b" ".join(b"%d" % each for each in found or ()))
 
     def wrote(self, path: str) -> None:
@@ -115,12 +136,24 @@ class Teller:
         if self._is_new(LISTED, path):
             self._note(LISTED, path)
 
+    def searched(self, place: str) -> None:
+        """A module is about to be looked for in a directory, or was just found to have no file in it."""
+        directory = _absolute(place or ".")
+        path = directory + MODULES
+        is_command = COMMAND and directory == os.path.dirname(COMMAND)  # it is Python's
+        is_known = is_command or directory in self._places
+        if not is_known and self._is_new(LISTED, path) and os.path.isdir(directory):
+            self._note(LISTED, path)
+
     def _note(self, kind: bytes, path: str, *fields: bytes) -> None:
         message = self._told[kind, path] = b"\0".join((kind, os.fsencode(path), *fields))
         self.tell(message)
 
     def listen(self) -> None:
         """Hear of every file that this process opens from now on, and its children too."""
+        for place in sys.path:  # Python may know already what is there
+            self.searched(place)
+        _hear_of_namespaces(self)
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -143,7 +176,12 @@ class Teller:
             self.read(_absolute(path))
 
     def _listed(self, path: Any = None) -> None:
-        if type(path) is not int and not sys._getframe(2).f_code.co_filename.startswith(NOBODY):
+        if type(path) is int:
+            return
+        who = sys._getframe(2).f_code.co_filename
+        if who.startswith(IMPORTLIB):
+            self.searched(os.fsdecode(path or "."))
+        elif not who.startswith(NOT_THEIRS[1]):
             self.listed(_absolute(path or "."))
 
     def _renamed(self, source: Any, target: Any, source_place: int = -1, target_place: int = -1) -> None:
@@ -202,6 +240,21 @@ _EVENTS: dict[str, Any] = {
     "sqlite3.connect": Teller._connected,
     "pdb.Pdb": Teller._debugged,
 }
+
+
+def _hear_of_namespaces(teller: Teller) -> None:
+    """Directories that are modules without a file are not listed by who finds them."""
+    namespace: Any = getattr(external, "_NamespacePath", None)
+    if namespace is None:
+        return  # a Python that has another name for them
+    ordinary = namespace.__init__
+
+    def begin(self: Any, name: str, places: Any, *rest: Any) -> None:
+        for place in places:
+            teller.searched(place)
+        ordinary(self, name, places, *rest)
+
+    namespace.__init__ = begin
 
 
 def _absolute(path: Any, place: int = -1) -> str:

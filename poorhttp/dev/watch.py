@@ -1,19 +1,20 @@
 """What of the author's files has changed since it was read.
 
 Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
-files beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does not know
-what is done about a change.
+files and `.env` beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does
+not know what is done about a change.
 Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
-that is the same again is no change; what the application writes itself is none either.
+that is the same again is no change; what a process of the application writes is none either, until that is gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from hashlib import blake2b
 
 from poorhttp.dev import inotify
-from poorhttp.dev.told import Signature, is_theirs, signature
+from poorhttp.dev.told import MODULES, Signature, is_theirs, signature, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Watcher:
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
         self._watched: set[str] = set()
-        self._written: set[str] = set()
+        self._written: dict[str, set[object]] = {}  # by whom, of those that are there
         self._current: set[str] = set()  # told by the process that serves, or is being loaded
         self._suspects: set[str] = set()  # may be another although `stat` says the same
         self._unclosed: set[str] = set()
@@ -118,20 +119,45 @@ class Watcher:
         self._follow(path)
 
     def listed(self, directory: str) -> None:
-        """A process looks what is in a directory."""
-        if directory not in self._listed and os.path.isdir(directory):
+        """A process looks what is in a directory; with MODULES after it: which modules."""
+        if directory.endswith(MODULES):
+            directory = directory.removesuffix(MODULES)
+            if os.path.isdir(directory):
+                self._enter(directory)
+        elif directory not in self._listed and os.path.isdir(directory):
             self._listed.add(directory)
             self._enter(directory)
             self._directories[directory] = frozenset(self._matters(directory))
 
-    def wrote(self, path: str) -> None:
-        """A process writes a file: that is no edit, whoever does it."""
-        self._written.add(path)
+    def wrote(self, path: str, writer: object) -> None:
+        """A process writes a file: until it is gone what happens to that is no edit, whoever does it."""
+        self._written.setdefault(path, set()).add(writer)
         self._suspects.discard(path)
+
+    def left(self, writer: object) -> None:
+        """A process is gone, and all that it told was heard: what nobody else writes is as it left it."""
+        for path, writers in [*self._written.items()]:
+            writers.discard(writer)
+            if not writers:
+                del self._written[path]
+                self._accept(path)
 
     def ignore(self, paths: Iterable[str]) -> None:
         """Take no more notice of these."""
-        self._written.update(paths)
+        for path in paths:
+            self._written.setdefault(path, set()).add(self)
+
+    def _accept(self, path: str) -> None:
+        """What is there is no change, although events of it may be in the queue."""
+        file = self._files.get(path)
+        if file is not None:
+            file.signature, file.content = signature(path), None
+            if self._is_to_be_taken(path, file):
+                file.content = _content(path)
+        directory, name = os.path.split(path)
+        if directory in self._directories:
+            is_there = os.path.lexists(path) and self._is_of_interest(directory, name)
+            self._directories[directory] = self._directories[directory] - {name} | ({name} if is_there else set())
 
     def _enter(self, directory: str) -> None:
         if directory not in self._directories:
@@ -147,7 +173,7 @@ class Watcher:
 
     def _follow(self, path: str) -> None:
         """Watch the symbolic links on the way to this file, and where they lead."""
-        for place in _way(path):
+        for place in way(path):
             directory, name = os.path.split(place)
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(place, set()).add(path)
@@ -225,15 +251,14 @@ class Watcher:
         if name in self._names.get(directory, ()) or path in self._files:
             return True
         if what & inotify.IS_DIRECTORY:
-            return _is_plain(name) and directory in self._directories and is_theirs(os.path.join(path, ""))
+            return directory in self._directories and _is_code(path)
         return not name or (not what & inotify.MODIFY and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path) and path not in self._directories:
-                self._directories[path] = frozenset()  # whatever is in it is new
-                self._watch(path)
+            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path):
+                self._arrive(path)
             return
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
@@ -241,6 +266,15 @@ class Watcher:
             self._unclosed.discard(path)
         elif what & _PENDING:
             self._unclosed.add(path)
+
+    def _arrive(self, directory: str) -> None:
+        """Watch a new directory, and those in it, which may have been made before it was watched."""
+        self._directories.setdefault(directory, frozenset())  # whatever is in it is new
+        self._watch(directory)
+        with contextlib.suppress(OSError), os.scandir(directory) as found:
+            for each in found:
+                if each.is_dir(follow_symlinks=False) and _is_code(each.path):
+                    self._arrive(each.path)
 
     def _is_odd(self, path: str) -> bool:
         file = self._files.get(path)
@@ -281,7 +315,8 @@ class Watcher:
                 yield name
 
     def _is_of_interest(self, directory: str, name: str) -> bool:
-        if not _is_plain(name) or not (name.endswith(".py") or directory in self._listed):
+        is_wanted = name.endswith(".py") or directory in self._listed
+        if not (_is_plain(name) and is_wanted) and not _is_environment(name):
             return False
         return os.path.join(directory, name) not in self._written
 
@@ -317,23 +352,9 @@ class Watcher:
         self.notes.append(f"inotify: {error.strerror}{hint}; looking for changes all the time")
 
 
-def _way(path: str) -> Iterator[str]:
-    """The symbolic links by which a path leads to a file, then the file, unless it is there by its own name."""
-    for _ in range(40):  # as many as the kernel follows
-        parts = path.split(os.sep)
-        places = (os.sep.join(parts[:count]) for count in range(2, len(parts) + 1))
-        link = next((place for place in places if os.path.islink(place)), "")
-        if not link:
-            break
-        yield link
-        rest = path[len(link) :].lstrip(os.sep)
-        path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), rest))
-    yield path
-
-
 def _listing(directory: str) -> frozenset[str]:
     try:
-        return frozenset(filter(_is_plain, os.listdir(directory)))
+        return frozenset(name for name in os.listdir(directory) if _is_plain(name) or _is_environment(name))
     except OSError:
         return frozenset()
 
@@ -346,6 +367,17 @@ def _content(path: str) -> bytes:
             return blake2b(file.read(LARGEST + 1), digest_size=16).digest()
     except OSError:
         return b""
+
+
+def _is_code(directory: str) -> bool:
+    """Whether the author may keep modules there."""
+    return _is_plain(os.path.basename(directory)) and is_theirs(os.path.join(directory, ""))
+
+
+def _is_environment(name: str) -> bool:
+    """`.env`, `.env.local`, `my.env` or `.flaskenv`, which others look for without opening: nobody is told of that."""
+    is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
+    return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
 
 
 def _is_plain(name: str) -> bool:

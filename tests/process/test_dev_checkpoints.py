@@ -182,6 +182,13 @@ def test_what_came_since_is_found(launch: Start, tmp_path: Path) -> None:
     server.await_text("(zygote: files came or went)")
 
 
+def test_an_env_file_that_came_since_is_found(launch: Start, tmp_path: Path) -> None:
+    server = begin(launch, tmp_path, first="VALUE = os.path.exists('.env')")
+    await_checkpoint(server)
+    assert save(server, ".env", "")[0] == "True"
+    server.await_text("(zygote: files came or went)")
+
+
 def test_a_log_that_was_rotated_is_left_alone(launch: Start, tmp_path: Path) -> None:
     server = begin(launch, tmp_path, "--accesslog=access")
     number = await_checkpoint(server)

@@ -242,6 +242,18 @@ def test_what_was_read_without_being_imported(dev: Dev, tmp_path: Path) -> None:
     serves(server, "none 1")
 
 
+def test_an_env_file_that_is_opened_only_where_it_is(dev: Dev, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "0", extra="ENV = open('.env').read() if os.path.isfile('.env') else 'none'")
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"0"', "ENV"))
+    server = dev()
+    serves(server, "none")
+    for text in "one", "two":
+        (tmp_path / ".env").write_text(text)
+        serves(server, text)
+    (tmp_path / ".env").unlink()
+    serves(server, "none")
+
+
 def test_a_library_by_ctypes(dev: Dev, tmp_path: Path) -> None:
     """Built anew; whether it can be used does not matter here."""
     source = (
@@ -275,6 +287,35 @@ def test_new_and_deleted_modules(dev: Dev, tmp_path: Path) -> None:
     serves(server, "one two")
     (tmp_path / "plugins" / "one.py").unlink()
     serves(server, "two")
+
+
+EMPTY = {
+    "a package": ("from shop.home import TEXT", "shop/home.py", 500),
+    "one in it": ("from shop.views.home import TEXT", "shop/views/home.py", 500),
+    "its beginning": ("import shop\nTEXT = shop.TEXT", "shop/__init__.py", 500),
+    "a path": ("sys.path.insert(0, 'shop')\nimport home\nTEXT = home.TEXT", "shop/home.py", 500),
+    "a path from the outside": ("from home import TEXT", "src/home.py", 500),
+    "what may be missing": ("try: from shop.home import TEXT\nexcept ImportError: TEXT = 'none'", "shop/home.py", 200),
+}
+
+
+@pytest.mark.parametrize("what", EMPTY)
+def test_the_first_module_in_a_directory(launch: Start, tmp_path: Path, what: str) -> None:
+    """Nothing was imported from there before."""
+    imports, path, status = EMPTY[what]
+    (tmp_path / path).parent.mkdir(parents=True)
+    write(tmp_path / "app.py", "0", extra=f"import sys\n{imports}")
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"0"', "TEXT"))
+    search = os.pathsep.join([str(tmp_path / "src"), str(Path(__file__).parents[2])])
+    server = launch("dev", "app.py", "--port=0", PYTHONPATH=search)
+    server.await_address()
+    server.await_text("loaded in" if status == 200 else "a page shows it")
+    assert server.get()[0] == status
+    for text in "one", "two":
+        (tmp_path / path).write_text(f"TEXT = {text!r}\n")
+        serves(server, text)
+    (tmp_path / path).unlink()
+    assert server.get()[0] == status
 
 
 def test_a_symlink_to_another_release(dev: Dev, tmp_path: Path) -> None:
@@ -510,6 +551,60 @@ def test_what_the_application_makes_and_removes_reloads_nothing_and_hides_nothin
     serves(server, "1")
     server.await_text("reloaded")
     assert server.said.count("reloaded") == 1
+
+
+def await_end(server: Server, pid: str) -> None:
+    """A process is gone, and the supervisor has done what is to be done then."""
+    wait_for(lambda: not psutil.pid_exists(int(pid)), "the old process to be gone")
+    above = psutil.Process(server.process.pid)
+    wait_for(lambda: above.status() == psutil.STATUS_SLEEPING, "a supervisor that waits")
+
+
+def test_what_a_process_wrote_that_is_gone_is_edited(dev: Dev, tmp_path: Path) -> None:
+    """A file that the first start makes, and later ones read only."""
+    extra = (
+        "if not os.path.exists('settings'): open('settings', 'w').write('made')\n"
+        "open('log', 'a').write('x'); LOG = open('log').read()\n"
+        "TEXT = open('settings').read()"
+    )
+    write(tmp_path / "app.py", "0", extra=extra)
+    source = (tmp_path / "app.py").read_text().replace('"0"', "TEXT")
+    (tmp_path / "app.py").write_text(source)
+    server = dev()
+    old = server.get("/pid")[1]
+    serves(server, "made")
+    (tmp_path / "app.py").write_text(f"{source}# saved\n")
+    serves(server, "made")
+    await_end(server, old)
+    for text in "one", "two":
+        (tmp_path / "settings").write_text(text)
+        serves(server, text)
+    wait_for(lambda: server.said.count("reloaded") == 3, "a line for each save")
+
+
+def test_what_a_process_writes_that_leaves_reloads_nothing(dev: Dev, tmp_path: Path) -> None:
+    """Into a file that it has open, and that the new one reads only."""
+    write(tmp_path / "app.py", "0", extra="LOG = open('log', 'a')")
+    late = "    LOG.write('late'); LOG.flush(); open('late' + path[1:], 'w').close()\n    start_response("
+    (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace("    start_response(", late))
+    server = dev()
+    old = server.get("/pid")[1]
+    (tmp_path / "log").write_text("")
+    holder = threading.Thread(target=server.get, args=("/held",))
+    holder.start()
+    try:
+        server.await_mark("held")
+        write(tmp_path / "app.py", "1", extra="LOG = open('log').read(); NAMES = os.listdir('.')")
+        serves(server, "1")
+    finally:
+        (server.marks / "release").touch()
+        holder.join(PATIENCE)
+    await_end(server, old)
+    assert (tmp_path / "log").read_text() == "late"
+    write(tmp_path / "app.py", "2")
+    serves(server, "2")
+    wait_for(lambda: server.said.count("reloaded") >= 2, "a line for each save")
+    assert server.said.count("reloaded") == server.said.count("reloaded app.py  ") == 2
 
 
 def test_a_pipe_that_is_read_is_left_alone(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 import time
 
 import pytest
@@ -75,12 +76,46 @@ def test_what_the_application_writes_is_no_change(watcher, tmp_path):
     path.write_text("one")
     read(watcher, path)
     watcher.loaded()
-    watcher.wrote(str(path))
+    for writer in "old", "new":
+        watcher.wrote(str(path), writer)
     path.write_text("two")
+    watcher.left("old")
+    path.write_text("three")
     assert not watcher.hear() and watcher.changes() == []
 
 
-@pytest.mark.parametrize("name", ["new.py", "package"])
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_what_a_process_wrote_that_is_gone_may_be_edited(watcher, tmp_path, is_listed):
+    """But what it did last is no edit, heard of or not."""
+    path = tmp_path / "count.txt"
+    if is_listed:
+        watcher.listed(str(tmp_path))
+    else:
+        read(watcher, path)
+    watcher.loaded()
+    watcher.wrote(str(path), "old")
+    path.write_text("one")
+    watcher.hear()
+    path.write_text("two")
+    watcher.left("old")
+    watcher.hear()
+    assert watcher.changes() == []
+    path.unlink() if is_listed else path.write_text("three")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_what_is_restless_stays_ignored(watcher, tmp_path):
+    path = tmp_path / "count.txt"
+    read(watcher, path)
+    watcher.loaded()
+    watcher.ignore([str(path)])
+    watcher.wrote(str(path), "old")
+    watcher.left("old")
+    path.write_text("one")
+    assert not watcher.hear() and watcher.changes() == []
+
+
+@pytest.mark.parametrize("name", ["new.py", "package", ".env", ".env.local", "my.env", ".flaskenv"])
 def test_new_code_is_a_change(watcher, tmp_path, name):
     watcher.loaded()
     if name == "package":
@@ -92,9 +127,35 @@ def test_new_code_is_a_change(watcher, tmp_path, name):
     assert watcher.hear() and len(watcher.changes()) == 1
 
 
-@pytest.mark.parametrize(
-    "name", [".new.py", "#new.py#", "new.py~", ".#new.py", "notes.txt", "__pycache__", "x___jb_tmp___"]
-)
+def test_directories_that_come_together(watcher, tmp_path):
+    """The inner one before the outer one could be watched."""
+    watcher.loaded()
+    path = tmp_path / "outer" / "inner" / "part.py"
+    path.parent.mkdir(parents=True)
+    assert watcher.hear() and watcher.changes() == []
+    path.write_text("")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_where_modules_are_looked_for_other_files_do_not_matter(watcher, tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    watcher.hear()
+    watcher.listed(str(place) + told.MODULES)
+    watcher.listed(str(tmp_path / "nowhere") + told.MODULES)
+    watcher.loaded()
+    (place / "notes.txt").write_text("")
+    assert not watcher.hear() and watcher.changes() == []
+    (place / "part.py").write_text("")
+    assert watcher.hear() and watcher.changes() == [str(place / "part.py")]
+    assert str(tmp_path / "nowhere") not in watcher.names()
+
+
+OTHERS = ".new.py #new.py# new.py~ .#new.py notes.txt __pycache__ x___jb_tmp___"
+BESIDE_ENV = ".env~ #.env# .#.env .env.swp ..env.swp .env___jb_tmp___ .env.kate-swp"
+
+
+@pytest.mark.parametrize("name", f"{OTHERS} {BESIDE_ENV}".split())
 def test_other_new_files_are_none(watcher, tmp_path, name):
     watcher.loaded()
     (tmp_path / name).write_text("")
@@ -192,3 +253,28 @@ def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
     assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
     monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
     assert not bytecode.is_settled(str(source))
+
+
+def test_bytecode_is_not_believed_behind_a_link_that_was_switched_since(tmp_path, monkeypatch):
+    monkeypatch.setattr(bytecode, "SETTLED", 0.02)
+    for release in "old", "new":
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "module.py").write_text("")
+        os.utime(tmp_path / release / "module.py", (1_000_000_000, 1_000_000_000))
+    source, link = tmp_path / "module.py", tmp_path / "current"
+    source.symlink_to("current/module.py")
+    link.symlink_to("old")
+    cache = tmp_path / "__pycache__" / f"module.{sys.implementation.cache_tag}.pyc"
+    cache.parent.mkdir()
+    await_time(os.lstat(link).st_ctime + 0.1)
+    cache.write_text("")
+    assert bytecode.is_settled(str(source)) and cache.exists()
+    await_time(os.stat(cache).st_mtime + 0.1)
+    link.unlink()
+    link.symlink_to("new")
+    assert not (bytecode.is_settled(str(source)) and cache.exists())
+
+
+def await_time(moment):
+    while time.time() < moment:
+        time.sleep(0.01)

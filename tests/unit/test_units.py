@@ -112,7 +112,18 @@ def test_sendfile_header(text, value):
 
 
 @pytest.mark.parametrize(
-    "text", ["X Sendfile", "X-Send:file", "/files", "X-Sendfile /a /b", "X-Sendfile a", "\xe9", "-", "Content-Length", "Location /a"]
+    "text",
+    [
+        "X Sendfile",
+        "X-Send:file",
+        "/files",
+        "X-Sendfile /a /b",
+        "X-Sendfile a",
+        "\xe9",
+        "-",
+        "Content-Length",
+        "Location /a",
+    ],
 )
 def test_sendfile_header_refused(text):
     with pytest.raises(ValueError, match=r"X-Accel-Redirect|a path such as"):

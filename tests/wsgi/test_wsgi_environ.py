@@ -270,7 +270,7 @@ def test_facts_of_the_configuration(serve: Any, any_shape: Any) -> None:
     ini = "[application]\ncolour = blue\n[environ]\nTEST_Own = from the ini, \N{SNOWMAN}\n"
     server = serve(TYPES, any_shape, ini=ini, webmaster="Ji\u0159\xed", debug=True, log_level="debug")
     facts = server.get("/").json()
-    assert facts["strings"]["SERVER_ADMIN"] .encode("latin-1").decode() == "Ji\u0159\xed"
+    assert facts["strings"]["SERVER_ADMIN"].encode("latin-1").decode() == "Ji\u0159\xed"
     assert facts["strings"]["TEST_Own"].encode("latin-1").decode() == "from the ini, \N{SNOWMAN}"
     assert facts["options"] == {"colour": "blue"}
     assert facts["debug"] is True
