@@ -128,13 +128,13 @@ class ErrorLog:
         if self._hasty >= 0:
             os.close(self._hasty)
             self._hasty = -1
-        if not is_to and stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
-            # Not O_NONBLOCK on the descriptor itself: that would be everybody's who has it.
-            way = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            try:
+        try:
+            if not is_to and stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
+                # Not O_NONBLOCK on the descriptor itself: that would be everybody's who has it.
+                way = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
                 self._hasty = os.open(f"/proc/self/fd/{self._descriptor}", way)
-            except OSError:
-                return  # a system without /proc
+        except OSError:
+            return  # a log that was closed, or a system without /proc
 
     def _append(self, data: bytes) -> None:
         _append(self._hasty if self._hasty >= 0 else self._descriptor, data)

@@ -81,6 +81,13 @@ def test_start_and_stop_are_always_written(make: Make, path: Path) -> None:
     assert "stopped" in path.read_text()
 
 
+def test_a_log_that_was_closed_is_no_fault(path: Path) -> None:
+    log = ErrorLog(str(path), "info", debug=False, webmaster="")
+    os.close(log.fileno())
+    log.wait(False)
+    log.write("E", "lost")
+
+
 @given(ANY_TEXT, ANY_TEXT)
 def test_no_text_forges_a_line(text: str, remote: str) -> None:
     read_end, write_end = os.pipe()
