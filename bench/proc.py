@@ -112,9 +112,10 @@ def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether the process has ended, waited for or not; its descriptors are closed then."""
+    """Whether the process has ended with all its threads, waited for or not; its descriptors are closed then."""
     text = _read(pid, "stat")
-    return not text or text[text.rindex(")") + 2] in "ZX"
+    facts = text[text.rindex(")") + 2 :].split() if text else []
+    return not facts or (facts[0] in "ZX" and int(facts[17]) <= 1)
 
 
 def strangers(root: int) -> int:

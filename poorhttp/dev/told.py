@@ -36,6 +36,8 @@ NOT_THEIRS = (
     "/lib/",
 )
 IMPORTLIB = "<frozen importlib"
+NOBODY = (os.path.join(NOT_THEIRS[0], "importlib", ""), NOT_THEIRS[1])
+"""Who lists directories for reasons of his own: `importlib.metadata`, which looks for packages, and this one."""
 MODULES = "/*.py"
 """After a directory that is told as listed: for the sake of its modules alone."""
 NOT_IN = ("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/")
@@ -181,7 +183,7 @@ class Teller:
         who = sys._getframe(2).f_code.co_filename
         if who.startswith(IMPORTLIB):
             self.searched(os.fsdecode(path or "."))
-        elif not who.startswith(NOT_THEIRS[1]):
+        elif not who.startswith(NOBODY):
             self.listed(_absolute(path or "."))
 
     def _renamed(self, source: Any, target: Any, source_place: int = -1, target_place: int = -1) -> None:

@@ -334,6 +334,17 @@ def test_a_symlink_to_another_release(dev: Dev, tmp_path: Path) -> None:
     serves(server, "edited")
 
 
+def test_a_look_for_packages_is_no_interest_in_all_that_is_there(dev: Dev, tmp_path: Path) -> None:
+    look = "import importlib.metadata\nlist(importlib.metadata.distributions())"
+    write(tmp_path / "app.py", "0", extra=look)
+    server = dev()
+    (tmp_path / "note.txt").write_text("")
+    write(tmp_path / "app.py", "1", extra=look)
+    serves(server, "1")
+    server.await_text("reloaded app.py  ")
+    assert server.said.count("] reloaded") == 1
+
+
 def test_nobody_is_answered_before_all_that_was_read_is_watched(dev: Dev, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -213,3 +214,14 @@ def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
     numbers = reload.saving(RELOADING["single"], launch.Setting(), "bare", 20, (0, 0))
     assert numbers["missed"] == reload.MOST_MISSED and numbers["stale"] > 0
     assert numbers["remark"] == "given up after 5 of 20 saves"
+
+
+def test_a_process_of_which_a_thread_is_left_is_not_gone() -> None:
+    """Its first thread has ended, and it counts as a zombie; but it has its descriptors still."""
+    code = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+    with subprocess.Popen([sys.executable, "-c", f"{code}ctypes.CDLL(None).pthread_exit(None)"]) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        faults.require(lambda: ") Z " in stat.read_text(), "the first thread does not end")
+        assert not proc.is_gone(process.pid)
+        process.kill()
+        faults.require(lambda: proc.is_gone(process.pid), "the process is not gone")
