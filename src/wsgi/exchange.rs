@@ -395,18 +395,16 @@ impl Exchange {
     /// Answer 504 with this page in the place of a call that does not return, or break off what it began; from now on
     /// it says nothing more. Returns whether it could be answered.
     pub fn give_up(&mut self, page: &[u8]) -> bool {
-        let Some(transport) = self.transport.clone() else { return false };
+        if self.transport.is_none() {
+            return false;
+        }
         let can_answer = !self.committed && !self.outbox.is_broken();
         if can_answer {
             self.roll_back();
             self.asked.persistent = false;
             self.answer(b"504 Gateway Timeout", page);
-            self.outbox.flush(&transport);
-            self.outbox.break_off();
-            transport.finish();
-        } else {
-            self.break_off();
         }
+        self.break_off();
         can_answer
     }
 
@@ -415,8 +413,8 @@ impl Exchange {
         self.framing == Framing::Close
     }
 
-    /// What has begun will not be finished. Where only the end of the connection tells the end of the body, a reset tells
-    /// that it is none (RFC 9112 8).
+    /// Nothing more comes: what has begun is not finished, unless its length is told. Where only the end of the connection
+    /// tells the end of the body, a reset tells that it is none (RFC 9112 8).
     pub fn break_off(&mut self) {
         if let Some(transport) = self.transport.clone() {
             self.outbox.flush(&transport);
