@@ -129,10 +129,17 @@ def _no_file(place: str) -> LoadError:
     return LoadError(f"{title(place)} does not exist", hint or "is the path right?")
 
 
+def wsgi_modules(directory: str) -> list[str]:
+    """Return each `package/wsgi.py` of a directory: where a Django project has its application."""
+    from glob import glob
+
+    return sorted(glob("*/wsgi.py", root_dir=directory))
+
+
 def _near(file: str, directory: str) -> str:
     """The hint that names the Python files of a directory, and the one that is nearest to `file`."""
     try:
-        files = sorted(each for each in os.listdir(directory) if each.endswith(".py"))
+        files = sorted(each for each in os.listdir(directory) if each.endswith(".py")) + wsgi_modules(directory)
     except OSError:
         return f"there is no directory {directory}"
     listed = f"there are: {', '.join(files[:8])}" if files else ""

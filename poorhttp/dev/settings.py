@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 from poorhttp.config import Config
 from poorhttp.errors import ConfigError
+from poorhttp.loader import wsgi_modules
 from poorhttp.settings import SETTINGS
 from poorhttp.units import Span
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from poorhttp.units import Address
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
-"""What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these."""
+"""What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these, or the
+wsgi.py of a Django project."""
 
 TABLE = "dispatch_table.py"
 
@@ -84,7 +86,8 @@ def found(directory: str) -> str:
     for name in (TABLE, *CANDIDATES):
         if os.path.isfile(os.path.join(directory, name)):
             return directory if name == TABLE else os.path.join(directory, name)
-    return directory
+    projects = wsgi_modules(directory) if os.path.isfile(os.path.join(directory, "manage.py")) else []
+    return os.path.join(directory, projects[0]) if len(projects) == 1 else directory
 
 
 def refuse_public(addresses: tuple[Address, ...]) -> None:

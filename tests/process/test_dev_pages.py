@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,20 @@ def test_nobody_is_shown_a_page_through_a_unix_socket(launch: Start, tmp_path: P
         answer = ask(server, "/call", Accept=accept)
         assert answer.status == 500 and "ValueError" not in answer.text and "Traceback" not in answer.text
     server.await_text("ValueError: failed")
+
+
+def test_a_django_project_needs_no_name(launch: Start, tmp_path: Path) -> None:
+    pytest.importorskip("django")
+    subprocess.run([sys.executable, "-m", "django", "startproject", "site_of_mine", "."], cwd=tmp_path, check=True)
+    server = launch("dev", "--port=0")
+    server.await_address()
+    urls = tmp_path / "site_of_mine" / "urls.py"
+    for text in "one", "two":
+        urls.write_text(
+            "from django.http import HttpResponse\nfrom django.urls import path\n"
+            f"urlpatterns = [path('', lambda request: HttpResponse({text!r}))]\n"
+        )
+        assert ask(server, "/").text == text
 
 
 def test_flask_lets_exceptions_through(launch: Start, tmp_path: Path) -> None:

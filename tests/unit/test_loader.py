@@ -174,6 +174,11 @@ one, proxy = Callable(), Proxy()
         ("socket.py", {"socket": GOOD}, "socket.py is hidden by the module socket of "),
         ("sys.py", {"sys": GOOD}, "sys.py is hidden by the module sys of Python"),
         ("./", {"one": GOOD}, "no dispatch_table.py in this directory | there are: one.py"),
+        (
+            "./",
+            {"manage": "", "site/wsgi": GOOD},
+            "no dispatch_table.py in this directory | there are: manage.py, site/wsgi.py",
+        ),
         ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py"),
         ("./", {"dispatch_table": ""}, "dispatch_table.py: there is no 'handlers' | expected handlers = {'/': ("),
         ("./", {"dispatch_table": "handlers = []"}, "dispatch_table.py: 'handlers' is [], which is no dict | expected"),
