@@ -87,8 +87,10 @@ MAKING = {
     "check": "settings, addresses and logs; load APP, ask it for / by the letter of PEP 3333, then say ok",
 }
 """Commands while the program is being written."""
-OF_DEV = {"autoreload": True, "debug": True, "request_timeout": 0.0, "slow_request": 0.0, "graceful_timeout": 5.0}
-"""What it sets where nobody else does; a debugger is to wait for its user as long as he wants."""
+OF_DEV = {"request_timeout": 0.0, "slow_request": 0.0, "graceful_timeout": 5.0}
+"""What DEV sets where nobody else does; a debugger is to wait for its user as long as he wants."""
+MEANT_BY_DEV = ("autoreload", "debug")
+"""The switches that DEV sets as their flags would: the ini file that the program is to have elsewhere serves here too."""
 OF_ACTIONS = {
     "json": "status: as JSON",
     "watch": "status: again each second, until q",
@@ -232,6 +234,8 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
     of_status = flags.json or flags.watch
     if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
         raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
+    for name in MEANT_BY_DEV if command == DEV else ():
+        flags.given.setdefault(name, ("yes", f"command {DEV}", directory))
     if command == "init" and (flags.config or flags.given.keys() - {"application"}):
         raise ConfigError("init takes a directory, and no settings", "they go into the poorhttp.ini that it writes")
     return flags

@@ -370,7 +370,16 @@ def test_dev_is_a_word_only_before_the_application():
     assert config.parse_flags(["dev", "--help"], "/dir").command == "help"
     with pytest.raises(ConfigError, match="--live and --public are for dev"):
         read("--public")
-    assert read("dev").sources["debug"] == "default of dev"
+    assert read("dev").sources["graceful_timeout"] == "default of dev"
+
+
+def test_dev_is_stronger_than_an_ini_file_for_elsewhere(ini):
+    text = "[http]\nautoreload = no\ndebug = no\ngraceful_timeout = 7\n"
+    settings = ini(text, "dev", environ={"POORHTTP_DEBUG": "no"})
+    assert (settings.autoreload, settings.debug, settings.graceful_timeout) == (True, True, 7.0)
+    assert settings.sources["debug"] == "command dev"
+    settings = ini(text.replace("no", "yes"), "dev", "--no-autoreload", "--no-debug")
+    assert (settings.autoreload, settings.debug) == (False, False)
 
 
 # From code
