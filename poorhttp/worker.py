@@ -352,14 +352,19 @@ class _Signals:
         become it.
         """
         while self._is_asked and self._make_reload is not None and self._on_trial.acquire(blocking=False):
+            self._is_asked = False
             try:
                 reload = self._reload = self._make_reload()
                 if self._since is not None or self._is_over:
                     return  # a stop that came before could not cancel it
                 if self._has_succeeded(reload) and self._successor is None:
                     self._let_succeed(reload)
-            except Exception as error:
-                self._error_log.exception(error, "-", "a reload")
+            except Exception as error:  # no descriptors, no memory, or the package is being replaced
+                text = f"reload failed, the server goes on as it was: {type(error).__name__}: {error}"
+                self._error_log.write("E", text)
+                if self._is_stuck:
+                    self._pause(RETRY)  # there is nothing to go back to
+                    self._is_asked = self._since is None and not self._is_over
             finally:
                 self._on_trial.release()
 
@@ -392,8 +397,9 @@ class _Signals:
             return  # stopped meanwhile
         reload.keep(sockets)
         self._successor = reload
-        os.write(self._wake, DRAIN)
+        # First: once it has made way, the main thread executes the new image, which would be asked for a reload by it.
         os.kill(os.getpid(), signal.SIGUSR2)  # a handler is the main thread's to set: see `_begin_reload`
+        os.write(self._wake, DRAIN)
         while not all(engine.makes_way() for engine in engines) and not self._is_over:
             self._pause(LATE / 10)
         self._pause(LATE + LATE / 2)  # the main thread's alarm comes after LATE, the engine's kill after two seconds

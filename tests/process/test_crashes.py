@@ -183,10 +183,14 @@ def test_workers_that_cannot_start_again_are_no_storm(start: Start) -> None:
 LEAK = """
 def leak():
     wait_for("leak")
+    taken = []
     with contextlib.suppress(OSError):
         while True:
-            os.open(os.devnull, os.O_RDONLY)
+            taken.append(os.open(os.devnull, os.O_RDONLY))
     os.rename(os.path.join(MARKS, "leak"), os.path.join(MARKS, "full"))
+    wait_for("free")
+    for each in taken:
+        os.close(each)
 
 
 def wait_for(name):
@@ -234,6 +238,22 @@ def test_a_supervisor_without_a_descriptor_goes_on(start: Start, supervised: str
     told = {signal.SIGHUP: "reload failed, the server goes on", signal.SIGKILL: "died: killed by "}
     server.await_text(told.get(signum, "out of descriptors"))
     assert server.get("/pid")[0] == 200
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("alone", ["1x1", "1x4"])
+def test_a_process_alone_without_a_descriptor_fails_to_reload_once(start: Start, alone: str) -> None:
+    server = start(alone, source=APPLICATION + LEAK)
+    (server.marks / "leak").touch()
+    server.await_mark("full")
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed, the server goes on")
+    (server.marks / "free").touch()
+    assert server.get("/pid")[0] == 200
+    (server.marks / "free").unlink()  # what is loaded anew shall not take any
+    assert server.said.count("reload failed") == 1
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded")
     assert server.stop() == 0
 
 
