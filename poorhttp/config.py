@@ -90,7 +90,7 @@ MAKING = {
 OF_DEV = {"request_timeout": 0.0, "slow_request": 0.0, "graceful_timeout": 5.0}
 """What DEV sets where nobody else does; a debugger is to wait for its user as long as he wants."""
 MEANT_BY_DEV = ("autoreload", "debug")
-"""The switches that DEV sets as their flags would: the ini file that the program is to have elsewhere serves here too."""
+"""The switches that DEV sets as their flags would: the ini file for elsewhere serves here too."""
 OF_ACTIONS = {
     "json": "status: as JSON",
     "watch": "status: again each second, until q",

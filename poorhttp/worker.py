@@ -234,10 +234,12 @@ class _Signals:
         raise_delayed()
 
     def expect_end(self, seconds: float) -> None:
-        """Leave the process unless it is over in so many seconds."""
-        self._handle(signal.SIGALRM, self._late)
-        self._patience, self._due = seconds, time.monotonic() + seconds
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        """Leave the process unless it is over in so many seconds, or sooner where that was said before."""
+        due = time.monotonic() + seconds
+        if not self._due or due < self._due:
+            self._handle(signal.SIGALRM, self._late)
+            self._patience, self._due = seconds, due
+            signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def exit_code(self, at_once: int) -> int:
         """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop.
@@ -441,6 +443,7 @@ class _Signals:
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
         if time.monotonic() > self._due + STANDSTILL:
+            self._due = 0.0
             self.expect_end(self._patience)
             return
         if self._successor is not None and self._since is None:

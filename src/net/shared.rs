@@ -181,8 +181,8 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// The calls of these slots, with these last signs of life, do not return: nobody waits for them where there is a
-    /// successor.
+    /// The calls of these slots, with these last signs of life, do not return, and were answered in their place as far
+    /// as that can be: neither a successor nor a stop waits for them.
     pub fn note_stuck(&self, calls: Vec<(usize, u64)>) {
         let mut stuck = lock(&self.stuck);
         if *stuck != calls {
@@ -194,9 +194,6 @@ impl<H: Handler> Shared<H> {
 
     /// How many connections are not waited for; `last_beat` tells that of a slot now: a call may have returned since.
     pub fn given_up(&self, last_beat: impl Fn(usize) -> Option<u64>) -> usize {
-        if !self.has_successor() {
-            return 0;
-        }
         lock(&self.stuck).iter().filter(|&&(slot, beat)| last_beat(slot) == Some(beat)).count()
     }
 

@@ -308,7 +308,7 @@ fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
 }
 
-/// Tell of calls that do not return, answer in their place, and end a process that has a successor and nothing else.
+/// Tell of calls that do not return, answer in their place, and end a process that is to leave and has nothing else.
 fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     let shared = server.shared();
     let fresh = seen.calls.newly_stuck();
@@ -318,7 +318,6 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
     let calls = seen.calls.stuck();
     let stuck = calls.len();
-    shared.note_stuck(calls);
     let waited = time_at_work(shared);
     let is_hogged = stuck > 0 && waited.is_some_and(|waited| waited > HOG);
     if is_hogged && !seen.is_hog_told {
@@ -329,11 +328,15 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
     seen.is_hog_told = is_hogged;
     let is_all_said = waited.is_none() && seen.pending.is_empty();
-    if shared.has_successor() && (is_hogged || (stuck == server.threads() && is_all_said)) {
+    if is_all_said || is_hogged {
+        shared.note_stuck(calls);
+    }
+    let is_leaving = shared.has_successor() || shared.is_stopping();
+    if is_leaving && (is_hogged || (stuck == server.threads() && is_all_said)) {
         // Nobody is left who could end this in order.
         if shared.is_supervised() {
             server.excuse();
-            kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
+            kill(shared, "a call does not return, and this worker is to leave; it ends itself");
         } else if !shared.is_finished() {
             shared.finish();
         }

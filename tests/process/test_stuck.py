@@ -397,6 +397,31 @@ def test_a_stop_of_a_server_that_was_to_become_another_ends(start: Start, turn: 
     assert server.end() == 0
 
 
+SLOW = """
+if any(name.startswith("lock-") for name in os.listdir(MARKS)):
+    time.sleep(3)
+"""
+"""The new image is not there before the stop is."""
+
+
+@pytest.mark.parametrize("shape", ["1x4", "2x1", "2x2"])
+def test_a_stop_does_not_wait_for_a_call_that_was_given_up(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+    server = start(shape, TIMEOUT, "--graceful-timeout=60", "--pidfile=server.pid", source=SOURCE + SLOW)
+    _, answer = begin(server, pool, "lock")
+    assert answer.result(PATIENCE)[0] == 504
+    assert server.stop() in (0, 1)
+    assert not (server.directory / "server.pid").exists()
+
+
+def test_a_stop_during_the_drain_leaves_without_a_stuck_call(start: Start, pool: ThreadPoolExecutor) -> None:
+    server = start("1x4", TIMEOUT, "--graceful-timeout=60", "--pidfile=server.pid", source=SOURCE)
+    _, answer = begin(server, pool, "lock")
+    assert answer.result(PATIENCE)[0] == 504
+    wait_for(lambda: any(map(blocks_term, psutil.Process(server.process.pid).threads())), "the begin of the drain")
+    assert server.stop() in (0, 1)
+    assert not (server.directory / "server.pid").exists()
+
+
 def blocks_term(thread: Any) -> bool:
     """Whether this thread leaves a stop to the main one, as the one does that waits for the old image."""
     try:
