@@ -535,6 +535,8 @@ class _Supervisor:
                 # That of the image before may be for other sockets than those which are passed to this one.
                 countdown=self._countdown[0] if self._countdown and listener.are_own(self._listeners) else None,
             )
+        except SystemExit:
+            code = 1  # it was told why
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
         finally:

@@ -219,6 +219,18 @@ def test_a_failing_ready_ends_the_threads(engine: Any, log: ErrorLog) -> None:
     assert not any(thread.is_alive() for thread in engine.made[0].slots.values() if thread.name != "MainThread")
 
 
+def test_an_application_that_closes_what_is_not_its_own_is_told_so(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+    def app(slot: int) -> None:
+        os.close(engine.made[0].control[0])
+        os.close(signal.set_wakeup_fd(-1))
+        engine.made[0].stop()
+
+    with pytest.raises(SystemExit) as left:
+        worker.serve(app, [], settings(), log, -1)
+    assert left.value.code == 1
+    assert "the application has closed descriptors of the server" in (tmp_path / "error.log").read_text()
+
+
 def test_usr1_reopens_both_logs(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
     error, access = tmp_path / "error.log", tmp_path / "access.log"
     descriptor = os.open(access, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
