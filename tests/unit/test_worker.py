@@ -22,7 +22,7 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp import listener, signals, worker
+from poorhttp import listener, signals, supervisor, worker
 from poorhttp.log import ErrorLog
 from poorhttp.units import Address
 
@@ -138,6 +138,13 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
     assert engine.made[0].control[1:] == [lifeline]
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
         assert signal.getsignal(signum) == signal.SIG_IGN  # nothing is left to do but to leave
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.0, "at once"), (0.04, "at once"), (0.06, "in 0.1 s"), (5.0, "in 5.0 s")]
+)
+def test_when_the_next_worker_starts(seconds: float, told: str) -> None:
+    assert supervisor.when(seconds) == told
 
 
 @pytest.fixture(autouse=True)
