@@ -106,6 +106,13 @@ class Board:
                 self._facts[name] = str(int(self._facts.get(name, "0")) + words[index])
         self.tell()
 
+    def close(self) -> None:
+        """Let go of it, unless the application has."""
+        try:
+            os.close(self.descriptor)
+        except OSError:
+            return
+
     def tell(self, **facts: str) -> None:
         """Write facts about the server as a whole, beside those that are there."""
         for name, value in facts.items():

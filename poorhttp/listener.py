@@ -168,8 +168,11 @@ def is_held(address: Address, pid: int) -> bool:
 def close(socks: Iterable[socket.socket]) -> None:
     """Close the sockets (again does no harm), and remove those unix sockets that this process made."""
     for sock in socks:
-        path = sock.getsockname() if sock.family == socket.AF_UNIX and sock.fileno() >= 0 else ""
-        sock.close()
+        try:
+            path = sock.getsockname() if sock.family == socket.AF_UNIX and sock.fileno() >= 0 else ""
+            sock.close()
+        except OSError:
+            continue  # the application has closed it
         if path in _made and _made.pop(path) == _identity(path):
             _remove(path)
 

@@ -260,7 +260,11 @@ def _traceback(exc: BaseException) -> str:
     try:
         from traceback import format_exception
     except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
-        return f"{type(exc).__name__} (no traceback: the traceback module cannot be imported)\n"
+        try:
+            text = f": {exc}".removesuffix(": ")
+        except BaseException:  # it is the application's
+            text = ""
+        return f"{type(exc).__name__}{text} (no traceback: the traceback module cannot be imported)\n"
     return "".join(format_exception(type(exc), exc, exc.__traceback__))
 
 

@@ -154,7 +154,7 @@ def serve(
             boot.silence()
         clean_up()
         if shown is not None:
-            os.close(shown.descriptor)
+            shown.close()
         if home:
             boot.expect_end(settings.graceful_timeout, error_log)
         else:

@@ -113,6 +113,11 @@ def reason(code: int, killed: bool = False) -> str:
     return f"killed by {_name(-code)}{' (perhaps out of memory)' if -code == signal.SIGKILL and not killed else ''}"
 
 
+def when(seconds: float) -> str:
+    """Say when something happens that is due in so many seconds."""
+    return f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
+
+
 def _name(signum: int) -> str:
     try:
         from signal import Signals
@@ -451,8 +456,8 @@ class _Supervisor:
         delay = max(self._state.next_spawn(now) - now, 0.0)
         if self._is_ready:
             self._tell_manager()
-        then = f"the next one starts in {delay:.1f} s" if delay else "another one starts now"
-        self._error_log.write("E" if code else "N", f"worker {pid} died: {reason(code)}; {then}")
+        text = f"worker {pid} died: {reason(code)}; the next one starts {when(delay)}"
+        self._error_log.write("E" if code else "N", text)
 
     def _perform(self, action: Action) -> None:
         if isinstance(action, Spawn):
@@ -535,6 +540,8 @@ class _Supervisor:
                 # That of the image before may be for other sockets than those which are passed to this one.
                 countdown=self._countdown[0] if self._countdown and listener.are_own(self._listeners) else None,
             )
+        except SystemExit:
+            code = 1  # it was told why
         except BaseException as exc:
             self._error_log.exception(exc, "-", f"worker {os.getpid()}")
         finally:

@@ -264,8 +264,12 @@ class _Signals:
             signal.setitimer(signal.ITIMER_REAL, 0)
         restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
-        os.close(self.control)
-        os.close(self._wake)
+        try:
+            os.close(self.control)
+            os.close(self._wake)
+        except OSError:
+            self._error_log.write("C", "the application has closed descriptors of the server")
+            raise SystemExit(1) from None
 
     def _handle(self, signum: int, handler: Any) -> None:
         self._old.setdefault(signum, afterwards(signum))

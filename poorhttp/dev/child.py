@@ -93,6 +93,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
             code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)
+    except SystemExit:
+        code = 1  # it was told why
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:

@@ -10,6 +10,7 @@ that is the same again is no change; what a process of the application writes is
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from hashlib import blake2b
 
@@ -25,6 +26,9 @@ LARGEST = 1 << 20
 
 SLICE = 20
 """Files whose content is taken down at once, so that an event does not wait."""
+
+_LIMITS = {errno.EMFILE: "max_user_instances=1024", errno.ENOSPC: "max_user_watches=524288"}
+"""What of the kernel's is too low for one more."""
 
 _PENDING = inotify.MODIFY | inotify.CREATE
 _DONE = inotify.CLOSE_WRITE | inotify.MOVED_TO | inotify.MOVED_FROM | inotify.DELETE
@@ -347,8 +351,11 @@ class Watcher:
             )
 
     def _give_up(self, error: OSError) -> None:
+        if self.sweeps:
+            return  # each look tries again, and would tell it again
         self.sweeps = True
-        hint = "; sysctl fs.inotify.max_user_watches=524288 allows for more" if error.errno in (24, 28) else ""
+        setting = _LIMITS.get(error.errno or 0)
+        hint = f"; sysctl fs.inotify.{setting} allows for more" if setting else ""
         self.notes.append(f"inotify: {error.strerror}{hint}; looking for changes all the time")
 
 

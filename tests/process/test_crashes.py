@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import APPLICATION, PATIENCE, Server, Start, wait_for, within_a_second
+from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for, within_a_second
 
 MORE = """
 def abort(environ):
@@ -23,6 +23,11 @@ def abort(environ):
 
 def greedy(environ):
     return "x" * (1 << 62)
+
+
+def unplug(environ):
+    os.closerange(3, 100)
+    return ""
 
 
 def hog(environ):
@@ -152,6 +157,24 @@ def test_out_of_memory_in_the_application_is_one_failed_request(start: Start, sh
     server.await_text("MemoryError")
     assert server.stop() == 0
     assert "died" not in server.said
+
+
+@pytest.mark.parametrize("arguments", [(), ("--bind=unix:server.sock", "--pidfile=server.pid")])
+def test_an_application_that_closes_every_descriptor_is_told_so(
+    start: Start, shape: str, arguments: tuple[str, ...]
+) -> None:
+    server = start(shape, *arguments, source=APPLICATION + MORE)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        server.get("/unplug")
+    server.await_text("[C] the application has closed descriptors of the server")
+    if shape in SUPERVISED:
+        server.await_text("died: exit code 1;")
+        assert server.get("/pid")[0] == 200
+        assert server.stop() == 0
+    else:
+        assert server.end() == 1
+        assert not (server.directory / "server.pid").exists()
+    assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
 
 
 def test_a_call_that_keeps_the_interpreter_keeps_one_worker_only(start: Start, pool: ThreadPoolExecutor) -> None:

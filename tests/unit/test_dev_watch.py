@@ -193,7 +193,7 @@ def test_every_link_on_the_way_is_watched(watcher, tmp_path):
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [(errno.ENOSPC, "max_user_watches"), (errno.EMFILE, "max_user_watches"), (errno.ENOSYS, "inotify")],
+    [(errno.ENOSPC, "max_user_watches"), (errno.EMFILE, "max_user_instances"), (errno.ENOSYS, "inotify")],
 )
 def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
     def refuse():
@@ -211,6 +211,28 @@ def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
     assert watcher.changes() == []
     path.write_text("other")
     assert watcher.changes() == [str(path)]
+
+
+def test_that_no_watches_are_left_is_said_once(tmp_path, monkeypatch):
+    """For all directories and looks."""
+
+    def refuse(self, directory):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
+
+    monkeypatch.setattr(inotify.Inotify, "add", refuse)
+    path = tmp_path / "inner" / "page.txt"
+    path.parent.mkdir()
+    path.write_text("one")
+    watcher = Watcher([str(tmp_path)])
+    watcher.begin()
+    read(watcher, path)
+    watcher.loaded()
+    assert watcher.changes() == []
+    [note] = watcher.notes
+    assert watcher.sweeps and "max_user_watches" in note
+    watcher.notes.clear()  # it was told
+    path.write_text("other")
+    assert watcher.changes() == [str(path)] and watcher.notes == []
 
 
 def test_a_distant_file_system_is_named(tmp_path, monkeypatch):

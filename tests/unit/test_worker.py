@@ -22,7 +22,7 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp import listener, signals, worker
+from poorhttp import listener, signals, supervisor, worker
 from poorhttp.log import ErrorLog
 from poorhttp.units import Address
 
@@ -140,6 +140,13 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
         assert signal.getsignal(signum) == signal.SIG_IGN  # nothing is left to do but to leave
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.0, "at once"), (0.04, "at once"), (0.06, "in 0.1 s"), (5.0, "in 5.0 s")]
+)
+def test_when_the_next_worker_starts(seconds: float, told: str) -> None:
+    assert supervisor.when(seconds) == told
+
+
 @pytest.fixture(autouse=True)
 def _same_signals() -> Iterator[None]:
     """Give back what a supervised worker leaves ignored."""
@@ -217,6 +224,18 @@ def test_a_failing_ready_ends_the_threads(engine: Any, log: ErrorLog) -> None:
     with pytest.raises(SystemExit):
         worker.serve(nothing, [], settings(threads=3), log, -1, ready=ready)
     assert not any(thread.is_alive() for thread in engine.made[0].slots.values() if thread.name != "MainThread")
+
+
+def test_an_application_that_closes_what_is_not_its_own_is_told_so(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
+    def app(slot: int) -> None:
+        os.close(engine.made[0].control[0])
+        os.close(signal.set_wakeup_fd(-1))
+        engine.made[0].stop()
+
+    with pytest.raises(SystemExit) as left:
+        worker.serve(app, [], settings(), log, -1)
+    assert left.value.code == 1
+    assert "the application has closed descriptors of the server" in (tmp_path / "error.log").read_text()
 
 
 def test_usr1_reopens_both_logs(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
