@@ -120,6 +120,12 @@ def _module_of(path: str) -> tuple[str, str]:
 
 
 def _no_file(place: str) -> LoadError:
+    try:
+        os.stat(_table(place) if os.path.isdir(place) else place)
+    except PermissionError as error:
+        return LoadError(f"{title(place)}: {error.strerror}", "may this user look into each directory of this path?")
+    except OSError:
+        pass
     if os.path.isdir(place):
         return LoadError(f"{title(place)}: no {TABLE}.py in this directory", _near("", place) or f"write {TABLE}.py")
     if os.path.exists(place):
@@ -140,6 +146,8 @@ def _near(file: str, directory: str) -> str:
     """The hint that names the Python files of a directory, and the one that is nearest to `file`."""
     try:
         files = sorted(each for each in os.listdir(directory) if each.endswith(".py")) + wsgi_modules(directory)
+    except PermissionError:
+        return ""
     except OSError:
         return f"there is no directory {directory}"
     listed = f"there are: {', '.join(files[:8])}" if files else ""
