@@ -190,12 +190,15 @@ def _mistyped(spec: str) -> str:
 
 def _no_module(missing: str, directory: str) -> LoadError:
     package, dot, _ = missing.rpartition(".")
-    place = os.path.join(directory, *package.split(".")) if package else directory
+    place = os.path.join(directory, *package.split("."))
+    if not package or not os.path.isdir(place):  # perhaps not a package, but what comes before a mistyped .py
+        place, package, dot = directory, "", ""
     files = os.listdir(place) if os.path.isdir(place) else []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     if not package:
         from poorhttp.config import ACTIONS, MAKING
 
+        modules += [each for each in files if each.endswith(".py")]
         modules += [*ACTIONS, *MAKING]  # a word without a flag that is none of these is taken for an application
     hint = suggestion(missing, modules, "start in its directory, or in the environment in which it is installed")
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)

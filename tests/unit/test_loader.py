@@ -143,6 +143,10 @@ one, proxy = Callable(), Proxy()
     [
         ("simpel", {"simple": GOOD}, "did you mean simple?"),
         ("simpel", {"simple": GOOD}, "0 or on Python's path"),
+        ("A", {"a": GOOD}, "did you mean a?"),
+        ("one.pyy", {"one": GOOD}, "0 or on Python's path | did you mean one.py?"),
+        ("one.PY", {"one": GOOD}, "0 or on Python's path | did you mean one.py?"),
+        ("one.x", {"one": GOOD}, "0 or on Python's path | did you mean one?"),
         ("pkg.wsg", {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD}, "did you mean pkg.wsgi?"),
         (
             "simpel.py",
