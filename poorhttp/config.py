@@ -373,7 +373,11 @@ class _Ini:
             with open(self.path, "rb") as file:
                 data = file.read(INI_LIMIT + 1)
         except OSError as error:
-            hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+            hint = "is the path right, and may this user read it?"
+            if isinstance(error, FileNotFoundError):
+                hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+            elif isinstance(error, IsADirectoryError):
+                hint = "name the ini file in it"
             raise ConfigError(f"cannot read {self.path}: {error.strerror}", hint) from None
         if len(data) > INI_LIMIT:
             raise ConfigError(f"{self.path} is larger than {INI_LIMIT} bytes", "is it an ini file?")

@@ -268,7 +268,9 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         user = settings.user or "this user"
         is_program = str(error.filename).startswith("|")
         hint = "is it on the PATH?" if is_program else f"is its directory there, and may {user} write in it?"
-        if error.errno == errno.ENXIO:
+        if error.errno == errno.EISDIR:
+            hint = "name a file in it"
+        elif error.errno == errno.ENXIO:
             hint = "it is a pipe that nobody reads, or a socket: start who reads the pipe, or name a file"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 

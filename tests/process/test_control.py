@@ -439,6 +439,7 @@ def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path)
         ("socket_owner = nosuchuseratall", "there is no user"),
         ("accesslog = no/such/access.log", "cannot open the log"),
         ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
+        ("accesslog = .", "Is a directory\nhint: name a file in it"),
         ("accesslog = |no-such-program", "no such program"),
         ("pidfile = no/such/run.pid", "cannot write the pidfile"),
     ],

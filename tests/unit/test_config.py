@@ -285,6 +285,18 @@ def test_missing_ini_file(tmp_path):
     assert said.startswith(f"cannot read {tmp_path}/none.ini: No such file or directory | poorhttp --dump-config")
 
 
+def test_an_ini_file_that_is_there_and_cannot_be_read(tmp_path, monkeypatch):
+    """Nothing is to be written over it."""
+    assert fault(read, "-c", ".", directory=tmp_path).endswith(": Is a directory | name the ini file in it")
+
+    def denied(path, *mode):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(config, "open", denied, raising=False)
+    said = fault(read, "-c", "my.ini", directory=tmp_path)
+    assert said.endswith("my.ini: Permission denied | is the path right, and may this user read it?")
+
+
 def test_poor_http_2010(ini, tmp_path):
     settings = ini(
         """[http]
