@@ -243,7 +243,8 @@ def _failed(what: str, error: BaseException) -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error), _traceback(error))
+    trace = _traceback(error)
+    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error, trace), trace)
 
 
 def _traceback(error: BaseException) -> str:
@@ -260,7 +261,7 @@ def _traceback(error: BaseException) -> str:
     return "".join(told.format())
 
 
-def _remedy(error: BaseException) -> str:
+def _remedy(error: BaseException, trace: str) -> str:
     if isinstance(error, SystemExit):
         return "it ended Python while it was imported; put that under if __name__ == '__main__'"
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "http":
@@ -271,4 +272,8 @@ def _remedy(error: BaseException) -> str:
         return "this http is the standard library's; write: from poorhttp.http import ..."
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "name the module with its package: package.module:name"
-    return "the traceback above is the application's own"
+    if '  File "' in trace:
+        return "the traceback above is the application's own"
+    if isinstance(error, OSError):
+        return "may this user read it?"
+    return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"

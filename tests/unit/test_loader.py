@@ -207,7 +207,15 @@ one, proxy = Callable(), Proxy()
         ("one:make", {"one": "def make(): pass\n"}, "one:make takes (): that is no WSGI application | if it makes"),
         ("one:f", {"one": "def f(a, b, c): pass\n"}, "one:f takes (a, b, c): that is no WSGI application | it takes"),
         ("one:f()", {"one": "def f(): return 7\n"}, "one:f() is not callable: int"),
-        ("one:f()", {"one": "def f(): raise OSError('gone')\n"}, "one:f() cannot be loaded: OSError: gone"),
+        (
+            "one:f()",
+            {"one": "def f(): raise OSError('gone')\n"},
+            "one:f() cannot be loaded: OSError: gone | the traceback",
+        ),
+        ("one:f()", {"one": "def f(x): ...\n"}, "argument: 'x' | a factory is called without arguments"),
+        ("one:open()", {"one": "open = open\n"}, "| a factory is called without arguments"),
+        ("one", {"one": "\0"}, "null bytes | is its file whole?"),
+        ("one", {"one": "x = 'a"}, "(one.py, line 1) | the traceback above is the application's own"),
     ],
 )
 def test_mistakes(fault, spec, files, words):
@@ -251,6 +259,11 @@ def test_a_directory_that_is_closed(denied, tmp_path, spec, mode):
     (tmp_path / "closed").chmod(0o755)
     name = spec.removeprefix("./")
     assert said == f"error: {name}: Permission denied\nhint: may this user look into each directory of this path?\n"
+
+
+def test_a_file_that_may_not_be_read(denied, tmp_path):
+    (tmp_path / "one.py").touch(mode=0o000)
+    assert denied("one").endswith("/one.py'\nhint: may this user read it?\n")
 
 
 def test_a_directory_that_may_not_be_listed(denied, tmp_path):
