@@ -605,8 +605,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
         default, text = "", setting.shown_default
         if setting.name in chosen:
             value, (written, _, place) = chosen[setting.name]
-            default = f" (default: {setting.shown_default or 'empty'})"
             text = written if place == directory else setting.unit.show(value)
+            default = f" (default: {setting.shown_default or 'empty'})" if text != setting.shown_default else ""
         lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]
     lines += _pairs(ini.free[OPTIONS])

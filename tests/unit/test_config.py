@@ -478,6 +478,12 @@ def test_dump_config_holds_what_is_given_as_it_was_given():
     assert "# file for the process number while the server runs" in lines
 
 
+def test_dump_config_of_what_was_dumped_is_the_same_again(tmp_path):
+    """A value that is given and is the default is not told to differ from it."""
+    (tmp_path / "my.ini").write_text(dumped("site", "--port=9", directory=tmp_path))
+    assert dumped("-c", "my.ini", directory=tmp_path) == (tmp_path / "my.ini").read_text()
+
+
 def test_dump_config_settles_what_wins(tmp_path):
     (tmp_path / "my.ini").write_text("[http]\nbind = :1\nbacklog = 5\n")
     lines = dumped("-c", "my.ini", "--address=h:3", directory=tmp_path).splitlines()
