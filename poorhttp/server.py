@@ -324,7 +324,8 @@ def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) ->
         reload.remember_environ()  # a process that was root may not look at its own afterwards
     was_root = os.geteuid() == 0
     privileges.drop(settings.user, settings.group)
-    files = [settings.pidfile, *(each.path for each in settings.addresses if not each.path.startswith("@"))]
+    sockets = [each.path for each in settings.addresses if not each.path.startswith("@")]
+    files = [settings.pidfile, settings.control_socket, *sockets]
     for path in filter(None, files if was_root else []):
         if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
             where = f"put it into a directory of {settings.user or settings.group}; the next start replaces it"

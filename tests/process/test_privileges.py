@@ -130,14 +130,15 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
 def test_a_directory_of_root_is_told_and_in_nobodys_way(start: Start, directory: Path) -> None:
     (directory / "run").mkdir(mode=0o755)
     arguments = ("--user=nobody", "--pidfile=run/server.pid", "--bind=unix:server.sock", "--bind=127.0.0.1:0")
+    arguments += ("--control-socket=run/control.sock",)
     server = start("1x1", *arguments, source=WHO)
-    for name in "run/server.pid", "server.sock":
+    for name in "run/server.pid", "run/control.sock", "server.sock":
         assert server.said.count(f"{directory}/{name} cannot be removed at a stop") == 1
     server.send(signal.SIGHUP)
     server.await_text("reloaded: ")
     assert eval(server.get()[1])[1] == NOBODY
     assert server.stop() == 0
-    assert server.said.count("cannot be removed at a stop") == 2
+    assert server.said.count("cannot be removed at a stop") == 3
     server = start("1x1", *arguments, source=WHO)
     assert server.stop() == 0
 
