@@ -377,7 +377,11 @@ class _Ini:
             with open(self.path, "rb") as file:
                 data = file.read(INI_LIMIT + 1)
         except OSError as error:
-            hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+            hint = "is the path right, and may this user read it?"
+            if isinstance(error, FileNotFoundError):
+                hint = "poorhttp --dump-config > poorhttp.ini writes one to start with"
+            elif isinstance(error, IsADirectoryError):
+                hint = "name the ini file in it"
             raise ConfigError(f"cannot read {self.path}: {error.strerror}", hint) from None
         if len(data) > INI_LIMIT:
             raise ConfigError(f"{self.path} is larger than {INI_LIMIT} bytes", "is it an ini file?")
@@ -605,8 +609,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
         default, text = "", setting.shown_default
         if setting.name in chosen:
             value, (written, _, place) = chosen[setting.name]
-            default = f" (default: {setting.shown_default or 'empty'})"
             text = written if place == directory else setting.unit.show(value)
+            default = f" (default: {setting.shown_default or 'empty'})" if text != setting.shown_default else ""
         lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]
     lines += _pairs(ini.free[OPTIONS])

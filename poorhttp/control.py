@@ -134,19 +134,21 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     from poorhttp import status as board
 
     workers = list(children(pid))
-    say(f"running: pid {pid}, for {duration(age(pid))}"[: width or None])
-    if workers:
-        say(f"workers: {', '.join(f'{each} (for {duration(age(each))})' for each in workers)}"[: width or None])
-    elif settings.type == "forking" or settings.processes.most > 1:
-        say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
-    memory = [pss(each) for each in (pid, *workers)]
-    say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
+    told, is_told = None, True
     try:
         told = board.of(pid)
     except PermissionError:
+        is_told = False
+    say(f"running: pid {pid}, for {duration(age(pid))}"[: width or None])
+    if workers:
+        say(f"workers: {', '.join(f'{each} (for {duration(age(each))})' for each in workers)}"[: width or None])
+    elif told is not None and told["is_supervised"]:
+        say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
+    memory = [pss(each) for each in (pid, *workers)]
+    say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
+    if not is_told:
         say(f"what it does is told to its user (after `user`: to root) only: /proc/{pid}/fd"[: width or None])
-        return RUNNING
-    if told is None:
+    elif told is None:
         say("what it does is not known: it does not serve yet, or is of another version"[: width or None])
     else:
         for line in board.text(told, rates.of(told, time.monotonic()) if rates else None, width):

@@ -61,10 +61,14 @@ def printable(text: str) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that `word` was probably meant to be, "" where none is near."""
+    """Return the one of `names` that `word` was probably meant to be, "" where none is near. Case counts at last."""
     from difflib import get_close_matches  # only somebody who made a mistake pays for the module
 
-    return next(iter(get_close_matches(word, list(names), n=1, cutoff=0.6)), "")
+    listed = list(names)
+    in_lower_case = {each.lower(): each for each in listed}
+    near = get_close_matches(word, listed, n=1, cutoff=0.6)
+    near += [in_lower_case[each] for each in get_close_matches(word.lower(), in_lower_case, n=1, cutoff=0.6)]
+    return near[0] if near else ""
 
 
 def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:

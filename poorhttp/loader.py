@@ -120,6 +120,12 @@ def _module_of(path: str) -> tuple[str, str]:
 
 
 def _no_file(place: str) -> LoadError:
+    try:
+        os.stat(_table(place) if os.path.isdir(place) else place)
+    except PermissionError as error:
+        return LoadError(f"{title(place)}: {error.strerror}", "may this user look into each directory of this path?")
+    except OSError:
+        pass
     if os.path.isdir(place):
         return LoadError(f"{title(place)}: no {TABLE}.py in this directory", _near("", place) or f"write {TABLE}.py")
     if os.path.exists(place):
@@ -140,6 +146,8 @@ def _near(file: str, directory: str) -> str:
     """The hint that names the Python files of a directory, and the one that is nearest to `file`."""
     try:
         files = sorted(each for each in os.listdir(directory) if each.endswith(".py")) + wsgi_modules(directory)
+    except PermissionError:
+        return ""
     except OSError:
         return f"there is no directory {directory}"
     listed = f"there are: {', '.join(files[:8])}" if files else ""
@@ -182,12 +190,15 @@ def _mistyped(spec: str) -> str:
 
 def _no_module(missing: str, directory: str) -> LoadError:
     package, dot, _ = missing.rpartition(".")
-    place = os.path.join(directory, *package.split(".")) if package else directory
+    place = os.path.join(directory, *package.split("."))
+    if not package or not os.path.isdir(place):  # perhaps not a package, but what comes before a mistyped .py
+        place, package, dot = directory, "", ""
     files = os.listdir(place) if os.path.isdir(place) else []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     if not package:
         from poorhttp.config import ACTIONS, MAKING
 
+        modules += [each for each in files if each.endswith(".py")]
         modules += [*ACTIONS, *MAKING]  # a word without a flag that is none of these is taken for an application
     hint = suggestion(missing, modules, "start in its directory, or in the environment in which it is installed")
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
@@ -232,7 +243,8 @@ def _failed(what: str, error: BaseException) -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error), _traceback(error))
+    trace = _traceback(error)
+    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error, trace), trace)
 
 
 def _traceback(error: BaseException) -> str:
@@ -249,7 +261,7 @@ def _traceback(error: BaseException) -> str:
     return "".join(told.format())
 
 
-def _remedy(error: BaseException) -> str:
+def _remedy(error: BaseException, trace: str) -> str:
     if isinstance(error, SystemExit):
         return "it ended Python while it was imported; put that under if __name__ == '__main__'"
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "http":
@@ -260,4 +272,8 @@ def _remedy(error: BaseException) -> str:
         return "this http is the standard library's; write: from poorhttp.http import ..."
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "name the module with its package: package.module:name"
-    return "the traceback above is the application's own"
+    if '  File "' in trace:
+        return "the traceback above is the application's own"
+    if isinstance(error, OSError):
+        return "may this user read it?"
+    return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"

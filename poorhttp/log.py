@@ -196,8 +196,8 @@ def check(path: str) -> None:
         log_program.words(path[1:])
     elif path not in ("", "-"):
         is_new = not os.path.lexists(path)
-        if os.path.exists(path) and not os.path.isfile(path):  # who reads a pipe would see its end
-            if os.path.isdir(path) or not os.access(path, os.W_OK, effective_ids=True):
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            if not os.access(path, os.W_OK, effective_ids=True):  # who reads a pipe would see the end of a try
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             return
         # One that is not there is not made: a server that is told to open its logs anew would write into it.

@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 class lent_to:
     """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`.
 
-    Raises ConfigError where he could not even import a module.
+    Raises ConfigError where this process may not become him, or he could not even import a module.
     """
 
     def __init__(self, user: str, group: str) -> None:
         _, self._uid, self._gid = _find(user, group)
-        self._user = user
+        self._user = user or group
 
     def __enter__(self) -> None:
         self._groups = os.getgroups()
-        os.setgroups([self._gid])
-        os.setegid(self._gid)
-        os.seteuid(self._uid)
+        try:
+            os.setgroups([self._gid])
+            os.setegid(self._gid)
+            os.seteuid(self._uid)
+        except OSError as error:
+            raise _cannot_become(self._user, error) from None
         try:
             _check_interpreter(self._user)
         except ConfigError:
@@ -68,12 +71,15 @@ def drop(user: str, group: str) -> None:
         return
     if os.geteuid() != 0:
         raise ConfigError(f"only root can become {user or group}", "start as root, or leave user and group empty")
-    if name:
-        os.initgroups(name, gid)
-    else:
-        os.setgroups([gid])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
+    try:
+        if name:
+            os.initgroups(name, gid)
+        else:
+            os.setgroups([gid])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        raise _cannot_become(user or group, error) from None
     _check_interpreter(user)
     if uid and _can_return():
         raise ConfigError(f"could not give up root for {user}", "this is a fault of the system: start as that user")
@@ -93,6 +99,12 @@ def can_become(user: str, group: str) -> bool:
     """Whether this process could become them. Raises ConfigError where there are none of these names."""
     _, uid, gid = _find(user, group)
     return os.geteuid() == 0 or (os.geteuid(), os.getegid()) == (uid, gid)
+
+
+def _cannot_become(whom: str, error: OSError) -> ConfigError:
+    """A root who was left without these rights, as in some containers."""
+    hint = "root needs CAP_SETUID and CAP_SETGID here; or leave out user and group"
+    return ConfigError(f"cannot become {whom}: {error.strerror}", hint)
 
 
 def _check_interpreter(user: str) -> None:

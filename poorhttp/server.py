@@ -106,6 +106,7 @@ def serve(
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
+            shown.tell(supervised="yes" if is_supervised(settings) else "no")
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
@@ -267,7 +268,9 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         user = settings.user or "this user"
         is_program = str(error.filename).startswith("|")
         hint = "is it on the PATH?" if is_program else f"is its directory there, and may {user} write in it?"
-        if error.errno == errno.ENXIO:
+        if error.errno == errno.EISDIR:
+            hint = "name a file in it"
+        elif error.errno == errno.ENXIO:
             hint = "it is a pipe that nobody reads, or a socket: start who reads the pipe, or name a file"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None
 
@@ -321,7 +324,8 @@ def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) ->
         reload.remember_environ()  # a process that was root may not look at its own afterwards
     was_root = os.geteuid() == 0
     privileges.drop(settings.user, settings.group)
-    files = [settings.pidfile, *(each.path for each in settings.addresses if not each.path.startswith("@"))]
+    sockets = [each.path for each in settings.addresses if not each.path.startswith("@")]
+    files = [settings.pidfile, settings.control_socket, *sockets]
     for path in filter(None, files if was_root else []):
         if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
             where = f"put it into a directory of {settings.user or settings.group}; the next start replaces it"

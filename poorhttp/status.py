@@ -45,8 +45,9 @@ HTML, JSON, PROMETHEUS = "text/html; charset=utf-8", "application/json", "text/p
 def of(pid: int) -> Facts | None:
     """What the server with this main process does; None where it has no board, or none yet. Raises PermissionError.
 
-    `version`, `shape`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload` (`result`, `time`,
-    `why`) or None; `processes`, those that serve (see `_row`); and the sums of all, of those that are gone too.
+    `version`, `shape`, `is_supervised`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload`
+    (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums of all, of those that
+    are gone too.
     """
     own = _open(pid)
     if own < 0:
@@ -92,6 +93,7 @@ def gather(descriptor: int) -> Facts | None:
         "version": facts.get("version", ""),
         "application": facts.get("title", ""),
         "shape": facts.get("shape", ""),
+        "is_supervised": facts.get("supervised") == "yes",
         "pid": pid,
         "started": _number(facts.get("started", "")),
         "seconds": max(now - _number(facts.get("started", "")), 0),

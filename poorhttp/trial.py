@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """Seconds that loading the application may take, here and in the background, as in the trial of a reload."""
 
+GRACE = 5.0
+"""Seconds beyond request_timeout, or PATIENCE where there is none, in which `use` may still end itself."""
+
 LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
 
@@ -87,28 +90,28 @@ def end(settings: Config, *tried: str) -> NoReturn:
 
 def in_child(settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] = lambda app: None) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
-    application and `use` it. Returns its exit code. Raises LoadError where that takes longer than `patience`.
+    application and `use` it. Returns its exit code. Raises LoadError where loading takes longer than `patience`, or the
+    use does not come to an end.
     """
     _flush()
-    loaded, telling = os.pipe()  # an exit code could be the application's
+    steps, telling = os.pipe()  # an exit code could be the application's
     pid = os.fork()
     if pid:
         os.close(telling)
+        os.set_blocking(steps, False)
         try:
-            code = _end_of(pid, patience, settings.application)
-            os.set_blocking(loaded, False)
-            if code == 0 and _read(loaded) != str(pid):
-                raise LoadError(f"{settings.application} ends the process when it is imported", "it must return")
-            return code
+            return _end_of(pid, steps, patience, settings)
         finally:
-            os.close(loaded)
+            os.close(steps)
     code = 1
     try:
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
-        use(_load(settings))
-        os.write(telling, str(os.getpid()).encode())
+        app = _load(settings)
+        os.write(telling, b"loaded %d\n" % os.getpid())
+        use(app)
+        os.write(telling, b"used %d\n" % os.getpid())
         code = 0
     except PoorhttpError as error:
         tell(error)
@@ -137,15 +140,26 @@ def _read(descriptor: int) -> str:
         return ""
 
 
-def _end_of(pid: int, patience: float, application: str) -> int:
+def _end_of(pid: int, steps: int, patience: float, settings: Config) -> int:
+    application, told, is_loaded = settings.application, "", False
     end = time.monotonic() + patience
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
+        told += _read(steps)
+        if not is_loaded and f"loaded {pid}\n" in told:
+            is_loaded, patience = True, (settings.request_timeout or PATIENCE) + GRACE
+            end = time.monotonic() + patience
         if ended:
-            return abs(os.waitstatus_to_exitcode(status))
+            code = abs(os.waitstatus_to_exitcode(status))
+            if code == 0 and f"used {pid}\n" not in told:
+                when = "called" if is_loaded else "imported"
+                raise LoadError(f"{application} ends the process when it is {when}", "it must return")
+            return code
         if time.monotonic() > end:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+            if is_loaded:
+                raise LoadError(f"{application} was called and did not return in {patience:g} s", "it must return")
             hint = "what it does when it is imported must come to an end; restart --wait SECONDS gives it another time"
             raise LoadError(f"{application} could not be loaded in {patience:g} s", hint)
         time.sleep(0.01)

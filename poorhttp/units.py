@@ -265,7 +265,7 @@ class UrlPath(Text):
     def parse(self, text: str, directory: str = "") -> str:
         allowed = all(char.isalnum() or char in "-._~!$&'()*+,;=:@%/" for char in text)
         if text and not (text[0] == "/" and text.isascii() and allowed):
-            raise ValueError("a path such as /health")
+            raise ValueError("a path such as /status or /health")
         return text
 
 

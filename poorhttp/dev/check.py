@@ -9,19 +9,23 @@ loaded in a child and called once there. A fault ends it in words: where it is t
 from __future__ import annotations
 
 import io
+import os
 import warnings
+from types import TracebackType
 from wsgiref import validate
 from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from poorhttp import control, trial
 from poorhttp.dev import problem
 from poorhttp.dev.settings import for_process
-from poorhttp.errors import LoadError, say
+from poorhttp.errors import LoadError, say, tell
+from poorhttp.lean import signal
 from poorhttp.loader import function_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FrameType
     from typing import Any
 
     from poorhttp.config import Config
@@ -47,6 +51,7 @@ def _call(app: WSGI, settings: Config) -> None:
         statuses.append(status)
         return blocks.append
 
+    _give_up_after(settings.request_timeout or trial.PATIENCE, app)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         try:
@@ -55,12 +60,31 @@ def _call(app: WSGI, settings: Config) -> None:
                 raise AssertionError("start_response was not called")
         except (Exception, SystemExit) as error:
             raise _fault(error, app) from None
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for doubt in doubts:
         say(f"note: {doubt.message}")
     told = f"GET / is answered {statuses[-1]}, in {sum(map(len, blocks))} bytes"
     if statuses[-1] >= "500":
         raise LoadError(told, "what it logged, or poorhttp dev, tells why")
     say(told)
+
+
+def _give_up_after(seconds: float, app: WSGI) -> None:
+    """Tell then where it still is, and end this process, as an exception could be caught."""
+
+    def give_up(signum: int, frame: FrameType | None) -> None:
+        trace = None
+        while frame is not None and frame.f_code is not _call.__code__:
+            trace = TracebackType(trace, frame, frame.f_lasti, frame.f_lineno or 0)
+            frame = frame.f_back
+        late = f"GET / was not answered in {seconds:g} s"
+        told = problem.of(TimeoutError(late).with_traceback(trace))
+        hint = "it must return; --request-timeout SECONDS gives it another time"
+        tell(LoadError(f"{told['where'] or _place(app)}: {late}", hint, told["trace"]))
+        os._exit(LoadError.exit_code)
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _read(answer: Any, blocks: list[bytes]) -> None:

@@ -333,6 +333,13 @@ def test_status_says_what_became_of_the_workers(run: Run, tmp_path: Path) -> Non
     wait_for(lambda: told not in run("status")[1], "a worker")
 
 
+def test_who_serves_without_workers_misses_none_whatever_the_ini_says_now(run: Run) -> None:
+    """Its type was another one at the start."""
+    assert run("start", "--type=threading", "--processes=1")[0] == 0
+    code, said = run("status")
+    assert code == 0 and "threads: " in said and "no workers" not in said, said
+
+
 def test_status_for_programs(run: Run, tmp_path: Path) -> None:
     code, said = run("status", "--json")
     assert (code, json.loads(said)) == (3, {"state": "absent", "pidfile": str(tmp_path / "run.pid")})
@@ -432,6 +439,7 @@ def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path)
         ("socket_owner = nosuchuseratall", "there is no user"),
         ("accesslog = no/such/access.log", "cannot open the log"),
         ("accesslog = /proc/nope", "cannot open the log /proc/nope"),
+        ("accesslog = .", "Is a directory\nhint: name a file in it"),
         ("accesslog = |no-such-program", "no such program"),
         ("pidfile = no/such/run.pid", "cannot write the pidfile"),
     ],

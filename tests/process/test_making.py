@@ -85,6 +85,27 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, body: str, told: str) ->
     assert line.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("    import time\n    time.sleep(100)\n", 3),
+        ("    while True:\n        try:\n            x = 1\n        except Exception:\n            pass\n", 0),
+        (OK + "    yield b'a'\n    while True:\n        pass\n", 0),
+    ],
+)
+def test_a_request_without_an_end_is_told_with_its_place(tmp_path: Path, body: str, line: int) -> None:
+    code, told = check(tmp_path, body, "--request-timeout=0.5")
+    assert code == 3
+    assert told.startswith(f"error: app.py:{line or ''}"), told
+    assert ": GET / was not answered in 0.5 s\nhint: it must return; " in told, told
+
+
+def test_an_application_that_ends_the_process_is_told_when(tmp_path: Path) -> None:
+    code, told = check(tmp_path, "    import os\n    os._exit(0)\n")
+    assert code == 3
+    assert told.endswith("app.py ends the process when it is called\nhint: it must return"), told
+
+
 def test_a_stream_without_an_end_is_read_for_a_while(tmp_path: Path) -> None:
     body = OK + "    while True:\n        yield b'x' * 600000\n"
     assert check(tmp_path, body) == (0, "GET / is answered 200 OK, in 1200000 bytes")

@@ -3,6 +3,7 @@
 import functools
 import os
 import pwd
+import shutil
 import signal
 import stat
 import subprocess
@@ -129,14 +130,15 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
 def test_a_directory_of_root_is_told_and_in_nobodys_way(start: Start, directory: Path) -> None:
     (directory / "run").mkdir(mode=0o755)
     arguments = ("--user=nobody", "--pidfile=run/server.pid", "--bind=unix:server.sock", "--bind=127.0.0.1:0")
+    arguments += ("--control-socket=run/control.sock",)
     server = start("1x1", *arguments, source=WHO)
-    for name in "run/server.pid", "server.sock":
+    for name in "run/server.pid", "run/control.sock", "server.sock":
         assert server.said.count(f"{directory}/{name} cannot be removed at a stop") == 1
     server.send(signal.SIGHUP)
     server.await_text("reloaded: ")
     assert eval(server.get()[1])[1] == NOBODY
     assert server.stop() == 0
-    assert server.said.count("cannot be removed at a stop") == 2
+    assert server.said.count("cannot be removed at a stop") == 3
     server = start("1x1", *arguments, source=WHO)
     assert server.stop() == 0
 
@@ -169,6 +171,24 @@ def test_who_is_not_root_cannot_become_another(launch: Start, directory: Path) -
     server.await_text("reload failed")
     assert server.get()[0] == 200
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize("left_out", ["-all", "-setuid", "-setgid"])
+@pytest.mark.parametrize("command", [(), ("--check-config",)])
+def test_a_root_without_the_rights_is_told_which(
+    launch: Start, directory: Path, command: tuple[str, ...], left_out: str
+) -> None:
+    if not shutil.which("setpriv"):
+        pytest.skip("there is no setpriv")
+    (directory / "app.py").write_text(WHO)
+    inside = ("setpriv", f"--bounding-set={left_out}", "--inh-caps=-all")
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", *command, inside=inside)
+    assert server.end() == 2
+    assert server.said.endswith(
+        "error: cannot become nobody: Operation not permitted\n"
+        "hint: root needs CAP_SETUID and CAP_SETGID here; or leave out user and group\n"
+    )
+    assert "Traceback" not in server.said
 
 
 def test_the_home_is_that_of_who_serves(start: Start, directory: Path) -> None:

@@ -285,6 +285,18 @@ def test_missing_ini_file(tmp_path):
     assert said.startswith(f"cannot read {tmp_path}/none.ini: No such file or directory | poorhttp --dump-config")
 
 
+def test_an_ini_file_that_is_there_and_cannot_be_read(tmp_path, monkeypatch):
+    """Nothing is to be written over it."""
+    assert fault(read, "-c", ".", directory=tmp_path).endswith(": Is a directory | name the ini file in it")
+
+    def denied(path, *mode):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(config, "open", denied, raising=False)
+    said = fault(read, "-c", "my.ini", directory=tmp_path)
+    assert said.endswith("my.ini: Permission denied | is the path right, and may this user read it?")
+
+
 def test_poor_http_2010(ini, tmp_path):
     settings = ini(
         """[http]
@@ -473,6 +485,12 @@ def test_dump_config_holds_what_is_given_as_it_was_given():
     assert {"application = site", "debug = no", "bind = :1, unix:x.sock", "port = 9", "pidfile ="} <= set(lines)
     assert "# port to listen on; 0: any free one (default: 8080)" in lines
     assert "# file for the process number while the server runs" in lines
+
+
+def test_dump_config_of_what_was_dumped_is_the_same_again(tmp_path):
+    """A value that is given and is the default is not told to differ from it."""
+    (tmp_path / "my.ini").write_text(dumped("site", "--port=9", directory=tmp_path))
+    assert dumped("-c", "my.ini", directory=tmp_path) == (tmp_path / "my.ini").read_text()
 
 
 def test_dump_config_settles_what_wins(tmp_path):

@@ -1,5 +1,8 @@
 """Where applications are found, and which words meet a mistake."""
 
+import os
+import shutil
+import subprocess
 import sys
 from wsgiref.util import setup_testing_defaults
 
@@ -140,6 +143,10 @@ one, proxy = Callable(), Proxy()
     [
         ("simpel", {"simple": GOOD}, "did you mean simple?"),
         ("simpel", {"simple": GOOD}, "0 or on Python's path"),
+        ("A", {"a": GOOD}, "did you mean a?"),
+        ("one.pyy", {"one": GOOD}, "0 or on Python's path | did you mean one.py?"),
+        ("one.PY", {"one": GOOD}, "0 or on Python's path | did you mean one.py?"),
+        ("one.x", {"one": GOOD}, "0 or on Python's path | did you mean one?"),
         ("pkg.wsg", {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD}, "did you mean pkg.wsgi?"),
         (
             "simpel.py",
@@ -200,11 +207,70 @@ one, proxy = Callable(), Proxy()
         ("one:make", {"one": "def make(): pass\n"}, "one:make takes (): that is no WSGI application | if it makes"),
         ("one:f", {"one": "def f(a, b, c): pass\n"}, "one:f takes (a, b, c): that is no WSGI application | it takes"),
         ("one:f()", {"one": "def f(): return 7\n"}, "one:f() is not callable: int"),
-        ("one:f()", {"one": "def f(): raise OSError('gone')\n"}, "one:f() cannot be loaded: OSError: gone"),
+        (
+            "one:f()",
+            {"one": "def f(): raise OSError('gone')\n"},
+            "one:f() cannot be loaded: OSError: gone | the traceback",
+        ),
+        ("one:f()", {"one": "def f(x): ...\n"}, "argument: 'x' | a factory is called without arguments"),
+        ("one:open()", {"one": "open = open\n"}, "| a factory is called without arguments"),
+        ("one", {"one": "\0"}, "null bytes | is its file whole?"),
+        ("one", {"one": "x = 'a"}, "(one.py, line 1) | the traceback above is the application's own"),
     ],
 )
 def test_mistakes(fault, spec, files, words):
     assert words in fault(spec, **files)
+
+
+@pytest.fixture
+def denied(tmp_path):
+    """What is said to whom the mode of a file counts for, as it does not for root."""
+    inside = []
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            pytest.skip("there is no setpriv")
+        inside = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+
+    def load_and_fail(spec):
+        code = "import sys\nfrom poorhttp import errors, loader\n"
+        code += f"try: loader.load({spec!r}, {str(tmp_path)!r})\nexcept errors.LoadError as error: errors.tell(error)\n"
+        done = subprocess.run(
+            [*inside, sys.executable, "-c", code],
+            check=False,
+            cwd=tmp_path,
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(loader.__file__))},
+            timeout=30,
+            text=True,
+        )
+        return done.stderr
+
+    return load_and_fail
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+@pytest.mark.parametrize("spec", ["./closed", "closed/one.py"])
+def test_a_directory_that_is_closed(denied, tmp_path, spec, mode):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "dispatch_table.py").touch()
+    (tmp_path / "closed" / "one.py").touch()
+    (tmp_path / "closed").chmod(mode)
+    said = denied(spec)
+    (tmp_path / "closed").chmod(0o755)
+    name = spec.removeprefix("./")
+    assert said == f"error: {name}: Permission denied\nhint: may this user look into each directory of this path?\n"
+
+
+def test_a_file_that_may_not_be_read(denied, tmp_path):
+    (tmp_path / "one.py").touch(mode=0o000)
+    assert denied("one").endswith("/one.py'\nhint: may this user read it?\n")
+
+
+def test_a_directory_that_may_not_be_listed(denied, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o111)
+    said = denied("./closed")
+    (tmp_path / "closed").chmod(0o755)
+    assert said == "error: closed: no dispatch_table.py in this directory\nhint: write dispatch_table.py\n"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_url_path(text):
 
 @pytest.mark.parametrize("text", ["health", "/a b", "/a?b", "/a#b", "/\xe9", "http://a/"])
 def test_url_path_refused(text):
-    with pytest.raises(ValueError, match="a path such as /health"):
+    with pytest.raises(ValueError, match="a path such as /status or /health"):
         UrlPath().parse(text)
 
 

@@ -1,0 +1,27 @@
+"""What a child that tries an application is waited for, and which words meet the one that does not end."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from poorhttp import config, trial
+from poorhttp.errors import LoadError
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Config:
+    monkeypatch.setattr(trial, "GRACE", 0.2)
+    (tmp_path / "app.py").write_text("def application(environ, start_response): ...\n")
+    return config.read(config.parse_flags(["app.py", "--request-timeout=0.3"], str(tmp_path)), {}, str(tmp_path))
+
+
+def test_a_use_that_does_not_end_is_not_taken_for_loading(settings: config.Config) -> None:
+    with pytest.raises(LoadError, match=r"app\.py was called and did not return in 0\.5 s"):
+        trial.in_child(settings, use=lambda app: signal.pause())
+
+
+def test_loading_that_does_not_end_is(settings: config.Config, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import signal\nsignal.pause()\n")
+    with pytest.raises(LoadError, match=r"app\.py could not be loaded in 0\.2 s"):
+        trial.in_child(settings, patience=0.2)
