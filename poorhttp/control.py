@@ -8,6 +8,7 @@ words what it found and did, and in its exit code: 0 done, 1 it failed; `status`
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -49,7 +50,8 @@ def find(settings: Config) -> int:
         return 0
     except OSError as error:
         hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
-        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {error.strerror}", hint) from None
+        what = "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {what}", hint) from None
     if is_empty:  # as a loss of power leaves it
         return -1
     if not text.isdigit() or not 1 < int(text) < 1 << 22:

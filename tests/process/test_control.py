@@ -340,6 +340,14 @@ def test_who_serves_without_workers_misses_none_whatever_the_ini_says_now(run: R
     assert code == 0 and "threads: " in said and "no workers" not in said, said
 
 
+def test_a_pidfile_is_not_followed_elsewhere(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.pid").symlink_to("other.pid")
+    (tmp_path / "other.pid").write_text(str(os.getpid()))
+    for action in "start", "stop", "status":
+        code, said = run(action)
+        assert code != 0 and "run.pid: it is a symbolic link, which is not followed" in said, said
+
+
 def test_status_for_programs(run: Run, tmp_path: Path) -> None:
     code, said = run("status", "--json")
     assert (code, json.loads(said)) == (3, {"state": "absent", "pidfile": str(tmp_path / "run.pid")})

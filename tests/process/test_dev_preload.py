@@ -295,12 +295,10 @@ def test_who_waits_does_nothing(begin: Begin) -> None:
     def is_quiet() -> bool:
         try:
             before = switches()
-            time.sleep(0.5)
-            return switches() == before
+            time.sleep(2)
+            return switches() - before <= 4
         except psutil.NoSuchProcess:  # one that finished what it had
             return False
 
-    wait_for(is_quiet, "half a second in which nobody wakes up")
-    before = switches()
-    time.sleep(2)
-    assert switches() - before <= 4
+    # On a busy machine what is still to be done may begin late.
+    wait_for(is_quiet, "two seconds in which nobody wakes up")
