@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 FUZZ = settings(print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -166,7 +166,7 @@ def expected(plan: Plan) -> Answer:
     elif length is not None:
         framing, complete = "length", len(sent) == length
     else:
-        framing, complete = ("chunked", not failed) if plan.version == "1.1" else ("close", True)
+        framing, complete = "chunked" if plan.version == "1.1" else "close", not failed
     is_logged = failed or not complete or (not is_bodiless and len(sent) < len(body))
     return Answer(status, plan.status[4:], fields, sent, framing, complete, is_logged, failed)
 
@@ -220,9 +220,14 @@ def plans(draw: Callable[..., Any]) -> Plan:
     )  # fmt: skip
 
 
+A_LATE_FAILURE = Plan("200 OK", [], [b"begun", b"never"], "iterable", 1, False, "POST", "1.0")
+"""Only a reset tells a client of HTTP/1.0 that the body has no end (RFC 9112 8)."""
+
+
 @pytest.mark.timeout(300)  # five seconds, where nothing else is to do
 @settings(FUZZ, max_examples=300)
 @given(plan=plans())
+@example(plan=A_LATE_FAILURE)
 def test_an_answer_is_what_the_application_gave_or_a_500_and_a_log_line(serve: Any, until: Any, plan: Plan) -> None:
     server = serve(APP, errors=["Error"])
     answer = expected(plan)
@@ -240,11 +245,11 @@ def test_an_answer_is_what_the_application_gave_or_a_500_and_a_log_line(serve: A
             own = HOP_BY_HOP | {"content-length", "date", "server"}
             told = [(name, value) for name, value in response.headers if name.lower() not in own]
             assert (response.reason, told) == (answer.reason, answer.fields)
-            assert (response.body, response.framing, response.complete) == (
-                answer.body,
-                answer.framing,
-                answer.complete,
-            )
+            assert (response.framing, response.complete) == (answer.framing, answer.complete)
+            if answer.complete or answer.framing != "close":
+                assert response.body == answer.body
+            else:
+                assert answer.body.startswith(response.body), "a reset may overtake what was sent before it"
             if plan.method == "HEAD" and (length := next(iter(lengths(plan.headers)), None)) is not None:
                 assert response.header("Content-Length") == (None if answer.status == 204 else str(length))
         if response.closes or not response.complete or answer.is_last:
