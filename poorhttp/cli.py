@@ -125,11 +125,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return check.run(settings)
     if flags.command in config.ACTIONS and handover is None:
         return _act(flags, settings, directory)
+    if handover is None and not flags.public and (flags.is_dev or (settings.autoreload and settings.debug)):
+        from poorhttp.dev.settings import refuse_public
+
+        refuse_public(settings.addresses)
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 
-        is_in_the_making = settings.debug or flags.command == config.DEV
-        return supervisor.run(settings, directory, flags.public or not is_in_the_making, flags.live)
+        return supervisor.run(settings, directory, flags.live)
     try:
         return server.serve(settings, None, directory, handover)
     except ListenError as error:

@@ -153,15 +153,15 @@ class Config(Settings):
 class Flags:
     """The command line, taken apart: `command` (of COMMANDS, MAKING or ACTIONS, or ""), `config` (the ini file or ""),
     values; `json` and `watch` for status, `wait` for start (seconds, 0: not given), `topic` for help (one of ACTIONS,
-    or ""), `live` and `public` for dev and autoreload.
+    or ""), `live` and `public` for dev and autoreload; `is_dev`: also where `dev` is only to be printed or checked.
     """
 
-    __slots__ = ("command", "config", "given", "json", "live", "public", "topic", "wait", "watch")
+    __slots__ = ("command", "config", "given", "is_dev", "json", "live", "public", "topic", "wait", "watch")
 
     def __init__(self) -> None:
         self.command = self.topic = ""
         self.config = ""
-        self.json = self.watch = self.live = self.public = False
+        self.json = self.watch = self.live = self.public = self.is_dev = False
         self.wait = 0.0
         self.given: Layer = {}
 
@@ -169,8 +169,8 @@ class Flags:
 def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = _Ini(flags.config, directory)
-    settings = _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.command == DEV else None)
-    if (flags.live or flags.public) and flags.command != DEV and not settings.autoreload:
+    settings = _merge(ini, _chosen(ini, flags, environ, directory), OF_DEV if flags.is_dev else None)
+    if (flags.live or flags.public) and not flags.is_dev and not settings.autoreload:
         raise ConfigError("--live and --public are for dev and --reload", "elsewhere an address alone makes it public")
     return settings
 
@@ -234,7 +234,7 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
     of_status = flags.json or flags.watch
     if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
         raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
-    for name in MEANT_BY_DEV if command == DEV else ():
+    for name in MEANT_BY_DEV if flags.is_dev else ():
         flags.given.setdefault(name, ("yes", f"command {DEV}", directory))
     if command == "init" and (flags.config or flags.given.keys() - {"application"}):
         raise ConfigError("init takes a directory, and no settings", "they go into the poorhttp.ini that it writes")
@@ -243,7 +243,7 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
 
 def _argument(flags: Flags, word: str, directory: str) -> None:
     if word in (*ACTIONS, *MAKING) and not flags.command and "application" not in flags.given:
-        flags.command = word
+        flags.command, flags.is_dev = word, word == DEV
         return
     if "application" in flags.given:
         raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")

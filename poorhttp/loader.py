@@ -193,7 +193,10 @@ def _no_module(missing: str, directory: str) -> LoadError:
     place = os.path.join(directory, *package.split("."))
     if not package or not os.path.isdir(place):  # perhaps not a package, but what comes before a mistyped .py
         place, package, dot = directory, "", ""
-    files = os.listdir(place) if os.path.isdir(place) else []
+    try:
+        files = os.listdir(place)
+    except OSError:
+        files = []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     if not package:
         from poorhttp.config import ACTIONS, MAKING

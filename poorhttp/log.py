@@ -238,8 +238,9 @@ def _open(path: str) -> int:
 def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     try:
         os.write(descriptor, data)
-    except OSError:
-        return  # there is no better place to complain in
+    except OSError as error:
+        if error.errno == errno.EBADF and descriptor != 2:  # the application has closed it
+            _append(2, data)  # elsewhere there is no better place to complain in
 
 
 def _line(level: str, text: str, remote: str) -> str:

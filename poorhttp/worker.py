@@ -343,7 +343,7 @@ class _Signals:
         """Become a new image, as a reload does."""
         if self._make_reload is None:
             self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
-        elif self._successor is None and not self._on_trial.locked():
+        elif self._successor is None and self._since is None and not self._on_trial.locked():
             self._error_log.write("E", "its thread is lost; the program is started anew in this process")
             self._is_stuck = True
             self._begin_trial()

@@ -68,10 +68,8 @@ DEFERRED = 3600
 and their first request shall meet the newest code."""
 
 
-def run(settings: Config, directory: str, may_be_public: bool, is_live: bool) -> int:
+def run(settings: Config, directory: str, is_live: bool) -> int:
     """Serve until stopped; return the exit code. Raises PoorhttpError where that cannot begin."""
-    if not may_be_public:
-        dev.refuse_public(settings.addresses)
     if settings.user or settings.group:
         raise PoorhttpError("autoreload serves as the user who starts it", "leave out user and group")
     logs = server.open_logs(settings)

@@ -182,7 +182,7 @@ impl<H: Handler> Shared<H> {
     }
 
     /// The calls of these slots, with these last signs of life, do not return, and were answered in their place as far
-    /// as that can be: neither a successor nor a stop waits for them.
+    /// as that can be: nobody waits for them, in a stop either.
     pub fn note_stuck(&self, calls: Vec<(usize, u64)>) {
         let mut stuck = lock(&self.stuck);
         if *stuck != calls {

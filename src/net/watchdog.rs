@@ -308,7 +308,7 @@ fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
 }
 
-/// Tell of calls that do not return, answer in their place, and end a process that is to leave and has nothing else.
+/// Tell of calls that do not return, answer in their place, and end a process that has a successor and nothing else.
 fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     let shared = server.shared();
     let fresh = seen.calls.newly_stuck();
@@ -328,15 +328,16 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
     seen.is_hog_told = is_hogged;
     let is_all_said = waited.is_none() && seen.pending.is_empty();
-    if is_all_said || is_hogged {
+    let is_lost = is_hogged || (stuck == server.threads() && is_all_said);
+    // Where no thread is left, a stop waits for one to return: there may be others who could be served then.
+    if if is_lost { shared.has_successor() } else { is_all_said } {
         shared.note_stuck(calls);
     }
-    let is_leaving = shared.has_successor() || shared.is_stopping();
-    if is_leaving && (is_hogged || (stuck == server.threads() && is_all_said)) {
+    if shared.has_successor() && is_lost {
         // Nobody is left who could end this in order.
         if shared.is_supervised() {
             server.excuse();
-            kill(shared, "a call does not return, and this worker is to leave; it ends itself");
+            kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
         } else if !shared.is_finished() {
             shared.finish();
         }

@@ -190,9 +190,10 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         server = launch("dev", "app.py", "--port=0", f"--address={address}")
         assert server.end() == 2
         assert "others could connect" in server.said
-        server = launch("app.py", "--reload", "--debug", "--port=0", f"--address={address}")
-        assert server.end() == 2
-        assert "others could connect" in server.said
+        for words in ("--reload", "--debug", "app.py"), ("dev", "app.py", "--no-reload"):
+            server = launch(*words, "--port=0", f"--address={address}")
+            assert server.end() == 2
+            assert "others could connect" in server.said
     for words in ("dev", "--public"), ("--reload", "--debug", "--public"), ("--reload",):
         server = launch(*words, "app.py", "--port=0", "--address=0.0.0.0")
         server.await_address()

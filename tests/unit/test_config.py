@@ -390,6 +390,8 @@ def test_dev_is_stronger_than_an_ini_file_for_elsewhere(ini):
     settings = ini(text, "dev", environ={"POORHTTP_DEBUG": "no"})
     assert (settings.autoreload, settings.debug, settings.graceful_timeout) == (True, True, 7.0)
     assert settings.sources["debug"] == "command dev"
+    printed = ini(text, "dev", "--print-config")
+    assert (printed.autoreload, printed.debug, printed.request_timeout) == (True, True, 0.0)
     settings = ini(text.replace("no", "yes"), "dev", "--no-autoreload", "--no-debug")
     assert (settings.autoreload, settings.debug) == (False, False)
 

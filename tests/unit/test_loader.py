@@ -271,6 +271,10 @@ def test_a_directory_that_may_not_be_listed(denied, tmp_path):
     said = denied("./closed")
     (tmp_path / "closed").chmod(0o755)
     assert said == "error: closed: no dispatch_table.py in this directory\nhint: write dispatch_table.py\n"
+    (tmp_path / "closed").chmod(0o111)
+    said = denied("closed.app")
+    (tmp_path / "closed").chmod(0o755)
+    assert said.startswith("error: no module 'closed.app' in ")
 
 
 @pytest.mark.parametrize(
