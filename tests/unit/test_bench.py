@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import venv
 from dataclasses import replace
 from pathlib import Path
 
@@ -305,6 +306,14 @@ def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, tmp_pa
 def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> None:
     setting = launch.Setting(work=tmp_path)
     assert not any("{" in part for part in launch.fill(server, HELLO, setting, 8080))
+
+
+def test_the_expected_answer_needs_no_poorhttp_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(launch.ROOT / "poorhttp", tmp_path / "poorhttp", ignore=shutil.ignore_patterns("_engine*"))
+    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    venv.create(tmp_path / "peer", symlinks=True)
+    setting = launch.Setting(python=str(tmp_path / "peer" / "bin" / "python"))
+    assert launch.expected(WORKLOADS["light"], setting)
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
