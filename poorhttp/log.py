@@ -46,6 +46,13 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
+class _Stream(io.TextIOWrapper):
+    """For all requests: an application that closes it, which it must not (PEP 3333), costs the next one nothing."""
+
+    def close(self) -> None:
+        self.flush()
+
+
 class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
@@ -75,7 +82,7 @@ class ErrorLog:
         self._files: dict[int, str] = {}
         self._hasty = -1  # the same pipe, but writing to it never waits; -1: there is none
         self.follow(self._descriptor, path)
-        self.stream = io.TextIOWrapper(
+        self.stream = _Stream(
             io.BufferedWriter(_Appender(self._descriptor)),
             encoding="utf-8",
             errors="backslashreplace",

@@ -86,8 +86,8 @@ impl Engine {
         self.server.run(slot).map_err(PyRuntimeError::new_err)
     }
 
-    fn abandon(&self) {
-        self.server.handler().abandon();
+    fn abandon(&self, py: Python<'_>) {
+        self.server.handler().abandon(py);
     }
 
     fn stop(&self) {

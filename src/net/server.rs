@@ -326,10 +326,7 @@ impl<H: Handler> Server<H> {
                 self.wait(&mut event_loop, desk.thread.slot);
             }
             None => match self.team.mail(desk.thread.slot).or_else(|| event_loop.next_patient()) {
-                Some(named) => {
-                    self.lay_down(event_loop);
-                    return self.serve(named, desk);
-                }
+                Some(named) => return self.begin(event_loop, named, desk),
                 None => self.wait(&mut event_loop, desk.thread.slot),
             },
         }
@@ -421,13 +418,28 @@ impl<H: Handler> Server<H> {
                 _ if self.team.is_caretaker(desk.thread.slot) => {
                     event_loop.settle(key, connection, verdict, &self.shared);
                 }
-                _ => {
-                    self.lay_down(event_loop);
-                    return self.serve((key, connection), desk);
-                }
+                _ => return self.begin(event_loop, (key, connection), desk),
             },
         }
         Some(event_loop)
+    }
+
+    /// Lay the baton down and serve; or leave that to a thread that has no streams, if this one has: who waits for the
+    /// next part of those would have to wait for this call too.
+    fn begin<'a>(
+        &'a self,
+        mut event_loop: Held<'a, H>,
+        (key, connection): Named<H>,
+        desk: &mut Desk<H>,
+    ) -> Option<Held<'a, H>> {
+        let slot = desk.thread.slot;
+        if connection.owner().is_none() && self.team.wake_in_place_of(slot) {
+            event_loop.settle(key, connection, Verdict::Serve, &self.shared);
+            self.lay_down(event_loop);
+            return None;
+        }
+        self.lay_down(event_loop);
+        self.serve((key, connection), desk)
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
@@ -437,7 +449,9 @@ impl<H: Handler> Server<H> {
             self.team.wake_one();
             Instant::now()
         });
+        let had_stream = connection.owner().is_some();
         let verdict = self.guarded(&mut connection, desk, Connection::serve);
+        self.team.note_stream(desk.thread.slot, had_stream, connection.owner().is_some());
         if let Some(began) = began {
             self.remember(began.elapsed());
         }

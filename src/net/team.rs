@@ -4,7 +4,7 @@
 //! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
 //! The caretaker, where there is one, has the last slot and is woken last: it never calls the application.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
@@ -30,6 +30,8 @@ struct Seat<M> {
     /// It was summoned, perhaps just before it was on the list of those who sleep.
     is_summoned: AtomicBool,
     mail: Mutex<Vec<M>>,
+    /// Answers of this thread that wait for their clients: nobody else can go on with them.
+    streams: AtomicUsize,
     pulse: Pulse,
     slate: Arc<Slate>,
 }
@@ -42,6 +44,7 @@ impl<M> Team<M> {
             woken: AtomicU32::new(0),
             is_summoned: AtomicBool::new(false),
             mail: Mutex::new(Vec::new()),
+            streams: AtomicUsize::new(0),
             pulse,
             slate: Arc::default(),
         };
@@ -128,6 +131,30 @@ impl<M> Team<M> {
             seat.rouse();
         }
         slot.is_some()
+    }
+
+    /// Wake a thread that sleeps and has no stream, for one that has. Returns whether there was one.
+    pub fn wake_in_place_of(&self, slot: usize) -> bool {
+        let has_streams =
+            |slot: usize| self.seats.get(slot).is_some_and(|seat| seat.streams.load(Ordering::Relaxed) > 0);
+        if !has_streams(slot) {
+            return false;
+        }
+        let mut asleep = lock(&self.asleep);
+        let free = asleep.iter().rposition(|&other| !self.is_caretaker(other) && !has_streams(other));
+        let seat = free.map(|position| asleep.remove(position)).and_then(|slot| self.seats.get(slot));
+        drop(asleep);
+        seat.inspect(|seat| seat.rouse()).is_some()
+    }
+
+    /// The thread of `slot` has one stream more than before, or one less.
+    pub fn note_stream(&self, slot: usize, before: bool, after: bool) {
+        let Some(seat) = self.seats.get(slot) else { return };
+        match (before, after) {
+            (false, true) => seat.streams.fetch_add(1, Ordering::Relaxed),
+            (true, false) => seat.streams.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
     }
 
     /// Wake everybody, for good.

@@ -91,9 +91,13 @@ pub struct Suspended {
 }
 
 impl Application {
-    /// Note that this process is a child that the application forked.
-    pub fn abandon(&self) {
+    /// Note that this process is a child that the application forked: from now on it sends nothing.
+    pub fn abandon(&self, py: Python<'_>) {
         self.is_forked.store(true, Ordering::Relaxed);
+        for exchange in self.threads.iter().filter_map(|known| known.exchange(py)) {
+            // It is borrowed only where no code of the application runs, which is what forked.
+            let _ = exchange.try_borrow_mut().map(|mut exchange| exchange.outbox.break_off());
+        }
     }
 
     /// For `threads` serving threads. `status` answers who asks what this server does. `told` is called, on a thread of its own, with what a supervisor would be told.
@@ -394,6 +398,7 @@ impl Handler for Application {
             let exchange = stream.kit.exchange.bind(py).clone();
             let known = resumed.thread.seat.known.clone();
             known.resumes(Some(stream.about.clone()));
+            let _served = known.serve(&exchange);
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
                 exchange.transport = Some(resumed.transport.clone());

@@ -487,7 +487,8 @@ impl Exchange {
     }
 }
 
-fn type_name(object: &Bound<'_, PyAny>) -> String {
+/// The name of the type of `object`, for a message.
+pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
@@ -496,12 +497,15 @@ fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
         .cast::<PyString>()
         .map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))?;
     text::bytes(text).ok_or_else(|| {
-        let text = text.to_string_lossy();
+        let text: String = text.to_string_lossy().chars().take(SHOWN).collect();
         PyValueError::new_err(format!("a character of {what} is not latin-1: {text:?}"))
     })
 }
 
-/// Text for a message. Not `repr()`, which could be the application's own and come back here.
+/// The most bytes of a text that a message repeats.
+const SHOWN: usize = 200;
+
+/// Text for a message, or how it begins. Not `repr()`, which could be the application's own and come back here.
 fn shown(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(byte)).collect()
+    bytes.iter().take(SHOWN).map(|&byte| char::from(byte)).collect()
 }

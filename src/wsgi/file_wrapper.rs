@@ -1,8 +1,10 @@
 //! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): iterated, or sent by the kernel.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 use pyo3::exceptions::{PyAttributeError, PyException};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use crate::net::listener::duplicate;
@@ -17,6 +19,11 @@ pub struct FileWrapper {
 
 #[pymethods]
 impl FileWrapper {
+    /// A file may refer to its wrapper; what it is made of clears itself.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.filelike)
+    }
+
     #[new]
     #[pyo3(signature = (filelike, block_size = 65536))]
     fn new(filelike: Py<PyAny>, block_size: usize) -> Self {
@@ -42,7 +49,8 @@ impl FileWrapper {
 
 impl FileWrapper {
     /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
-    /// One that fails to tell is read instead, as is one without a size, which may be made as it is read (/proc); but what is no Exception (a timeout, the end of the process) is raised.
+    /// One that fails to tell is read instead, as is one that takes no room on a disk: it may be made as it is read (/proc,
+    /// /sys), and its size says nothing. What is no Exception (a timeout, the end of the process) is raised.
     pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
         match numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
@@ -57,12 +65,14 @@ fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
     if !is_plain(filelike)? {
         return Ok(None);
     }
+    // A BufferedRandom may hold what was written and is not in the file yet.
+    filelike.call_method0("flush")?;
     Ok(Some((filelike.call_method0("fileno")?.extract()?, filelike.call_method0("tell")?.extract()?)))
 }
 
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     let file = File::from(duplicate(descriptor).ok()?);
-    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.len() > 0)?;
+    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.blocks() > 0)?;
     Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
 }
 
@@ -78,5 +88,5 @@ fn is_plain(filelike: &Bound<'_, PyAny>) -> PyResult<bool> {
     } else {
         return Ok(false);
     };
-    Ok(raw.get_type().is(&io.getattr("FileIO")?))
+    Ok(raw.get_type().is(&io.getattr("FileIO")?) && raw.call_method0("readable")?.is_truthy()?)
 }

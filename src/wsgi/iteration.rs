@@ -4,9 +4,9 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, type_name};
 use super::file_wrapper::FileWrapper;
 use crate::net::clock;
 use crate::net::outbox::Flushed;
@@ -41,11 +41,16 @@ pub fn take_body<'py>(
     {
         return Ok((progress, None));
     }
+    if returned.is_instance_of::<PyBytes>() || returned.is_instance_of::<PyString>() {
+        let told = format!("the application returned {}; return a list of bytes: [b\"...\"]", type_name(returned));
+        return Err(PyTypeError::new_err(told));
+    }
     let iterator = returned.try_iter().map_err(|error| {
         if returned.hasattr(intern!(returned.py(), "__iter__")).unwrap_or(true) {
             return error;
         }
-        PyTypeError::new_err(format!("the application returned {returned:?}, which is no iterable of bytes"))
+        let returned = named(returned);
+        PyTypeError::new_err(format!("the application returned {returned}, which is no iterable of bytes"))
     })?;
     let progress = iterate(exchange, &iterator, total(returned), transport, pulse)?;
     Ok((progress, Some(iterator)))
@@ -94,7 +99,7 @@ pub fn iterate<'py>(
     for block in iterator {
         let block = block?;
         let block = block.cast::<PyBytes>().map_err(|_| {
-            PyTypeError::new_err(format!("the application gave {block:?} as a block of the body, not bytes"))
+            PyTypeError::new_err(format!("the application gave {} as a block of the body, not bytes", named(&block)))
         })?;
         if block.as_bytes().is_empty() {
             // It gives nothing: no sign of life, or an application that gives no more than this would never be late.
@@ -122,6 +127,11 @@ pub fn iterate<'py>(
         exchange.commit(Some(0))?;
     }
     Ok(Progress::Finished)
+}
+
+/// A wrong value for a message: no `repr()`, which is the application's own, of any length and without an end perhaps.
+fn named(value: &Bound<'_, PyAny>) -> String {
+    if value.is_none() { "None".to_owned() } else { format!("a value of type {}", type_name(value)) }
 }
 
 /// The block of a list or tuple of one.

@@ -1,8 +1,49 @@
 """Applications that fork: the child is its own, and the server does not notice."""
 
+import contextlib
 import signal
 
+import pytest
 from starter import Start
+
+ANSWERS = """
+import os
+
+BIG = b"x" * 100_000
+
+def body():
+    pid = os.fork()
+    for _ in range(3):
+        yield b"parent" if pid else b"child".upper()
+    if pid:
+        os.waitpid(pid, 0)
+
+def application(environ, start_response):
+    path = environ["PATH_INFO"]
+    pid = 1 if path in ("/", "/generator") else os.fork()
+    write = start_response("200 OK", [("Content-Type", "text/plain"), ("X-Who", "parent" if pid else "child")])
+    if path == "/generator":
+        return body()
+    if path == "/write":
+        write(BIG)
+    if pid and path != "/":
+        os.waitpid(pid, 0)  # the child has had its time
+    return environ["wsgi.file_wrapper"](open(__file__, "rb")) if path == "/file" else [BIG]
+"""
+
+
+@pytest.mark.parametrize("path", ["/list", "/file", "/generator", "/write"])
+def test_a_child_that_goes_on_with_the_answer_sends_nothing(start: Start, shape: str, path: str) -> None:
+    """However it is given: what the child sent would be taken for the answer to the next request."""
+    server = start(shape, source=ANSWERS)
+    with contextlib.closing(server.connection()) as connection:
+        for each in (path, "/", path, "/"):
+            connection.request("GET", each)
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["X-Who"]) == (200, "parent")
+            assert b"CHILD" not in answer.read()
+    assert server.stop() == 0
+
 
 APPLICATION = """
 import multiprocessing

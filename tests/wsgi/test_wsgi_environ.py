@@ -284,6 +284,8 @@ def application(environ, start_response):
     stream.writelines(["second\\n", "third\\n"])
     stream.flush()
     print("printed", environ["PATH_INFO"], file=stream)
+    if environ["PATH_INFO"] == "/close":
+        stream.close()
     start_response("200 OK", [("Content-Length", "0")])
     return []
 """
@@ -295,6 +297,13 @@ def test_wsgi_errors_is_a_text_stream_to_the_error_log(serve: Any, any_shape: An
     until(lambda: "printed /there" in server.errors(), "the text in the error log")
     for text in ("first ", "second\n", "third\n"):
         assert text in server.errors()
+
+
+def test_who_closes_wsgi_errors_closes_it_for_nobody(serve: Any, any_shape: Any, until: Any) -> None:
+    server = serve(ERRORS, any_shape)
+    for path in ("/close", "/close", "/after"):
+        assert server.get(path).status == 200
+    until(lambda: "printed /after" in server.errors(), "the text in the error log")
 
 
 def test_the_software_has_the_version_of_the_package(serve: Any) -> None:

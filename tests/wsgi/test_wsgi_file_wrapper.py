@@ -5,12 +5,13 @@ Knows PEP 3333's optional platform-specific file handling.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 APP = '''
-import io, os
+import io, os, tempfile
 from gate import HERE, note
 
 CONTENT = b"".join(b"line %d\\n" % number for number in range(20000))
@@ -45,6 +46,18 @@ def opened(kind, tag, offset):
         file = open(path, "rb", buffering=0)
     elif kind == "unsized":
         return open("/proc/version", "rb")
+    elif kind == "of the kernel":
+        return open("/sys/devices/system/cpu/online", "rb")
+    elif kind == "written":
+        file = tempfile.TemporaryFile()
+        file.write(CONTENT)
+        file.seek(0)
+        file.read(4)
+        file.write(b"HEADER")
+        file.seek(0)
+        return file
+    elif kind == "write-only":
+        return io.FileIO(path, "a")
     elif kind == "empty":
         open(os.path.join(HERE, "empty"), "wb").close()
         return open(os.path.join(HERE, "empty"), "rb")
@@ -67,6 +80,7 @@ def opened(kind, tag, offset):
     return file
 
 def application(environ, start_response):
+    environ["PATH_INFO"] = environ["PATH_INFO"].replace("_", " ")
     query = dict(pair.split("=") for pair in environ["QUERY_STRING"].split("&") if pair)
     offset = int(query.get("offset", 0))
     file = opened(environ["PATH_INFO"].strip("/"), query.get("tag", "x"), offset)
@@ -241,3 +255,44 @@ def test_what_has_no_size_is_read(server: Any) -> None:
         assert client.request("/empty").body == b""
         response = client.request("/unsized?length=5")
         assert (response.body, response.header("Content-Length")) == (b"Linux", "5")
+
+
+def test_what_says_a_false_size_is_read(server: Any) -> None:
+    """A file of /sys is a page long whatever it holds."""
+    online = Path("/sys/devices/system/cpu/online")
+    if not online.exists():
+        pytest.skip(f"there is no {online}")
+    assert server.get("/of_the_kernel").body == online.read_bytes()
+
+
+def test_what_is_written_and_not_in_the_file_yet(server: Any) -> None:
+    assert server.get("/written").body == CONTENT[:4] + b"HEADER" + CONTENT[10:]
+
+
+def test_a_file_that_cannot_be_read_is_a_failure(start: Any) -> None:
+    server = start(APP, errors=["not readable", "UnsupportedOperation"])
+    assert server.get("/bytes?length=6").body == b"line 0"
+    server.get("/file?length=6")  # makes it
+    assert server.get("/write-only").status == 500
+
+
+COLLECTED = """
+import gc, weakref
+
+class Filelike:
+    def read(self, size=-1):
+        return b""
+
+def application(environ, start_response):
+    filelike = Filelike()
+    filelike.wrapper = environ["wsgi.file_wrapper"](filelike)
+    is_there = weakref.ref(filelike)
+    del filelike
+    gc.collect()
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"there" if is_there() else b"gone"]
+"""
+
+
+def test_a_file_that_refers_to_its_wrapper_is_collected(serve: Any) -> None:
+    assert serve(COLLECTED).get("/").body == b"gone"

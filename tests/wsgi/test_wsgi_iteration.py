@@ -554,3 +554,31 @@ def test_a_large_response_read_in_small_pieces(server: Any) -> None:
             size += len(piece)
     assert size == 10485760
     assert digest.digest() == hashlib.sha256(bytes(range(256)) * 40960).digest()
+
+
+WRONG = """
+LONG = "\\x01" * 3_000_000
+
+def application(environ, start_response):
+    wrong = {"text": LONG, "bytes": LONG.encode(), "block": [LONG], "number": 5, "nothing": None}
+    start_response("200 OK", [])
+    return wrong[environ["PATH_INFO"].strip("/")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("text", 'the application returned str; return a list of bytes: [b"..."]'),
+        ("bytes", 'the application returned bytes; return a list of bytes: [b"..."]'),
+        ("block", "the application gave a value of type str as a block of the body, not bytes"),
+        ("number", "the application returned a value of type int, which is no iterable of bytes"),
+        ("nothing", "the application returned None, which is no iterable of bytes"),
+    ],
+)
+def test_what_is_no_body_is_named_briefly(serve: Any, until: Any, what: str, told: str) -> None:
+    server = serve(WRONG, errors=["TypeError"])
+    before = len(server.errors())
+    assert server.get(f"/{what}").status == 500
+    until(lambda: told in server.errors(), "the line in the error log")
+    assert len(server.errors()) - before < 2000
