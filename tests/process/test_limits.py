@@ -16,9 +16,12 @@ from starter import PATIENCE, Server, Start, wait_for
 
 SOURCE = """
 import os
+import subprocess
+import sys
 import time
 
 MARKS = os.environ["MARKS"]
+CHILD = "import sys; kept = b'x' * (80 << 20); sys.stdin.read()"
 kept = []
 
 
@@ -26,6 +29,8 @@ def application(environ, start_response):
     path = environ["PATH_INFO"]
     if path.startswith("/grow"):
         kept.append(b"x" * (80 << 20))
+    if path == "/start":
+        kept.append(subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE))  # it ends with this process
     if path == "/work":
         time.sleep(0.005)
     if path.endswith("/held"):
@@ -148,6 +153,18 @@ def test_the_fattest_worker_finishes_what_it_has(start: Start) -> None:
         (server.marks / "release").touch()
         assert answer.result(PATIENCE) == (200, str(fat))
     wait_for(lambda: fat not in server.workers(), "the fat one to be gone")
+    server.await_text(f"worker {fat} left: exit code 0")
+    assert server.stop() == 0
+
+
+def test_what_a_worker_has_started_weighs_with_it(start: Start) -> None:
+    server = start("2x1", "--memory=60m", source=SOURCE)
+    serving(server, 2)
+    fat = int(server.get("/start")[1])
+    (child,) = psutil.Process(fat).children()
+    server.await_text(f"memory = 60m; worker {fat} has most, ")
+    wait_for(lambda: fat not in server.workers() and not child.is_running(), "the fat one and its child to be gone")
+    serving(server, 2)
     server.await_text(f"worker {fat} left: exit code 0")
     assert server.stop() == 0
 
