@@ -247,9 +247,10 @@ def test_an_idle_server_sleeps(start: Start, arguments: tuple[str, ...]) -> None
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"])
 @pytest.mark.parametrize("shape", ["1x1", "2x1"])
-def test_a_full_queue_is_told(start: Start, shape: str) -> None:
-    server = start(shape, "--backlog=8", source=SOURCE)
+def test_a_full_queue_is_told(start: Start, shape: str, bind: str) -> None:
+    server = start(shape, "--backlog=8", f"--bind={bind}", source=SOURCE)
     with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
         workers = 2 if shape == "2x1" else 1
         answers = []
@@ -257,9 +258,10 @@ def test_a_full_queue_is_told(start: Start, shape: str) -> None:
             answers.append(pool.submit(server.get, "/held"))
             wait_for(lambda busy=busy: len(list(server.marks.glob("held-*"))) == busy, "one more to be busy")
         for _ in range(8):
-            waiting = stack.enter_context(contextlib.closing(socket.socket()))
+            family = socket.AF_UNIX if server.is_unix else socket.AF_INET
+            waiting = stack.enter_context(contextlib.closing(socket.socket(family)))
             waiting.setblocking(False)
-            waiting.connect_ex(("127.0.0.1", server.port))
+            waiting.connect_ex(str(server.directory / "server.sock") if server.is_unix else ("127.0.0.1", server.port))
         server.await_text("connections wait to be accepted, of 8 that may (backlog)")
         (server.marks / "release").touch()
         assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)
