@@ -14,7 +14,7 @@ from poorhttp.units import Bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Collection, Container, Iterable
 
 LOOK = 5.0
 """Seconds between two looks."""
@@ -125,7 +125,7 @@ class Budget:
         self.next_look = now + 1.0
         self.text = ""  # what the last judgement has to say, "" for nothing
 
-    def look(self, main: int, workers: Iterable[int], now: float) -> int:
+    def look(self, main: int, workers: Collection[int], now: float) -> int:
         """Weigh the server with this main process, and judge. workers: those that serve; none while one is replaced."""
         sizes, others = self._tree.weigh(main, workers) if workers else ({}, 0)
         return self.judge(sizes, others, now, self._tree.orphaned)
