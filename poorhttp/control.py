@@ -118,7 +118,8 @@ def logrotate(settings: Config, say: Callable[[str], object]) -> int:
 
 
 def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
-    """Say whether the server runs, since when, with which workers, what they do, and what they weigh together.
+    """Say whether the server runs, since when, with which workers, what they do, and what all weigh together, with what
+    the application has started.
 
     rates: to tell requests per second. width: of a terminal.
     """
@@ -133,6 +134,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     if pid < 0:
         say(f"not running; a dead process has left {settings.pidfile}")
         return DEAD
+    from poorhttp import memory
     from poorhttp import status as board
 
     workers = list(children(pid))
@@ -146,8 +148,9 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
         say(f"workers: {', '.join(f'{each} (for {duration(age(each))})' for each in workers)}"[: width or None])
     elif told is not None and told["is_supervised"]:
         say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
-    memory = [pss(each) for each in (pid, *workers)]
-    say(f"memory: {sum(memory) / 1024:.1f} MiB" if all(memory) else "memory: not told to this user")
+    tree = {pid, *memory.below([pid], memory.processes())}
+    sizes = [pss(each) for each in tree if lives(each)]
+    say(f"memory: {sum(sizes) / 1024:.1f} MiB" if all(sizes) else "memory: not told to this user")
     if not is_told:
         say(f"what it does is told to its user (after `user`: to root) only: /proc/{pid}/fd"[: width or None])
     elif told is None:

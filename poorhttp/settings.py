@@ -196,7 +196,7 @@ class Settings:
     )
     max_requests = setting(Count(0, 1 << 31), 0, LIMITS, "a worker is replaced after so many (forking); 0: never")
     max_requests_jitter = setting(Count(0, 1 << 31), 0, LIMITS, "and at random up to so many more")
-    memory = setting(Bytes(), 0, LIMITS, "of all processes together: above it the fattest worker is replaced; 0: any")
+    memory = setting(Bytes(), 0, LIMITS, "of the whole process tree: above it the fattest worker is replaced; 0: any")
 
 
 SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}

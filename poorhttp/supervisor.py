@@ -268,14 +268,14 @@ class _Supervisor:
                     self._scale.told((byte - worker.LOAD) / 100, self._now())
 
     def _weigh(self) -> None:
-        """Look at the memory of all processes, if it is time and nobody is being replaced: that takes some itself."""
+        """Look at the memory of all processes, if it is time. Nobody is chosen while a worker is replaced or new code
+        tried: that takes some itself.
+        """
         now, state = self._now(), self._state
         if self._budget is None or now < self._budget.next_look or state.stopping is not None:
             return
-        from poorhttp.memory import weigh
-
-        sizes = {pid: weigh(pid) for pid in state.workers} if state.is_settled() else {}
-        pid = self._budget.judge(sizes, weigh(os.getpid()) if sizes else 0, now)
+        is_settled = state.is_settled() and not (self._reload and self._reload.is_trying())
+        pid = self._budget.look(os.getpid(), list(state.workers) if is_settled else [], now)
         if self._budget.text:
             self._error_log.write("W", self._budget.text)
         if pid:

@@ -16,9 +16,12 @@ from starter import PATIENCE, Server, Start, wait_for
 
 SOURCE = """
 import os
+import subprocess
+import sys
 import time
 
 MARKS = os.environ["MARKS"]
+CHILD = "import sys; kept = b'x' * (80 << 20); sys.stdin.read()"
 kept = []
 
 
@@ -26,6 +29,8 @@ def application(environ, start_response):
     path = environ["PATH_INFO"]
     if path.startswith("/grow"):
         kept.append(b"x" * (80 << 20))
+    if path == "/start":
+        kept.append(subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE))  # it ends with this process
     if path == "/work":
         time.sleep(0.005)
     if path.endswith("/held"):
@@ -152,6 +157,18 @@ def test_the_fattest_worker_finishes_what_it_has(start: Start) -> None:
     assert server.stop() == 0
 
 
+def test_what_a_worker_has_started_weighs_with_it(start: Start) -> None:
+    server = start("2x1", "--memory=60m", source=SOURCE)
+    serving(server, 2)
+    fat = int(server.get("/start")[1])
+    (child,) = psutil.Process(fat).children()
+    server.await_text(f"memory = 60m; worker {fat} has most, ")
+    wait_for(lambda: fat not in server.workers() and not child.is_running(), "the fat one and its child to be gone")
+    serving(server, 2)
+    server.await_text(f"worker {fat} left: exit code 0")
+    assert server.stop() == 0
+
+
 def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> None:
     server = start("2x1", "--memory=1m", source=SOURCE)
     serving(server, 2)
@@ -230,9 +247,10 @@ def test_an_idle_server_sleeps(start: Start, arguments: tuple[str, ...]) -> None
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"])
 @pytest.mark.parametrize("shape", ["1x1", "2x1"])
-def test_a_full_queue_is_told(start: Start, shape: str) -> None:
-    server = start(shape, "--backlog=8", source=SOURCE)
+def test_a_full_queue_is_told(start: Start, shape: str, bind: str) -> None:
+    server = start(shape, "--backlog=8", f"--bind={bind}", source=SOURCE)
     with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
         workers = 2 if shape == "2x1" else 1
         answers = []
@@ -240,9 +258,10 @@ def test_a_full_queue_is_told(start: Start, shape: str) -> None:
             answers.append(pool.submit(server.get, "/held"))
             wait_for(lambda busy=busy: len(list(server.marks.glob("held-*"))) == busy, "one more to be busy")
         for _ in range(8):
-            waiting = stack.enter_context(contextlib.closing(socket.socket()))
+            family = socket.AF_UNIX if server.is_unix else socket.AF_INET
+            waiting = stack.enter_context(contextlib.closing(socket.socket(family)))
             waiting.setblocking(False)
-            waiting.connect_ex(("127.0.0.1", server.port))
+            waiting.connect_ex(str(server.directory / "server.sock") if server.is_unix else ("127.0.0.1", server.port))
         server.await_text("connections wait to be accepted, of 8 that may (backlog)")
         (server.marks / "release").touch()
         assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)

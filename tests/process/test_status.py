@@ -24,9 +24,13 @@ from starter import PATIENCE, ROOT, SHAPES, SUPERVISED, Server, Start, UnixConne
 APP = """
 import ctypes
 import os
+import subprocess
+import sys
 import time
 
 MARKS = os.environ["MARKS"]
+CHILD = "import sys; kept = b'x' * (40 << 20); print('x', flush=True); sys.stdin.read()"
+started = []
 
 
 def application(environ, start_response):
@@ -41,6 +45,10 @@ def application(environ, start_response):
         # One call that keeps the interpreter, as long on any machine.
         open(os.path.join(MARKS, "hog"), "w").close()
         ctypes.PyDLL(None).sleep(4)
+    if path == "/start":
+        child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        child.stdout.readline()
+        started.append(child)  # it ends with this process
     if path == "/stream":
         return stream(start_response)
     if path.startswith("/held"):
@@ -130,6 +138,16 @@ def test_status_knows_what_all_threads_are_stuck_in(begin: Start, shape: str) ->
     board = told(server)
     assert not any(each["calls"] for each in board["processes"])
     assert (board["requests"], board["answers"]["2xx"]) == (count, count)
+    assert server.stop() == 0
+
+
+def test_status_weighs_what_the_application_has_started(begin: Start) -> None:
+    server = begin("2x1")
+    assert server.get("/start")[0] == 200
+    code, said = status(server)
+    found = re.search(r"^memory: (\d+\.\d) MiB$", said, re.MULTILINE)
+    assert code == 0 and found, said
+    assert float(found[1]) > 40 + sum(each["pss"] for each in told(server)["processes"]) / (1 << 20)
     assert server.stop() == 0
 
 

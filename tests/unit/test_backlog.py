@@ -1,5 +1,7 @@
 """The queue of a listening socket, as the kernel tells it."""
 
+import contextlib
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poorhttp import backlog
-from poorhttp.backlog import REMINDER, Backlog, note, queue
+from poorhttp.backlog import REMINDER, Backlog, _unix_queue, note, queue
 from poorhttp.log import ErrorLog
 
 
@@ -32,13 +34,41 @@ def test_the_queue_is_counted(listener: socket.socket) -> None:
         assert queue(listener) == (1, 8)
 
 
-def test_nothing_is_known_of_a_unix_socket_nor_of_a_closed_one(listener: socket.socket, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["{path}/socket", "\0{path}/abstract"])
+def test_the_queue_of_a_unix_socket_is_counted(tmp_path: Path, name: str) -> None:
+    address = name.format(path=tmp_path)
+    with closing(socket.socket(socket.AF_UNIX)) as unix, contextlib.ExitStack() as stack:
+        unix.bind(address)
+        unix.listen(8)
+        for waiting in range(9):
+            assert queue(unix) == (waiting, 8)
+            client = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            client.connect(address)
+        unix.accept()[0].close()
+        assert queue(unix) == (8, 8)
+
+
+def test_nothing_is_known_of_a_closed_socket(listener: socket.socket, tmp_path: Path) -> None:
+    unix = socket.socket(socket.AF_UNIX)
+    unix.bind(str(tmp_path / "socket"))
+    unix.listen(8)
+    for each in listener, unix:
+        each.close()
+        assert queue(each) == (0, 0)
+    assert _unix_queue(0xFFFFFFF0) == (0, 0), "no such socket"
+
+
+def test_where_netlink_is_refused_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As by RestrictAddressFamilies=AF_UNIX AF_INET of systemd."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
     with closing(socket.socket(socket.AF_UNIX)) as unix:
         unix.bind(str(tmp_path / "socket"))
         unix.listen(8)
+        monkeypatch.setattr(backlog.socket, "socket", refuse)
         assert queue(unix) == (0, 0)
-    listener.close()
-    assert queue(listener) == (0, 0)
 
 
 def test_a_queue_that_is_nearly_full_is_told_once_a_minute(
