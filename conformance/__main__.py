@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from conformance import gunicorn, protocol, record
 from conformance.case import Case
-from conformance.download import Unavailable
+from conformance.download import Broken, Unavailable
 from conformance.run import Result, over_protocol, over_sockets, summary, with_settings
 from conformance.servers import SERVERS, Dead, running, version
 from conformance.suites import SUITES, cases
@@ -44,7 +44,7 @@ def main() -> int:
             results["gunicorn"][SETTLED] = list(with_settings("poorhttp", settled, CUTS, PATIENCE, SLOW))
             found["gunicorn"] += settled
             versions[SETTLED] = f"{versions['poorhttp']}, with the setting of each case"
-    except (Unavailable, Dead) as error:
+    except (Unavailable, Broken, Dead) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     wrong: list[str] = []

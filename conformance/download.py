@@ -24,6 +24,10 @@ class Unavailable(Exception):
     """A suite cannot be had; the text says why, and which command was tried."""
 
 
+class Broken(Exception):
+    """A suite was had, and is not what it should be."""
+
+
 def sdist(package: tuple[str, str, str], wanted: str) -> Path:
     """The directory `wanted` of a source distribution: downloaded by pip, verified, only that directory unpacked."""
     name, version, digest = package
@@ -33,7 +37,7 @@ def sdist(package: tuple[str, str, str], wanted: str) -> Path:
              "--disable-pip-version-check", f"--dest={CACHE}", f"{name}=={version}"])  # fmt: skip
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != digest:
-        raise Unavailable(f"{archive.name} has SHA-256 {found}, expected {digest}: remove it if it is damaged")
+        raise Broken(f"{archive.name} has SHA-256 {found}, expected {digest}: remove it if it is damaged")
     directory = CACHE / f"{name}-{version}" / wanted
     if not directory.exists():
         with tarfile.open(archive) as tar:
@@ -59,7 +63,7 @@ def crate(package: tuple[str, str, str], wanted: str) -> Path:
         run(["cargo", "vendor", "--quiet", f"--manifest-path={project / 'Cargo.toml'}", str(vendored.parent)])
     found = json.loads((vendored / ".cargo-checksum.json").read_text())["package"]
     if found != digest:
-        raise Unavailable(f"{name} {version} has SHA-256 {found}, expected {digest}: remove {vendored}")
+        raise Broken(f"{name} {version} has SHA-256 {found}, expected {digest}: remove {vendored}")
     return vendored / wanted
 
 

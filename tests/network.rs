@@ -25,11 +25,18 @@ use _engine::net::server::{Ends, Server};
 const PATIENCE: Duration = Duration::from_secs(20);
 const STREAM: u64 = 64 * 1024 * 1024;
 
+/// What the log says of `panic!("as asked")`.
+const TOLD: &str = "C panic in the engine, please report it: as asked";
+
 /// Answers by path: `/` a greeting, `/panic` a panic, `/block` once the test says so, `/stream` 64 MiB of zeros.
 struct Site {
     gate: Mutex<Receiver<()>>,
     blocked: Sender<()>,
     blocks: AtomicUsize,
+    /// What the log was told, each with its level.
+    lines: Mutex<Vec<String>>,
+    /// Where it panics, and how often still.
+    panics: Mutex<(&'static str, usize)>,
 }
 
 /// How much of a stream is left, and whose it is.
@@ -39,6 +46,20 @@ struct Stream {
 }
 
 impl Site {
+    fn log(&self, level: char, text: &str) {
+        self.lines.lock().unwrap().push(format!("{level} {text}"));
+    }
+
+    /// Panic here, where the test asked for it.
+    fn pass(&self, place: &str) {
+        let mut panics = self.panics.lock().unwrap();
+        if panics.0 == place && panics.1 > 0 {
+            panics.1 -= 1;
+            drop(panics);
+            panic!("as asked");
+        }
+    }
+
     fn go_on(
         mut stream: Stream,
         transport: &_engine::net::transport::Transport,
@@ -101,13 +122,22 @@ impl Handler for Site {
         wait()
     }
 
-    fn report(&self, _: char, _: Option<SocketAddr>, text: &str) {
+    fn report(&self, level: char, _: Option<SocketAddr>, text: &str) {
         assert!(!text.contains("/refused-with-a-panic"), "as asked");
+        if text.contains("PROXY protocol") {
+            self.pass("accept");
+        }
+        self.log(level, text);
     }
 
-    fn last_words(&self, _: &str) {}
+    fn last_words(&self, text: &str) {
+        self.log('C', text);
+    }
 
-    fn warn(&self, _: Option<SocketAddr>, _: &str) {}
+    fn warn(&self, _: Option<SocketAddr>, text: &str) {
+        self.pass("warn");
+        self.log('W', text);
+    }
 
     fn page(&self, status: u16, _: &str, _: &str) -> Vec<u8> {
         status.to_string().into_bytes()
@@ -121,13 +151,17 @@ impl Handler for Site {
         0
     }
 
-    fn interrupt(&self, _: usize, _: Option<u64>, _: &dyn Fn() -> bool) {}
+    fn interrupt(&self, _: usize, _: Option<u64>, _: &dyn Fn() -> bool) {
+        self.pass("interrupt");
+        self.log('W', "interrupted");
+    }
 
     fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) {}
 
     fn told(&self, _: u8) {}
 
     fn hear_signals(&self) -> bool {
+        self.pass("wait");
         false
     }
 
@@ -169,17 +203,37 @@ fn start(threads: usize) -> Running {
     start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), threads, vec![], None)
 }
 
+fn start_with(limits: Limits, fronts: Fronts, panics: (&'static str, usize)) -> Running {
+    start_as(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, (vec![], None), (limits, fronts), panics)
+}
+
 fn start_at(listener: &TcpListener, threads: usize, controls: Vec<OwnedFd>, countdown: Option<OwnedFd>) -> Running {
+    start_as(listener, threads, (controls, countdown), (limits(), Fronts::default()), ("", 0))
+}
+
+fn start_as(
+    listener: &TcpListener,
+    threads: usize,
+    (controls, countdown): (Vec<OwnedFd>, Option<OwnedFd>),
+    (limits, fronts): (Limits, Fronts),
+    panics: (&'static str, usize),
+) -> Running {
     let (open_gate, gate) = channel();
     let (send_blocked, blocked) = channel();
-    let site = Site { gate: Mutex::new(gate), blocked: send_blocked, blocks: AtomicUsize::new(0) };
+    let site = Site {
+        gate: Mutex::new(gate),
+        blocked: send_blocked,
+        blocks: AtomicUsize::new(0),
+        lines: Mutex::default(),
+        panics: Mutex::new(panics),
+    };
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
     let row = Row::private(threads, threads).unwrap();
     let ends = Ends { listeners: adopted, controls, report: None, row, gates: vec![], countdown };
-    let server = Arc::new(Server::new(site, limits(), Fronts::default(), log, ends, threads).unwrap());
+    let server = Arc::new(Server::new(site, limits, fronts, log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
         std::thread::spawn(move || server.run(slot).unwrap())
@@ -198,6 +252,19 @@ impl Running {
         let mut stream = self.connect();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         stream
+    }
+
+    /// The lines of the log once there are so many.
+    fn lines(&self, at_least: usize) -> Vec<String> {
+        let began = Instant::now();
+        loop {
+            let lines = self.server.handler().lines.lock().unwrap().clone();
+            if lines.len() >= at_least {
+                return lines;
+            }
+            assert!(began.elapsed() < PATIENCE, "{lines:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn stop(self) {
@@ -355,6 +422,7 @@ fn a_panic_behind_a_beginning_breaks_off() {
     let mut answer = String::new();
     broken.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains(" 500 "), "{answer}");
+    assert_eq!(running.lines(1), [format!("{TOLD}, later")]);
     running.stop();
 }
 
@@ -368,6 +436,7 @@ fn a_panic_before_the_application_costs_one_connection_a_500() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
         assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+        assert_eq!(running.lines(1), [TOLD]);
         running.stop();
     }
 }
@@ -380,5 +449,69 @@ fn a_panic_costs_one_connection_a_500() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
     assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    assert_eq!(running.lines(1), [TOLD]);
+    running.stop();
+}
+
+#[test]
+fn a_panic_between_connections_costs_a_line() {
+    let running = start_with(limits(), Fronts::default(), ("wait", 10));
+    assert_eq!(running.lines(10), [TOLD; 10]);
+    assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    *running.server.handler().panics.lock().unwrap() = ("wait", 10);
+    assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    assert_eq!(running.lines(20), [TOLD; 20]);
+    running.stop();
+}
+
+#[test]
+fn a_panic_at_each_client_costs_a_line_each() {
+    let fronts = Fronts { proxy_protocol: true, ..Fronts::default() };
+    let running = start_with(limits(), fronts, ("accept", 40));
+    for _ in 0..41 {
+        assert_eq!(running.connect().read(&mut [0]).unwrap(), 0);
+    }
+    let lines = running.lines(41);
+    assert_eq!(lines[..40], [TOLD; 40]);
+    assert!(lines[40].starts_with("I connection closed before"), "{lines:?}");
+    running.stop();
+}
+
+#[test]
+fn a_loop_that_does_nothing_but_panic_ends() {
+    let running = start_with(limits(), Fronts::default(), ("wait", usize::MAX));
+    let ends: Vec<_> = running.threads.into_iter().map(JoinHandle::join).collect();
+    assert!(ends[0].is_err());
+    assert_eq!(running.server.handler().lines.lock().unwrap().len(), 16);
+    running.server.stop();
+}
+
+#[test]
+fn a_panic_of_the_watchdog_costs_a_line() {
+    let limits = Limits { slow_request: 50, request_timeout: 100, ..limits() };
+    let running = start_with(limits, Fronts::default(), ("warn", 1));
+    for round in [[TOLD, "W interrupted"], ["W slow request: GET /block", "W interrupted"]] {
+        let before = running.lines(0).len();
+        let mut stream = running.ask("/block");
+        running.blocked.recv_timeout(PATIENCE).unwrap();
+        let lines = running.lines(before + 2);
+        for (line, expected) in lines[before..].iter().zip(round) {
+            assert!(line.starts_with(expected), "{lines:?}");
+        }
+        running.open_gate.send(()).unwrap();
+        assert_eq!(read_answer(&mut stream, 5).1, b"hello");
+    }
+    running.stop();
+}
+
+#[test]
+fn a_panic_of_who_interrupts_costs_a_line() {
+    let limits = Limits { request_timeout: 100, ..limits() };
+    let running = start_with(limits, Fronts::default(), ("interrupt", 1));
+    let mut stream = running.ask("/block");
+    running.blocked.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(running.lines(1), [TOLD]);
+    running.open_gate.send(()).unwrap();
+    assert_eq!(read_answer(&mut stream, 5).1, b"hello");
     running.stop();
 }

@@ -253,6 +253,25 @@ def test_the_lints_against_panics_are_denied(lint: str) -> None:
     assert re.search(rf'^{lint} = "deny"$', manifest("lints.clippy"), re.MULTILINE)
 
 
+# What is static -> why that is no state of a server.
+STATIC = {
+    "src/http/grammar.rs: CLASSES": "a table that nobody changes",
+    "src/net/spool.rs: COUNT": "the count in the name of a temporary file",
+}
+
+
+def test_nothing_is_static() -> None:
+    """All state of the engine is inside of it."""
+    found = set()
+    for path in RUST:
+        code = code_of(path)
+        found |= {f"{name_of(path)}: {name}" for name in re.findall(r"(?<!')\bstatic (?:mut )?(\w+)\s*:", code)}
+        assert not re.search(r"\b(?:thread_local|lazy_static)!|\bstatic mut\b", code), name_of(path)
+    assert found == set(STATIC)
+    table = code_of(ROOT / "src" / "http" / "grammar.rs")
+    assert "static CLASSES: [u8; 256] = classes();" in table
+
+
 @pytest.mark.parametrize("path", RUST, ids=name_of)
 def test_nothing_escapes_the_lints_against_panics(path: Path) -> None:
     code = code_of(path)

@@ -15,6 +15,7 @@ pub mod handler;
 pub mod listener;
 pub mod load;
 pub mod outbox;
+pub mod panics;
 pub mod peer;
 pub mod poller;
 pub mod proxy_protocol;

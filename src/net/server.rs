@@ -14,7 +14,7 @@
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ use super::event_loop::{Event, EventLoop};
 use super::front::Fronts;
 use super::handler::{Handler, Thread};
 use super::listener::Listener;
+use super::panics::{self, Panics};
 use super::shared::{Descriptors, Named, Shared, read_control};
 use super::table::Key;
 use super::team::{Team, lock};
@@ -135,10 +136,32 @@ impl<H: Handler> Server<H> {
             self.shared.row.enter(State::Serving);
         }
         watchdog::start(self)?;
+        let mut panics = Panics::default();
+        // Around all turns and not around each: so it costs nothing.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut desk))) {
+            // What this turn had in hand is lost, with its place in the table; not the loop.
+            desk.thread.pulse.rest();
+            self.shared.handler.report('C', None, &panics::told(&*panic));
+            if !panics.go_on(self.done()) {
+                resume_unwind(panic);
+            }
+        }
+        self.close_streams(&mut desk);
+        self.shared.handler.detached(|| self.shared.access_log.flush_last());
+        self.team.dismiss();
+        if slot == 0 {
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// Serve until this server is finished.
+    fn take_turns(&self, desk: &mut Desk<H>) {
+        let slot = desk.thread.slot;
         let mut held = self.take_baton_as(slot);
         while !self.shared.is_finished() {
             held = match held {
-                Some(event_loop) => self.turn(event_loop, &mut desk),
+                Some(event_loop) => self.turn(event_loop, desk),
                 None => {
                     self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_caretaker(slot)));
@@ -147,18 +170,16 @@ impl<H: Handler> Server<H> {
                         self.shared.watchdog.rouse();
                     }
                     self.hear_signals(slot);
-                    self.serve_mail(&mut desk).or_else(|| self.take_baton_as(slot))
+                    self.serve_mail(desk).or_else(|| self.take_baton_as(slot))
                 }
             };
         }
-        drop(held);
-        self.close_streams(&mut desk);
-        self.shared.handler.detached(|| self.shared.access_log.flush_last());
-        self.team.dismiss();
-        if slot == 0 {
-            self.leave();
-        }
-        Ok(())
+    }
+
+    /// What grows with each client who comes and with each request that is answered.
+    fn done(&self) -> u64 {
+        let Counts { accepted, requests, .. } = self.counts();
+        accepted.load(Ordering::Relaxed) + requests.load(Ordering::Relaxed)
     }
 
     /// Break off the streams of this thread that a stop left behind, so that the application closes them.
@@ -479,9 +500,7 @@ impl<H: Handler> Server<H> {
         let shared = &self.shared;
         catch_unwind(AssertUnwindSafe(|| work(connection, shared, desk))).unwrap_or_else(|panic| {
             desk.thread.pulse.rest();
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            shared.handler.report('C', None, &format!("panic in the engine, please report it: {text}"));
+            shared.handler.report('C', None, &panics::told(&*panic));
             catch_unwind(AssertUnwindSafe(|| connection.fail(shared, desk))).unwrap_or(Verdict::Close)
         })
     }

@@ -5,6 +5,7 @@
 //! stop beyond reason, or whose successor serves while all its threads are stuck. It never waits for the interpreter,
 //! which a call may keep for ever: what needs it is done by a thread of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle, Thread};
@@ -15,6 +16,7 @@ use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
 use super::handler::Handler;
 use super::load::Load;
+use super::panics::{self, Panics};
 use super::server::Server;
 use super::shared::{LOAD, PRESSED, STUCK, Shared};
 use super::team::lock;
@@ -163,40 +165,55 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         next_urging: None,
         looked: 0,
     };
+    let (mut panics, mut looks) = (Panics::default(), 0);
     while !is_over(server) {
-        let is_busy = server.is_busy();
-        if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
-            seen.idle = 0;
-        } else {
-            seen.idle += 1;
+        match catch_unwind(AssertUnwindSafe(|| look(server, &mut seen))) {
+            Ok(()) => looks += 1,
+            Err(panic) => {
+                shared.handler.last_words(&panics::told(&*panic));
+                if !panics.go_on(looks) {
+                    kill(shared, "without its watchdog this process is not to be relied on; it ends itself");
+                }
+            }
         }
-        if seen.idle > IDLE_SAMPLES {
-            sleep(shared);
-            seen.idle = 0;
-            seen.looked = 0;
-            seen.calls.skip(clock::now());
-            seen.load.skip(clock::now());
-            continue;
-        }
-        let has_followers = server.team().has_followers();
-        let pause = if has_followers && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
-        std::thread::park_timeout(pause);
-        let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
-        seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
-        forgive_standstill(shared, &mut seen);
-        wake_follower(server, &mut seen);
-        overhear(shared, &mut seen);
-        urge_first(server, &mut seen);
-        end_overdue(shared);
-        end_late_stop(server, &mut seen);
-        show(server, &mut seen);
-        tell_slow(server, &mut seen);
-        interrupt_late(server, &mut seen);
-        give_up_stuck(server, &mut seen);
-        tell_load(server, &mut seen);
-        if !seen.pending.is_empty() && begin(server, seen.pending.clone()) {
-            seen.pending.clear();
-        }
+    }
+}
+
+/// Sleep until it is time, or something runs; then do what is to be done.
+fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+    let shared = server.shared();
+    let is_busy = server.is_busy();
+    if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
+        seen.idle = 0;
+    } else {
+        seen.idle += 1;
+    }
+    if seen.idle > IDLE_SAMPLES {
+        sleep(shared);
+        seen.idle = 0;
+        seen.looked = 0;
+        seen.calls.skip(clock::now());
+        seen.load.skip(clock::now());
+        return;
+    }
+    let has_followers = server.team().has_followers();
+    let pause = if has_followers && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
+    std::thread::park_timeout(pause);
+    let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
+    seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
+    forgive_standstill(shared, seen);
+    wake_follower(server, seen);
+    overhear(shared, seen);
+    urge_first(server, seen);
+    end_overdue(shared);
+    end_late_stop(server, seen);
+    show(server, seen);
+    tell_slow(server, seen);
+    interrupt_late(server, seen);
+    give_up_stuck(server, seen);
+    tell_load(server, seen);
+    if !seen.pending.is_empty() && begin(server, seen.pending.clone()) {
+        seen.pending.clear();
     }
 }
 
@@ -384,15 +401,18 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
     let work = move || {
         let handler = &server.shared().handler;
         let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
+        let work = |job: &Job| match job {
+            Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
+            Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+            Job::Tell(what) => handler.told(*what),
+            Job::End(slot) => {
+                let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
+                handler.interrupt(*slot, None, &is_busy);
+            }
+        };
         for job in &jobs {
-            match job {
-                Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
-                Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
-                Job::Tell(what) => handler.told(*what),
-                Job::End(slot) => {
-                    let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
-                    handler.interrupt(*slot, None, &is_busy);
-                }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(job))) {
+                handler.last_words(&panics::told(&*panic));
             }
         }
     };

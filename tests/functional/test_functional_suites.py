@@ -30,7 +30,7 @@ def unpacked() -> Path:
     try:
         return suites.fetch()
     except suites.Unavailable as error:
-        pytest.skip(str(error))
+        pytest.skip(f"no suite: {error}")
 
 
 @pytest.fixture(scope="module")

@@ -96,8 +96,10 @@ print(json.dumps(seen))
 
 def run(directory: Path, script: str, *arguments: str) -> dict[str, Any]:
     """What that script has seen of a server with these arguments, in a network namespace."""
-    if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("ip")):
-        pytest.skip("a network namespace needs root and the commands ip and unshare: apt install iproute2 util-linux")
+    if os.geteuid() != 0:
+        pytest.skip("a network namespace needs root")
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        pytest.skip("ip or unshare is not installed: apt-get install iproute2 util-linux")
     (directory / "app.py").write_text(HELLO)
     done = subprocess.run(
         [*NAMESPACE, sys.executable, "-c", BEGIN + script + END, *arguments],

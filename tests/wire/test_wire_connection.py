@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import socket
 import time
 from typing import Any
 
@@ -425,10 +424,27 @@ def test_bytes_behind_the_last_request_do_not_cost_its_response(single: Any, end
             assert client.rest_or_reset().endswith(b"\r\n\r\n/last")
 
 
-def test_tcp_nodelay_is_set(single: Any) -> None:
-    """A head and a small body in two writes of the application are not held back for an acknowledgement."""
+OPTION = """
+import contextlib, os, socket
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    told = []
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as each:
+            if each.getpeername()[1:] == (int(environ["REMOTE_PORT"]),):
+                told.append(str(each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+    return [",".join(told).encode()]
+"""
+
+
+def test_tcp_nodelay_is_set(start: Any) -> None:
+    """The application looks at the socket of the server that it is asked through."""
+    assert start(OPTION).get().body == b"1"
+
+
+def test_two_small_writes_are_not_held_back_for_an_acknowledgement(single: Any) -> None:
     with single.connect() as client:
-        assert client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         began = time.monotonic()
         for _ in range(20):
             client.request("/stream/2")

@@ -203,15 +203,18 @@ def test_invalid_with_much_behind(serve: Any, path: Path) -> None:
 
 
 def test_refusals_come_within_a_tenth_of_a_second(serve: Any) -> None:
-    """Never by waiting for more: measured over the whole corpus, a few outliers of a busy machine aside."""
+    """Never by waiting for more. What was late, as it may be on a busy machine, is tried again; no case is late each time."""
     server = serve("echo")
-    taken = []
-    for path in sorted((CORPUS / "invalid").glob("*.http")):
+
+    def is_late(path: Path) -> bool:
         with server.connect() as client:
             began = time.monotonic()
             client.send(path.read_bytes())
             for _ in range(facts_of(path).get("after", 0)):
                 client.response()
             client.response()
-            taken.append(time.monotonic() - began)
-    assert sorted(taken)[int(len(taken) * 0.98)] < 0.1
+            return time.monotonic() - began >= 0.1
+
+    paths = sorted((CORPUS / "invalid").glob("*.http"))
+    assert len(paths) > 300
+    assert [path.name for path in paths if all(is_late(path) for _ in range(5))] == []

@@ -1,7 +1,7 @@
 """Suites that others wrote, fed to our protocol cut in every way, and to a real server whole, byte by byte and in two.
 
 Knows the runner in conformance/; what a suite expects, and where we deviate from it, stands there. A suite that cannot
-be downloaded is skipped, with the command that failed; CI has the registries.
+be downloaded is skipped, with the command that failed; one that was, and has too few cases, is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.apps.echo import READING
 from conformance.apps.echo import read as read_body
 from conformance.case import Case, Request, with_host
 from conformance.deviations import ROOM, room_of
-from conformance.download import Unavailable
+from conformance.download import Broken, Unavailable
 from conformance.judge import Verdict, judge
 from conformance.record import markdown
 from conformance.run import Result, over_protocol, over_sockets, with_settings
@@ -248,8 +248,15 @@ def test_a_damaged_download_is_no_suite(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(download, "CACHE", tmp_path)
     name, version, _ = download.GUNICORN
     (tmp_path / f"{name}-{version}.tar.gz").write_bytes(b"rubbish")
-    with pytest.raises(Unavailable, match="SHA-256"):
+    with pytest.raises(Broken, match="SHA-256"):
         download.sdist(download.GUNICORN, "tests/requests")
+
+
+def test_a_suite_of_too_few_cases_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(suites.corpus.cases())
+    monkeypatch.setattr(suites.corpus, "cases", lambda: iter(whole[: suites.LEAST["corpus"] - 1]))
+    with pytest.raises(Broken, match="corpus: 599 cases, at least 600 expected"):
+        suites.cases("corpus")
 
 
 def test_a_server_that_dies_is_noticed_and_started_again() -> None:

@@ -65,6 +65,13 @@ def opened(kind, tag, offset):
         file = Noted(open(path, "rb"), tag, True)
         file.inner.seek(offset)
         return file
+    elif kind == "large":
+        path = os.path.join(HERE, "large")
+        with open(path, "wb") as file:
+            file.truncate(32 << 20)
+        return open(path, "rb")
+    elif kind == "large-read-only":
+        return Noted(open(os.path.join(HERE, "large"), "rb"), tag, False)
     elif kind == "bytes":
         file = io.BytesIO(CONTENT)
     elif kind == "read-only":
@@ -116,6 +123,20 @@ def test_the_whole_file(server: Any, kind: str) -> None:
     with server.connect() as client:
         for _ in range(2):
             assert client.request(f"/{kind}").body == CONTENT
+
+
+def test_a_file_is_sent_by_the_kernel(start: Any) -> None:
+    """It counts what sendfile sends as written by the process; what is read and goes to send(2) it does not."""
+    server = start(APP)
+
+    def written() -> int:
+        text = Path(f"/proc/{server.pid}/io").read_text(encoding="ascii")
+        return int(text.partition("wchar: ")[2].split()[0])
+
+    for kind, is_sent in {"large": True, "large-read-only": False}.items():
+        before = written()
+        assert server.get(f"/{kind}").body == bytes(32 << 20)
+        assert (written() - before > 32 << 20) is is_sent
 
 
 @pytest.mark.parametrize("kind", KINDS)

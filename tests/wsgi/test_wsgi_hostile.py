@@ -769,3 +769,39 @@ def test_whatever_an_application_does_costs_its_own_request(serve: Any, until: A
     assert server.pids() == pids, "the same processes"
     forged = [line for line in server.errors().splitlines() if "forged" in line and not line.startswith("    ")]
     assert not [line for line in forged if line.startswith("2026-01-01")], "no text passes for a line of the server"
+
+
+PANIC = "panic in the engine, please report it: as asked"
+PANIC_APP = """
+# An application that raises what PyO3 makes of a panic: where Python has returned, the engine panics with it.
+def fail():
+    raise next(kind for kind in BaseException.__subclasses__() if kind.__name__ == "PanicException")("as asked")
+
+def begun():
+    yield b"begun"
+    fail()
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/before":
+        fail()
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"served"] if environ["PATH_INFO"] == "/" else begun()
+"""
+
+
+def test_a_panic_behind_python_costs_one_connection(serve: Any, any_shape: Any, until: Any) -> None:
+    server = serve(PANIC_APP, any_shape, errors=[PANIC, "PanicException"])
+    pids = server.pids()
+    for number, name in enumerate(("before", "begun") * 3, 1):
+        with server.connect() as client:
+            client.send(f"GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n")
+            if name == "before":
+                answer = client.response()
+                assert (answer.status, answer.closes) == (500, True)
+                client.expect_close()
+            else:
+                answer = client.response(truncated=True)
+                assert (answer.status, answer.body, answer.complete) == (200, b"begun", False)
+        until(lambda number=number: server.errors().count(PANIC) == number, "a line for each")
+        assert server.get("/").body == b"served"
+    assert server.pids() == pids
