@@ -1,8 +1,9 @@
 """Modules that are not the author's, imported in advance: when that is as good as importing them in their turn.
 
 Knows what a loaded application tells of that, and how the import of others' modules may depend on the author's code.
-Does not know when a process is started. Contract: none of the author's code is run in advance; where the outcome could
-be another one than after a cold start, nothing is imported in advance, and it is said why.
+Does not know when a process is started, nor where it is found what was changed (`altered`). Contract: none of the
+author's code is run in advance; where the outcome could be another one than after a cold start, nothing is imported in
+advance, and it is said why.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Recorder:
             "variables": [*self._set, *environ],
             "why": why,
         }
-        if not _advance:
-            name = altered.authors()
+        if not _found:
+            name = altered.authors() if modules else ""
             told["why"] = why or (f"{name} was replaced" if name else "")
             told["changed"] = [*self._changes(), altered.digest()]
         return dumps(told).encode()
@@ -131,6 +132,7 @@ class Recorder:
         if why:
             return why
         name = next((each.other() for each in _names), "")
+        _names.clear()  # what it holds may go
         if name:
             return f"{name} was replaced"
         changes = self._changes()
