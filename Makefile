@@ -52,8 +52,9 @@ fuzz-short: $(BIN)/python  ## the fuzz targets for a few seconds, from the corpu
 	done
 
 .PHONY: fuzz
-fuzz: $(BIN)/python  ## a million requests against other parsers, then each fuzz target for FUZZ_SECONDS
-	$(BIN)/pip install --quiet -e '.[fuzz]'
+fuzz: $(BIN)/python  ## a thousand edits, a million requests against other parsers, each fuzz target for FUZZ_SECONDS
+	$(BIN)/pip install --quiet -e '.[test,fuzz]'
+	EDITS=1000 $(BIN)/python -m pytest -n 0 -s tests/process/test_dev_checkpoints.py -k cold_start
 	cargo build --quiet --release --no-default-features --example verdicts
 	$(BIN)/python -m conformance.differential --cases 1000000 --record
 	$(BIN)/python fuzz/seeds.py

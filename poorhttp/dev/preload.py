@@ -1,8 +1,9 @@
 """Modules that are not the author's, imported in advance: when that is as good as importing them in their turn.
 
 Knows what a loaded application tells of that, and how the import of others' modules may depend on the author's code.
-Does not know when a process is started. Contract: none of the author's code is run in advance; where the outcome could
-be another one than after a cold start, nothing is imported in advance, and it is said why.
+Does not know when a process is started, nor where it is found what was changed (`altered`). Contract: none of the
+author's code is run in advance; where the outcome could be another one than after a cold start, nothing is imported in
+advance, and it is said why.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 from json import dumps  # whoever replaces json.dumps does not replace this one
 
+from poorhttp.dev import altered
 from poorhttp.dev.told import is_theirs
 from poorhttp.lean import signal
 
@@ -49,6 +51,15 @@ PATCHED = (
 )
 """What is replaced by those who make the standard library another one."""
 
+CHILDREN = tuple(
+    os.path.join(os.path.dirname(os.__file__), *each.split("/"))
+    for each in ("ctypes/util.py", "multiprocessing/", "platform.py", "subprocess.py", "uuid.py")
+)
+"""Who looks at the environment for the sake of a child process."""
+
+EVERY = ""
+"""In `_read`: somebody has copied all of them."""
+
 MOST = 4000
 
 _advance: set[str] = set()
@@ -56,6 +67,9 @@ _advance: set[str] = set()
 
 _read: set[str] = set()
 """The variables that were looked at meanwhile."""
+
+_names: list[altered.Names] = []
+"""What was there of functions and classes after that."""
 
 _found: dict[str, Any] = {}
 """The modules that were there then, and None for each that was asked for in vain."""
@@ -69,13 +83,16 @@ class Recorder:
         self._patchable = _patchable()
         self._known = set(sys.modules)
         self._path = {os.path.abspath(place) for place in sys.path}
+        self._order = [place for place in sys.path if not is_theirs(os.path.join(os.path.abspath(place), ""))]
         self._finders = sys.meta_path.copy()
+        self._surroundings = altered.surroundings()
         self._is_over = False
         sys.addaudithook(self._hear)
 
     def outcome(self, environ: Iterable[str]) -> bytes:
         """What is to be imported in advance too the next time, which modules must not be among it, which variables the
-        author sets (environ: by the configuration), and why nothing may be imported in advance, "" where it may.
+        author sets (environ: by the configuration), and why nothing may be imported in advance, "" where it may. After
+        a cold start also what has changed, by whomever: another order than before is worth another try.
         """
         self._is_over = True
         modules, forbidden = [], []
@@ -91,7 +108,16 @@ class Recorder:
             elif isinstance(file, str) or file is None:
                 modules.append(name)
         why = self._why() or (f"more than {MOST} modules" if len(modules) > MOST else "")
-        told = {"modules": modules[:MOST], "forbidden": forbidden, "variables": [*self._set, *environ], "why": why}
+        told: dict[str, Any] = {
+            "modules": modules[:MOST],
+            "forbidden": forbidden,
+            "variables": [*self._set, *environ],
+            "why": why,
+        }
+        if not _found:
+            name = altered.authors() if modules else ""
+            told["why"] = why or (f"{name} was replaced" if name else "")
+            told["changed"] = [*self._changes(), altered.digest()]
         return dumps(told).encode()
 
     def conflict(self, environ: Iterable[str]) -> str:
@@ -102,12 +128,16 @@ class Recorder:
         if not _advance:
             return ""
         self._is_over = True
-        common = _read.intersection([*self._set, *environ])
-        if common:
-            return f"the application sets {min(common)}, which others read when they are imported"
-        why = self._why()
+        why = _common([*self._set, *environ]) or self._why()
         if why:
             return why
+        name = next((each.other() for each in _names), "")
+        _names.clear()  # what it holds may go
+        if name:
+            return f"{name} was replaced"
+        changes = self._changes()
+        if changes:
+            return f"the application changes {changes[0]}"
         if sys.meta_path[: len(self._finders)] != self._finders:
             return "modules are found in another way"
         for name, module in _found.items():
@@ -132,8 +162,14 @@ class Recorder:
         native = [name for name in self._set if name.startswith(NATIVE)]
         return f"{os.path.basename(self._set[native[0]])} sets {native[0]}" if native else self.replaced()
 
+    def _changes(self) -> list[str]:
+        now = altered.surroundings()
+        changes = [name for name, was in self._surroundings.items() if now[name] != was]
+        places = [place for place in dict.fromkeys(sys.path) if place in self._order]
+        return [*changes, "the order of sys.path"] if places != list(dict.fromkeys(self._order)) else changes
+
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "os.putenv" and not self._is_over:
+        if event in ("os.putenv", "os.unsetenv") and not self._is_over:
             file = author(sys._getframe(1))
             if file:
                 self._set[os.fsdecode(arguments[0])] = file
@@ -145,14 +181,26 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
     any, this process is not to be used: another one does without them, so that nobody may ask for them there.
     """
     environ_type: Any = type(os.environ)
-    ordinary = environ_type.__getitem__
+    ordinary, iterating = environ_type.__getitem__, environ_type.__iter__
+    between = os.getenv.__code__.co_filename, environ_type.get.__code__.co_filename
 
-    def noting(self: Any, name: str) -> Any:
-        if type(name) is str:
+    def note(name: str) -> None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename in between:
+            frame = frame.f_back
+        if frame is not None and not frame.f_code.co_filename.startswith(CHILDREN):
             _read.add(name)
+
+    def noting(self: Any, name: Any) -> Any:
+        if type(name) in (str, bytes):
+            note(os.fsdecode(name))
         return ordinary(self, name)
 
-    before, patchable, handlers, shared = len(os.environ), _patchable(), handlers_now(), shared_memory()
+    def noting_all(self: Any) -> Any:
+        note(EVERY)
+        return iterating(self)
+
+    patchable, handlers, shared = _patchable(), handlers_now(), shared_memory()
     descriptors, why = _open_descriptors(), ""
     failed: list[str] = []
     asked: set[Any] = set()
@@ -163,7 +211,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
             asked.add(arguments[0])
 
     sys.addaudithook(hear)
-    environ_type.__getitem__ = noting
+    environ_type.__getitem__, environ_type.__iter__ = noting, noting_all
     try:
         for name in order["modules"]:
             if name not in sys.modules:
@@ -184,9 +232,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
         return f"{name}: {type(error).__name__}", "", []
     finally:
         is_over = True
-        environ_type.__getitem__ = ordinary
-    if len(_read) > before:
-        _read.clear()  # somebody copied all of it
+        environ_type.__getitem__, environ_type.__iter__ = ordinary, iterating
     _found.update(dict.fromkeys(asked) | sys.modules)
     needy = asked.intersection(order["without"])
     refused = f"others ask for {min(needy)}, which needs the application" if needy else _refused(order, asked)
@@ -200,6 +246,7 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
         why = "it has mapped memory"
     if "socket" in sys.modules:
         codecs.lookup("idna")  # else the first request loads it, for the name of its host
+    _names[:] = [altered.Names()]
     gc.collect()
     gc.freeze()
     return refused, why, failed
@@ -216,9 +263,9 @@ def begin_anew() -> None:
 
 
 def _refused(order: dict[str, Any], asked: set[Any]) -> str:
-    common = _read.intersection(order["variables"])
+    common = _common(order["variables"])
     if common:
-        return f"the application sets {min(common)}, which others read when they are imported"
+        return common
     theirs = asked.intersection(order["forbidden"])
     if theirs:
         return f"{min(theirs)} is the application's"
@@ -228,6 +275,12 @@ def _refused(order: dict[str, Any], asked: set[Any]) -> str:
         if name in order["forbidden"] or (is_file and is_theirs(os.path.abspath(str(file)))):
             return f"{name} is the application's"
     return ""
+
+
+def _common(names: list[str]) -> str:
+    """Why these variables stand against it, "" where they do not."""
+    common = names if EVERY in _read else _read.intersection(names)
+    return f"the application sets {min(common)}, which others read when they are imported" if common else ""
 
 
 def _open_descriptors() -> set[str]:

@@ -210,9 +210,10 @@ class Prepared:
     def _learn(self, process: Process, message: bytes) -> None:
         """A process tells what its application has imported, beyond what it had imported in advance."""
         facts = json.loads(message)
-        modules = json.loads(process.order)["modules"] if process.order else []
-        order = self._without_needy({**facts, "modules": [*modules, *facts["modules"]]})
+        before = json.loads(process.order) if process.order else {"modules": []}
+        order = self._without_needy({**before, **facts, "modules": [*before["modules"], *facts["modules"]]})
         if facts["why"]:
+            self._refused = b""  # a cold start tells when that is over
             self._be_cold(facts["why"])
         elif order not in (self._refused, self._order):
             self._order, self._never = order, ""
@@ -220,7 +221,8 @@ class Prepared:
 
     def _without_needy(self, order: dict[str, Any]) -> bytes:
         modules = [name for name in order["modules"] if name not in self._without]
-        return json.dumps({**order, "modules": modules, "without": sorted(self._without)}).encode()
+        whole = {**order, "modules": modules, "without": sorted(self._without)}
+        return json.dumps(whole, sort_keys=True).encode()
 
     def _be_cold(self, why: str) -> None:
         if why != self._never:

@@ -62,12 +62,14 @@ def is_prepared(server: Server, count: int) -> None:
     wait_for(lambda: len(server.workers()) >= count, f"{count} processes")
 
 
-def reloads_by(server: Server, way: str, processes: int, value: str, before: str = "") -> None:
-    """Save until the log tells of this way: the first process may have been begun before it was known."""
+def reloads_by(server: Server, way: str, processes: int, value: str, before: str = "", since: int = 0) -> None:
+    """Save until the log tells of this way: the first process may have been begun before it was known. since: how much
+    of the log is older.
+    """
     for number in range(1, 30):
-        is_prepared(server, processes)
+        is_prepared(server, min(processes, 2) if since else processes)
         assert save(server, number, before) == value
-        if f" ms ({way}" in server.said:
+        if f" ms ({way}" in server.said[since:]:
             return
         time.sleep(0.1 * number)  # whoever is being prepared may need that long
     pytest.fail(f"never reloaded by {way}")
@@ -175,6 +177,102 @@ REFUSED = {
         "signal handlers were changed",
     ),
     "a plugin": ("import plugin\nVALUE = plugin.VALUE\n", "", "own", "plugin is the application's"),
+    "a function": (
+        "from json import dumps\nVALUE = dumps(1)\n",
+        "import json\ndef patched(what): return 'patched'\njson.dumps = patched",
+        "patched",
+        "json.dumps was replaced",
+    ),
+    "a function in its own clothes": (
+        "from json import dumps\nVALUE = dumps(1)\n",
+        "import functools, json\n@functools.wraps(json.dumps)\ndef patched(what): return 'patched'\njson.dumps = patched",
+        "patched",
+        "json.dumps was replaced",
+    ),
+    "a function of a module that he imports": (
+        "from colorsys import rgb_to_hsv\nVALUE = rgb_to_hsv()\n",
+        "import colorsys\ncolorsys.rgb_to_hsv = lambda: 'own'",
+        "own",
+        "colorsys.rgb_to_hsv was replaced",
+    ),
+    "a function by another one": (
+        "from colorsys import rgb_to_hsv\nVALUE = rgb_to_hsv.__name__\n",
+        "import colorsys\ncolorsys.rgb_to_hsv = colorsys.rgb_to_hls",
+        "rgb_to_hls",
+        "colorsys.rgb_to_hsv was replaced",
+    ),
+    "a method": (
+        "import json\nVALUE = json.dumps({'x'})\n",
+        "import json\njson.JSONEncoder.default = lambda self, what: 1",
+        "1",
+        "json.encoder.JSONEncoder.default was replaced",
+    ),
+    "a function that was not there": (
+        "import builtins\nVALUE = getattr(builtins, 'translate', str)('x')\n",
+        "import builtins\nbuiltins.translate = lambda what: 'y'",
+        "y",
+        "builtins.translate was replaced",
+    ),
+    "a variable of a copy": (
+        "import os\nVALUE = dict(os.environ).get('LEVEL', 'none')\n",
+        "import os; os.environ['LEVEL'] = 'high'",
+        "high",
+        "the application sets LEVEL, which others read when they are imported",
+    ),
+    "a variable that goes": (
+        "import os\nVALUE = os.environb.get(b'HOME', b'none').decode()\n",
+        "import os; os.environ.pop('HOME')",
+        "none",
+        "the application sets HOME, which others read when they are imported",
+    ),
+    "a directory": (
+        "import os\nVALUE = os.path.basename(os.getcwd())\n",
+        "import os; os.chdir('/usr')",
+        "usr",
+        "the application changes the working directory",
+    ),
+    "arguments": (
+        "import sys\nVALUE = sys.argv[-1]\n",
+        "import sys; sys.argv[1:] = ['own']",
+        "own",
+        "the application changes sys.argv",
+    ),
+    "a limit": (
+        "import sys\nVALUE = sys.getrecursionlimit()\n",
+        "import sys; sys.setrecursionlimit(5000)",
+        "5000",
+        "the application changes the limit of recursion",
+    ),
+    "a precision": (
+        "import decimal\nVALUE = decimal.Decimal(1) / 3\n",
+        "import decimal; decimal.getcontext().prec = 3",
+        "0.333",
+        "the application changes the decimal context",
+    ),
+    "a mask": (
+        "import os\nVALUE = os.umask(0)\nos.umask(VALUE)\n",
+        "import os; os.umask(0o27)",
+        "23",
+        "the application changes the umask",
+    ),
+    "a filter": (
+        "import warnings\ntry:\n    warnings.warn('x')\n    VALUE = 'warned'\nexcept UserWarning:\n    VALUE = 'raised'\n",
+        "import warnings; warnings.simplefilter('error')",
+        "raised",
+        "the application changes the filters of warnings",
+    ),
+    "a locale": (
+        "import locale\nVALUE = locale.setlocale(locale.LC_TIME)\n",
+        "import locale; locale.setlocale(locale.LC_TIME, 'C.UTF-8')",
+        "C.UTF-8",
+        "the application changes the locale",
+    ),
+    "an order": (
+        "import sys\nVALUE = 'yes' if sys.path[-1].endswith('site-packages') else 'no'\n",
+        "import sys\nsys.path.append(sys.path.pop([x.endswith('site-packages') for x in sys.path].index(True)))",
+        "yes",
+        "the application changes the order of sys.path",
+    ),
     "an exit": (
         "import sys\nif 'app' not in sys.modules: sys.exit('alone')\nVALUE = 'x'\n",
         "",
@@ -241,7 +339,18 @@ def test_who_asks_for_what_only_the_author_finds_depends_on_him(begin: Begin, tm
     reloads_by(server, "cold: hidden is the application's)", 2, "own", before)
 
 
-@pytest.mark.parametrize("name", ["a variable", "a native variable", "a patch", "a finder"])
+SINCE = (
+    "a variable",
+    "a native variable",
+    "a patch",
+    "a finder",
+    "a function by another one",
+    "a variable of a copy",
+    "a directory",
+)
+
+
+@pytest.mark.parametrize("name", SINCE)
 def test_what_the_author_does_since_counts(begin: Begin, name: str) -> None:
     """He did nothing of it when the zygote was made."""
     library, before, value, why = REFUSED[name]
@@ -249,6 +358,26 @@ def test_what_the_author_does_since_counts(begin: Begin, name: str) -> None:
     reloads_by(server, "zygote", 3, server.get()[1].split()[1])
     assert save(server, 1, before) == value
     server.await_text(f"nothing is imported in advance: {why}")
+
+
+@pytest.mark.parametrize("name", ["a variable", "a patch", "a function", "a function by another one", "a directory"])
+def test_what_the_author_does_no_more_counts_no_more(begin: Begin, name: str) -> None:
+    library, before, value, why = REFUSED[name]
+    server = begin(library)
+    ordinary = server.get()[1].split()[1]
+    reloads_by(server, "zygote", 3, ordinary)
+    for number in range(1, 4):
+        assert save(server, number, before) == value
+        is_prepared(server, 2)
+    assert f"(cold: {why})" in server.said
+    reloads_by(server, "zygote", 3, ordinary, since=len(server.said))
+
+
+def test_others_may_look_at_the_environment_for_their_children(begin: Begin) -> None:
+    """Nothing of it stays."""
+    library = "import ctypes.util\nctypes.util.find_library('c')\nVALUE = 'x'\n"
+    before = "import os; os.environ['LEVEL'] = 'high'"
+    reloads_by(begin(library, before), "zygote", 3, "x", before)
 
 
 def test_what_was_installed_since_counts(begin: Begin, tmp_path: Path) -> None:
