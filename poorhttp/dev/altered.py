@@ -85,7 +85,7 @@ def surroundings() -> dict[str, Any]:
         "sys.argv": list(sys.argv),
         "the limit of recursion": sys.getrecursionlimit(),
         "the locale": setlocale(LC_ALL, None),
-        "the filters of warnings": list(sys.modules["warnings"].filters),
+        "which warnings are errors": [each for each in sys.modules["warnings"].filters if each[0] == "error"],
         "the decimal context": _decimal(),
     }
 

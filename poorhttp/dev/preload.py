@@ -60,6 +60,8 @@ CHILDREN = tuple(
 EVERY = ""
 """In `_read`: somebody has copied all of them."""
 
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
 MOST = 4000
 
 _advance: set[str] = set()
@@ -204,11 +206,18 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
     descriptors, why = _open_descriptors(), ""
     failed: list[str] = []
     asked: set[Any] = set()
+    written: list[str] = []
     is_over = False
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "import" and not is_over:
+        if is_over:
+            return
+        if event == "import":
             asked.add(arguments[0])
+        elif event == "os.mkdir" or (event == "open" and arguments[2] & WRITING):
+            path = arguments[0]
+            if type(path) is str and is_theirs(os.path.join(os.path.abspath(path), "")):  # not bytecode
+                written.append(path)
 
     sys.addaudithook(hear)
     environ_type.__getitem__, environ_type.__iter__ = noting, noting_all
@@ -228,6 +237,8 @@ def import_all(order: dict[str, Any]) -> tuple[str, str, list[str]]:
                     why = f"{name} starts threads"
                 if not why and not descriptors.issuperset(_open_descriptors()):
                     why = f"{name} keeps descriptors"
+                if not why and written:
+                    why = f"{name} writes files"  # a directory of its own, perhaps, which the first to end removes
     except BaseException as error:
         return f"{name}: {type(error).__name__}", "", []
     finally:

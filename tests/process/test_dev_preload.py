@@ -127,6 +127,15 @@ def test_descriptors_are_not_shared(begin: Begin) -> None:
     reloads_by(server, "prepared: library keeps descriptors)", 2, "x")
 
 
+def test_files_are_not_shared(begin: Begin) -> None:
+    """The first process that ends would remove those of all that come after."""
+    library = "import os, tempfile\nPLACE = tempfile.TemporaryDirectory()\n"
+    library += "def __getattr__(name):\n    if name != 'VALUE':\n        raise AttributeError(name)\n"
+    library += "    return 'x' if os.path.isdir(PLACE.name) else 'gone'\n"
+    server = begin(library)
+    reloads_by(server, "prepared: library writes files)", 2, "x")
+
+
 def test_memory_is_not_shared(begin: Begin) -> None:
     """A process that is killed with such a lock would keep it for all that come after."""
     server = begin("import multiprocessing\nLOCK = multiprocessing.Lock()\nVALUE = 'x'\n")
@@ -259,7 +268,7 @@ REFUSED = {
         "import warnings\ntry:\n    warnings.warn('x')\n    VALUE = 'warned'\nexcept UserWarning:\n    VALUE = 'raised'\n",
         "import warnings; warnings.simplefilter('error')",
         "raised",
-        "the application changes the filters of warnings",
+        "the application changes which warnings are errors",
     ),
     "a locale": (
         "import locale\nVALUE = locale.setlocale(locale.LC_TIME)\n",
