@@ -3,17 +3,21 @@
 import functools
 import os
 import pwd
+import select
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import ROOT, Start, wait_for
+from starter import PATIENCE, ROOT, Start, wait_for
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -270,3 +274,49 @@ def test_who_may_not_read_the_interpreter_is_told_so(launch: Start, tmp_path: Pa
     assert server.end() == 2
     assert server.said.startswith("error: nobody may not read ") and server.said.count("\n") == 2
     assert not (tmp_path / "error.log").exists()
+
+
+@pytest.fixture
+def manager() -> Iterator[socket.socket]:
+    """The socket of a service manager that anybody may speak to."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(f"\0poorhttp-test-{os.getpid()}")
+        sock.settimeout(PATIENCE)
+        yield sock
+
+
+def is_heard(manager: socket.socket, seconds: float) -> bool:
+    """Whether the watchdog hears of the server in this time."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([manager], [], [], left)[0] and b"WATCHDOG=1" in manager.recv(4096):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside"])
+@pytest.mark.parametrize("shape", ["1x1", "2x1"])
+def test_a_socket_that_is_closed_to_who_serves_tells_the_watchdog_nothing(
+    start: Start, shape: str, directory: Path, manager: socket.socket, is_alone: bool
+) -> None:
+    """It looks at the others, if there are any; if not, it goes on hearing that the process lives."""
+    (directory / "marks").mkdir()
+    (directory / "marks").chmod(0o777)
+    binds = f"{'' if is_alone else '127.0.0.1:0, '}unix:server.sock"
+    who = ("--user=nobody", "--socket-owner=root", "--socket-mode=600")
+    notify = f"@poorhttp-test-{os.getpid()}"
+    server = start(shape, f"--bind={binds}", *who, NOTIFY_SOCKET=notify, WATCHDOG_USEC="400000")
+    wait_for(lambda: is_heard(manager, PATIENCE), "the watchdog to hear of it")
+    server.await_text("the watchdog of the service manager may not connect to")
+    assert ("only that this process lives" in server.said) is is_alone
+    if not is_alone:
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(server.get, "/held") for _ in range(8)]
+            try:
+                wait_for(lambda: not is_heard(manager, 0.6), "the watchdog to hear no more")
+            finally:
+                (server.marks / "release").touch()
+            assert {each.result(PATIENCE) for each in answers} == {(200, "released")}
+        wait_for(lambda: is_heard(manager, PATIENCE), "the watchdog to hear of it again")
+    assert server.stop() == 0
+    assert server.said.count("may not connect to") == 1
