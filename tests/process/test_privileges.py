@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import PATIENCE, ROOT, Start, wait_for
+from starter import PATIENCE, ROOT, SHAPES, Start, wait_for
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -47,6 +47,15 @@ def application(environ, start_response):
 """
 
 NOBODY = (65534, 65534, 65534)
+
+WITH_GROUPS = (
+    sys.executable,
+    "-c",
+    "import os, sys; os.setgroups([0, 4]); os.execvp(sys.argv[1], sys.argv[1:])",
+)
+"""Starts a server as a root with other groups, as that of a login has them and that of a container does not."""
+
+MAY_MOUNT = shutil.which("unshare") and not subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -85,19 +94,44 @@ def is_for_all(python: str) -> bool:
         return False
 
 
-def test_root_is_given_up_for_good(start: Start, shape: str, directory: Path) -> None:
+def test_root_is_given_up_for_good(launch: Start, shape: str, directory: Path) -> None:
     (directory / "log").mkdir()
     os.chown(directory / "log", 65534, 65534)
-    server = start(shape, "--user=nobody", "--errorlog=log/error.log", source=WHO)
+    (directory / "app.py").write_text(WHO)
+    words = ("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], "--user=nobody", "--errorlog=log/error.log")
+    server = launch(*words, inside=WITH_GROUPS)
+    server.await_address()
     seen = eval(server.get()[1])
     assert seen[:3] == [NOBODY, NOBODY, NOBODY]
-    assert 0 not in seen[3]
+    assert sorted(seen[3]) == sorted(os.getgrouplist("nobody", 65534))
     assert set(seen[4:]) == {"refused"}
     for pid in server.workers() | {server.process.pid}:
         facts = Path(f"/proc/{pid}/status").read_text()
         assert "Uid:\t65534\t65534\t65534\t65534" in facts and "Gid:\t65534\t65534\t65534\t65534" in facts
         assert "CapEff:\t0000000000000000" in facts
     assert (directory / "log" / "error.log").stat().st_uid == 65534
+    assert server.stop() == 0
+
+
+def test_a_number_without_a_name_has_no_groups_but_its_own(launch: Start, directory: Path) -> None:
+    (directory / "app.py").write_text(WHO)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=54321", inside=WITH_GROUPS)
+    server.await_address()
+    assert eval(server.get()[1])[1:4] == [(54321,) * 3, (54321,) * 3, [54321]]
+    assert server.stop() == 0
+
+
+@pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`")
+def test_who_serves_has_all_his_groups(launch: Start, directory: Path) -> None:
+    (directory / "app.py").write_text(WHO)
+    (directory / "group").write_text("root:x:0:\nnogroup:x:65534:\none:x:4001:root,nobody\ntwo:x:4002:nobody\n")
+    with_file = ("unshare", "--mount", "sh", "-c", 'mount --bind group /etc/group && exec "$@"', "-")
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", inside=(*with_file, *WITH_GROUPS))
+    server.await_address()
+    assert eval(server.get()[1])[2:4] == [NOBODY, [4001, 4002, 65534]]
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert eval(server.get()[1])[2:4] == [NOBODY, [4001, 4002, 65534]]
     assert server.stop() == 0
 
 
