@@ -43,8 +43,8 @@ class Clients:
     """`keeping` clients with kept connections and `opening` ones with new ones, asking while the block runs.
 
     milliseconds: how long the application is to take for each. until_refused: a client that is refused asks no more,
-    and nothing is tried again. before_again: called before a request is tried once more. enter: called by each
-    client's thread before it asks. body: bytes that each request posts; 0 is a GET.
+    and the last gap is that before the last answer. before_again: called before a request is tried once more. enter:
+    called by each client's thread before it asks. body: bytes that each request posts; 0 is a GET.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Clients:
     ) -> None:
         self.over = threading.Event()
         self.begin = self.end = time.monotonic()
+        self._until_refused = until_refused
         self._clients = [
             _Client(
                 port, f"{milliseconds}-{number}", number < keeping, until_refused, before_again, enter, body, self.over
@@ -103,12 +104,12 @@ class Clients:
         lost = sum(fault.is_retry for fault in self.faults())
         kinds = Counter(fault.kind for fault in faults)
         read = [answer.read for answer in self.answers()]
-        moments = [self.begin, *read, self.end]
+        moments = [self.begin, *read] if self._until_refused else [self.begin, *read, self.end]
         return {
             # A retry that succeeds is an answer to a request that was counted as a fault.
             "sent": len(read) + lost + sum(client.unretried for client in self._clients), "failed": len(faults),
             **{kind: kinds[kind] for kind in KINDS}, "retried": sum(client.retried for client in self._clients),
-            "lost": lost, "gap": max(b - a for a, b in pairwise(moments)) * 1e3,
+            "lost": lost, "gap": max((b - a for a, b in pairwise(moments)), default=0.0) * 1e3,
         }  # fmt: skip
 
 
@@ -144,16 +145,19 @@ class _Client(threading.Thread):
             number += 1
             if self._ask(f"{self.name}-{number}", is_retry=False):
                 continue
-            if self._until_refused:
+            if self._is_dismissed():
                 self.unretried += 1
-                if self.faults[-1].kind == "refused":
-                    break
-                continue
+                break
             self.retried += 1
             self._before_again()
             if not self._ask(f"{self.name}-{number}-again", is_retry=True):
+                if self._is_dismissed():
+                    break
                 self._over.wait(PAUSE)
         self._close()
+
+    def _is_dismissed(self) -> bool:
+        return self._until_refused and self.faults[-1].kind == "refused"
 
     def _ask(self, question: str, is_retry: bool) -> bool:
         sent = time.monotonic()

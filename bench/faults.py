@@ -174,11 +174,12 @@ def births(killed: list[Kill], answers: list[Answer]) -> list[float]:
 def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     """TERM under 32 clients, half of them with kept connections, 50 ms for each request; again and again.
 
-    To be refused afterwards is what a stop is. All else that fails is a fault: `before`, what was sent before the stop;
-    `dropped`, what was sent afterwards on a connection that the server had let connect; `kept`, what was sent
-    afterwards on a kept connection that the server was just closing, which is a client's risk (RFC 9112, 9.3.1).
+    To be refused afterwards is what a stop is; who is refused when he tries once more what had failed is `lost`. All
+    else that fails is a fault: `before`, what was sent before the stop; `dropped`, what was sent afterwards on a
+    connection that the server had let connect; `kept`, what was sent afterwards on a kept connection that the server
+    was just closing, which is a client's risk (RFC 9112, 9.3.1).
     """
-    total: dict[str, float] = {"stops": size.stops, "unclean": 0, "took": 0, "in flight": 0}
+    total: dict[str, float] = {"stops": size.stops, "unclean": 0, "took": 0, "in flight": 0, "gap": 0}
     for _ in range(size.stops):
         with serving(server, setting, "stop") as run, Clients(run.port, 16, 16, 50, until_refused=True) as clients:
             require(lambda clients=clients: len(clients.answers()) > 64, "the clients are not served")
@@ -188,7 +189,8 @@ def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
                 run.process.wait(40)
             took = time.monotonic() - at
         numbers = clients.numbers()
-        faults = [fault for fault in clients.faults() if fault.kind != "refused" or fault.sent < at]
+        first = [fault for fault in clients.faults() if not fault.is_retry]
+        faults = [fault for fault in first if fault.kind != "refused" or fault.sent < at]
         numbers["refused"] -= numbers["failed"] - len(faults)
         numbers["failed"] = len(faults)
         late = [fault for fault in faults if fault.sent >= at]
@@ -198,7 +200,8 @@ def stops(server: Server, setting: Setting, size: Size) -> dict[str, float]:
         total["in flight"] += sum(each.sent < at < each.read for each in clients.answers())
         total["unclean"] += run.process.returncode != 0
         total["took"] = max(total["took"], took)
-        for name in ("sent", "failed", "before", "dropped", "kept", *KINDS):
+        total["gap"] = max(total["gap"], numbers["gap"])
+        for name in ("sent", "failed", "before", "dropped", "kept", *KINDS, "retried", "lost"):
             total[name] = total.get(name, 0) + numbers[name]
     return total
 
@@ -295,7 +298,8 @@ ALL = (
               Limit("exit codes other than 0", "unclean", "<=", 0)),
              {"stops": "stops", "sent": "sent", "in flight, answered": "in flight", "in flight, failed": "before",
               "later, new connection": "dropped", "later, kept": "kept", "failed": "failed",
-              **{kind: kind for kind in KINDS}, "longest stop s": "took", "exit code not 0": "unclean"},
+              **{kind: kind for kind in KINDS}, "retried": "retried", "lost": "lost",
+              "longest gap ms": "gap", "longest stop s": "took", "exit code not 0": "unclean"},
              (*OURS, *SUPERVISED[1:], "waitress")),
     Scenario("restart", "two backends behind lighttpd, one stopped (TERM) and started again, 20 times",
              partial(restarts, signum=signal.SIGTERM), (NOTHING_FAILED,),

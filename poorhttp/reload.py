@@ -16,7 +16,7 @@ import time
 from poorhttp import control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
-from poorhttp.signals import HANDLED, STOPS
+from poorhttp.signals import HANDLED
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
@@ -62,7 +62,8 @@ class Handover:
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
     and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
-    that came meanwhile, -1 for none. pidfile: "" for none.
+    that came meanwhile, -1 for none. pidfile: "" for none. pause: seconds before what cannot be loaded is tried again,
+    0 where it was not yet.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,7 @@ class Handover:
         self.connections: list[tuple[int, int]] = []
         self.signals = -1
         self.pidfile = ""
+        self.pause = 0.0
         self._text = ""  # as it was received
 
     def __str__(self) -> str:
@@ -83,8 +85,9 @@ class Handover:
         connections = (f"connection {descriptor} {number}" for descriptor, number in self.connections)
         countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
         count = f"count {self.wanted} {self.configured}"
+        pause = [f"pause {self.pause:g}"] if self.pause else []
         of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.pidfile}"
-        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, count, signals, pidfile])
+        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, *pause, count, signals, pidfile])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
@@ -116,14 +119,21 @@ class Handover:
                 self.signals = int(rest)
             elif kind == "pidfile":
                 self.pidfile = rest
+            elif kind == "pause":
+                self.pause = float(rest)
             else:
                 raise ValueError(kind)
         return self
 
-    def try_again(self, home: str) -> NoReturn:
-        """Execute the new image once more, with all that this one received: it could not go on, for now. OSError."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-        _execute(self.again(), home)
+    def try_again(self, home: str, pause: float) -> NoReturn:
+        """Execute the new image once more, with all that this one received: it could not go on, for now. OSError.
+
+        pause: what that one waits if it cannot either. Signals wait until it hears them.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        again = self.again()
+        again.pause = pause
+        _execute(again, home)
 
     def drop_rest(self, written: str) -> None:
         """The sockets that this image did not take are closed, and this is the pidfile: so `try_again` has it."""

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 CONTROL_BACKLOG = 16
 """Who wants to know what the server does is one person, or one program."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -183,14 +186,15 @@ def listen_for_control(settings: Config) -> socket:
 
 
 def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
-    """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again.
+    """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again,
+    after a pause that grows, or at once where a reload is asked for.
 
     Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, and with it them.
     """
     import time
 
     from poorhttp.lean import signal
-    from poorhttp.signals import STOPS
+    from poorhttp.signals import RELOADS, STOPS, raise_delayed
 
     def leave(signum: int, frame: object) -> NoReturn:
         again = handover.again()
@@ -198,14 +202,34 @@ def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorL
         listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
         os._exit(0)
 
+    is_over = False
+
+    def hurry(signum: int, frame: object) -> None:
+        nonlocal is_over
+        if not is_over:
+            is_over = True
+            raise InterruptedError
+
+    pause = handover.pause or FIRST_PAUSE
+    text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
     tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
     if error_log is not None:
-        error_log.exception(error, "-", "reload: what the trial could load cannot be loaded; trying again")
+        error_log.exception(error, "-", text)
+    else:
+        say(text)
     for signum in STOPS:
         signal.signal(signum, leave)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-    time.sleep(1.0)
-    handover.try_again(home)
+    try:
+        for signum in RELOADS:
+            signal.signal(signum, hurry)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOPS, *RELOADS))
+        raise_delayed()
+        time.sleep(pause)
+        is_over = True
+        following = min(2 * pause, LONGEST_PAUSE)
+    except InterruptedError:
+        following = FIRST_PAUSE  # somebody has changed something
+    handover.try_again(home, following)
 
 
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:

@@ -149,7 +149,7 @@ class Settings:
         "by which fields: x-forwarded, forwarded, or their names; or no",
     )
     proxy_protocol = setting(Switch(), False, PROXY, "connections begin with a header of the PROXY protocol, 1 or 2")
-    health = setting(UrlPath(), "", PROXY, "path that the server answers: 200, or 503 when it leaves; empty: none")
+    health = setting(UrlPath(), "", PROXY, "path that the server answers: 200; leaving, 503 if it lets in; empty: none")
     request_id = setting(
         Choice("no", "yes", "answer"),
         "no",

@@ -144,7 +144,7 @@ class _Supervisor:
         self._app = app
         self._board = board
         self._manager = manager
-        self._watch = manager.watch(listeners)
+        self._watch = manager.watch(listeners, lambda text: error_log.write("W", text))
         self._is_ready = False
         self._make_reload = make_reload
         self._reload: Reload | None = None

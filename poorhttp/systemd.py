@@ -108,13 +108,13 @@ class Manager:
         """Something else that is good to know."""
         self.tell(f"STATUS={status}")
 
-    def watch(self, listeners: Iterable[socket.socket]) -> Watch | None:
+    def watch(self, listeners: Iterable[socket.socket], warn: Callable[[str], object]) -> Watch | None:
         """What looks whether the server behind these sockets answers; None where nobody wants to hear of it."""
-        return Watch(self, listener.places(listeners)) if self.watchdog else None
+        return Watch(self, listener.places(listeners), warn) if self.watchdog else None
 
-    def watch_aside(self, listeners: Iterable[socket.socket]) -> None:
+    def watch_aside(self, listeners: Iterable[socket.socket], warn: Callable[[str], object]) -> None:
         """The same, done by a thread of its own, for as long as the process lives."""
-        watch = self.watch(listeners)
+        watch = self.watch(listeners, warn)
         if watch is not None:
             from threading import Thread
 
@@ -125,12 +125,19 @@ class Watch:
     """Tells the manager that the server answers, as often as it does.
 
     It connects as any client does and ends its side at once: the server closes then, without a word in any log, when
-    somebody accepts and reads. Workers that all hang in the application do not.
+    a thread that serves has read that end. Workers that all hang in the application do not, nor does who answers for
+    them (`health`). A socket to which this user may not connect is told once and left out.
     """
 
-    def __init__(self, manager: Manager, places: list[tuple[int, str | bytes | tuple[str, int]]]) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        places: list[tuple[int, str | bytes | tuple[str, int]]],
+        warn: Callable[[str], object],
+    ) -> None:
         self._manager = manager
         self._places = places
+        self._warn = warn
         self._probe: socket.socket | None = None
         self._is_connecting = False
         self._next = time.monotonic()
@@ -163,27 +170,36 @@ class Watch:
             return
         self._next = time.monotonic() + self._manager.watchdog / TRIES
         self.close()
-        if is_served and self._places:
-            self._begin()
-        else:
+        if not is_served or not self._begin():
             self._manager.tell("WATCHDOG=1")
 
-    def _begin(self) -> None:
-        self._places.append(self._places.pop(0))  # in turns
-        family, place = self._places[0]
-        try:
-            self._probe = socket.socket(family, socket.SOCK_STREAM)
-            self._probe.setblocking(False)
-            self._is_connecting = True
-            self._probe.connect(place)
-        except BlockingIOError:
-            if family == socket.AF_UNIX:
-                self.close()  # its queue is full
-        except PermissionError:
-            self.close()  # it is not for this user, so it tells nothing
-            self._manager.tell("WATCHDOG=1")
-        except OSError:
-            self.close()
+    def _begin(self) -> bool:
+        """Ask at the next place; False where there is none."""
+        while self._places:
+            self._places.append(self._places.pop(0))  # in turns
+            family, place = self._places[0]
+            try:
+                self._probe = socket.socket(family, socket.SOCK_STREAM)
+                self._probe.setblocking(False)
+                self._is_connecting = True
+                self._probe.connect(place)
+            except BlockingIOError:
+                if family == socket.AF_UNIX:
+                    self.close()  # its queue is full
+            except PermissionError:
+                self.close()
+                self._leave_out()
+                continue
+            except OSError:
+                self.close()
+            return True
+        return False
+
+    def _leave_out(self) -> None:
+        _, place = self._places.pop(0)
+        who = "it looks at the others" if self._places else "it hears only that this process lives"
+        remedy = "let who serves connect there (socket_owner, socket_mode)"
+        self._warn(f"the watchdog of the service manager may not connect to {place!r}: {who}; {remedy}")
 
     def _hear(self, probe: socket.socket) -> None:
         if self._is_connecting:

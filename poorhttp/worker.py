@@ -137,7 +137,7 @@ def serve(
         if manager is not None:
             status = f"serving with {config.threads} thread{'s' * (config.threads > 1)}"
             ready = lambda: manager.ready(status)  # noqa: E731
-            manager.watch_aside(listeners)
+            manager.watch_aside(listeners, lambda text: error_log.write("W", text))
         _close(listeners, supervised=lifeline is not None)
         _run(engine, threads, ready, signals)
         signals.make_way()

@@ -177,12 +177,17 @@ impl<H: Handler> Connection<H> {
         self.phase == Phase::Idle
     }
 
-    /// Whether what has come is the application's, and nothing of it was read: somebody else may still read it.
+    /// Whether what has come is for a thread that serves, and nothing of it was read: somebody else may still read it.
     pub fn is_for_application(&self, shared: &Shared<H>) -> bool {
-        // What stands behind the header of the PROXY protocol is not looked for.
-        self.is_unread && !self.peer.is_awaited() && {
+        self.is_unread && {
             let begin = self.transport.peek();
-            !begin.is_empty() && !shared.fronts.begins_health(&begin)
+            if begin.is_empty() {
+                // Who ends without a word learns by our end that somebody serves: so a watchdog asks.
+                self.transport.has_ended()
+            } else {
+                // What stands behind the header of the PROXY protocol is not looked for.
+                !self.peer.is_awaited() && !shared.fronts.begins_health(&begin)
+            }
         }
     }
 

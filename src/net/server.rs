@@ -9,7 +9,8 @@
 //!
 //! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application:
 //! it holds the loop while all others are in there, answers for the server, and lays the baton down as soon as one of
-//! them is back. What has come for the application it leaves unread: where no thread comes back, a new image gets it.
+//! them is back. What has come for the application it leaves unread: where no thread comes back, a new image gets it. So
+//! it does who has ended without a word: that is how a watchdog asks whether anybody serves.
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 

@@ -68,6 +68,11 @@ impl Transport {
         bytes
     }
 
+    /// Whether the peer sends no more, and nothing that came is left to be read.
+    pub fn has_ended(&self) -> bool {
+        matches!(rustix::net::recv(&self.0, &mut [0], RecvFlags::PEEK), Ok((0, _)))
+    }
+
     /// Write what goes now.
     pub fn send(&self, bytes: &[u8]) -> Sent {
         sent(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))

@@ -133,20 +133,19 @@ def answering(server: Server) -> int:
 def test_a_crash_is_told_with_its_reason_and_costs_no_neighbour(
     start: Start, path: str, why: str, pool: ThreadPoolExecutor
 ) -> None:
-    server = start("2x2", source=APPLICATION + MORE)
+    server = start("2x1", source=APPLICATION + MORE)
     wait_for(lambda: len(server.workers()) == 2, "two workers")
     with contextlib.closing(server.connection()) as kept:
         kept.request("GET", "/pid")
         mine = int(kept.getresponse().read())
-        while mine in server.workers():
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                if int(server.get("/pid")[1]) != mine:
-                    assert lost(pool.submit(server.get, path))
-                    break
+        kept.request("GET", "/held")
+        server.await_mark("held")  # its only thread: who comes now comes to the other worker
+        assert lost(pool.submit(server.get, path))
         server.await_text(why)
-        if mine in server.workers():
-            kept.request("GET", "/pid")
-            assert int(kept.getresponse().read()) == mine
+        (server.marks / "release").touch()
+        assert kept.getresponse().read() == b"released"
+        kept.request("GET", "/pid")
+        assert int(kept.getresponse().read()) == mine
     assert server.stop() == 0
 
 

@@ -30,6 +30,22 @@ def test_a_connection_of_just_now_is_answered_once_more(start: Start, shape: str
     assert server.end() == 0
 
 
+def test_an_open_connection_learns_by_the_health_that_the_server_stops(start: Start, shape: str) -> None:
+    """New ones are refused, that they may ask somebody else at once."""
+    server = start(shape, "--health=/health")
+    connection = server.connection()
+    connection.request("GET", "/health")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"serving\n")
+    server.send(signal.SIGTERM)
+    wait_for(server.refuses, "the end of accepting")
+    connection.request("GET", "/health")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read(), answer.will_close) == (503, b"leaving\n", True)
+    connection.close()
+    assert server.end() == 0
+
+
 def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
     """A reload waits for a call, and new clients in the queue of the socket for the new image; then comes a stop."""
     server = start("1x4")

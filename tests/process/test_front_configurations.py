@@ -148,11 +148,30 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
     assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
 
 
-def test_haproxy_speaks_the_proxy_protocol_and_asks_for_health(front: Front) -> None:
+def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:
     port, _ = front("haproxy", "--proxy-protocol", "--health=/health")
     environ = told(port, **FORGED)
     assert environ["REMOTE_ADDR"] == "127.0.0.1"
     assert environ["REMOTE_PORT"] not in ("", "0")
+
+
+@pytest.mark.parametrize("more", ["--forwarded=x-forwarded", "--proxy-protocol"])
+def test_haproxy_sends_nobody_to_who_says_that_he_is_not_to_be_asked(launch: Start, tmp_path: Path, more: str) -> None:
+    """He listens and answers all the same: here the application says it, at the path where he does not."""
+    leaving = APPLICATION.replace(
+        "    told = {name", '    if environ["PATH_INFO"] == "/health":\n        1 / 0\n    told = {name'
+    )
+    servers, places = [], []
+    for source, words in ((APPLICATION, ("--health=/health",)), (leaving, ())):
+        name, place = f"app{len(servers)}.py", f"127.0.0.1:{free_port()}"
+        (tmp_path / name).write_text(source)
+        servers.append(launch(name, f"--bind={place}", more, *words))
+        places.append(place)
+        servers[-1].await_address()
+    text = printed("haproxy", more, "--health=/health", f"--bind={', '.join(places)}")
+    with before("haproxy", text, tmp_path) as port:
+        # In turns, as long as it takes both to be well.
+        wait_for(lambda: {told(port)["pid"] for _ in range(6)} == {servers[0].process.pid}, "one of two to be left out")
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,21 @@
 import functools
 import os
 import pwd
+import select
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import ROOT, Start, wait_for
+from starter import PATIENCE, ROOT, SHAPES, Start, wait_for
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -43,6 +47,15 @@ def application(environ, start_response):
 """
 
 NOBODY = (65534, 65534, 65534)
+
+WITH_GROUPS = (
+    sys.executable,
+    "-c",
+    "import os, sys; os.setgroups([0, 4]); os.execvp(sys.argv[1], sys.argv[1:])",
+)
+"""Starts a server as a root with other groups, as that of a login has them and that of a container does not."""
+
+MAY_MOUNT = shutil.which("unshare") and not subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -81,19 +94,44 @@ def is_for_all(python: str) -> bool:
         return False
 
 
-def test_root_is_given_up_for_good(start: Start, shape: str, directory: Path) -> None:
+def test_root_is_given_up_for_good(launch: Start, shape: str, directory: Path) -> None:
     (directory / "log").mkdir()
     os.chown(directory / "log", 65534, 65534)
-    server = start(shape, "--user=nobody", "--errorlog=log/error.log", source=WHO)
+    (directory / "app.py").write_text(WHO)
+    words = ("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], "--user=nobody", "--errorlog=log/error.log")
+    server = launch(*words, inside=WITH_GROUPS)
+    server.await_address()
     seen = eval(server.get()[1])
     assert seen[:3] == [NOBODY, NOBODY, NOBODY]
-    assert 0 not in seen[3]
+    assert sorted(seen[3]) == sorted(os.getgrouplist("nobody", 65534))
     assert set(seen[4:]) == {"refused"}
     for pid in server.workers() | {server.process.pid}:
         facts = Path(f"/proc/{pid}/status").read_text()
         assert "Uid:\t65534\t65534\t65534\t65534" in facts and "Gid:\t65534\t65534\t65534\t65534" in facts
         assert "CapEff:\t0000000000000000" in facts
     assert (directory / "log" / "error.log").stat().st_uid == 65534
+    assert server.stop() == 0
+
+
+def test_a_number_without_a_name_has_no_groups_but_its_own(launch: Start, directory: Path) -> None:
+    (directory / "app.py").write_text(WHO)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=54321", inside=WITH_GROUPS)
+    server.await_address()
+    assert eval(server.get()[1])[1:4] == [(54321,) * 3, (54321,) * 3, [54321]]
+    assert server.stop() == 0
+
+
+@pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`")
+def test_who_serves_has_all_his_groups(launch: Start, directory: Path) -> None:
+    (directory / "app.py").write_text(WHO)
+    (directory / "group").write_text("root:x:0:\nnogroup:x:65534:\none:x:4001:root,nobody\ntwo:x:4002:nobody\n")
+    with_file = ("unshare", "--mount", "sh", "-c", 'mount --bind group /etc/group && exec "$@"', "-")
+    server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", inside=(*with_file, *WITH_GROUPS))
+    server.await_address()
+    assert eval(server.get()[1])[2:4] == [NOBODY, [4001, 4002, 65534]]
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert eval(server.get()[1])[2:4] == [NOBODY, [4001, 4002, 65534]]
     assert server.stop() == 0
 
 
@@ -270,3 +308,49 @@ def test_who_may_not_read_the_interpreter_is_told_so(launch: Start, tmp_path: Pa
     assert server.end() == 2
     assert server.said.startswith("error: nobody may not read ") and server.said.count("\n") == 2
     assert not (tmp_path / "error.log").exists()
+
+
+@pytest.fixture
+def manager() -> Iterator[socket.socket]:
+    """The socket of a service manager that anybody may speak to."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(f"\0poorhttp-test-{os.getpid()}")
+        sock.settimeout(PATIENCE)
+        yield sock
+
+
+def is_heard(manager: socket.socket, seconds: float) -> bool:
+    """Whether the watchdog hears of the server in this time."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([manager], [], [], left)[0] and b"WATCHDOG=1" in manager.recv(4096):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside"])
+@pytest.mark.parametrize("shape", ["1x1", "2x1"])
+def test_a_socket_that_is_closed_to_who_serves_tells_the_watchdog_nothing(
+    start: Start, shape: str, directory: Path, manager: socket.socket, is_alone: bool
+) -> None:
+    """It looks at the others, if there are any; if not, it goes on hearing that the process lives."""
+    (directory / "marks").mkdir()
+    (directory / "marks").chmod(0o777)
+    binds = f"{'' if is_alone else '127.0.0.1:0, '}unix:server.sock"
+    who = ("--user=nobody", "--socket-owner=root", "--socket-mode=600")
+    notify = f"@poorhttp-test-{os.getpid()}"
+    server = start(shape, f"--bind={binds}", *who, NOTIFY_SOCKET=notify, WATCHDOG_USEC="400000")
+    wait_for(lambda: is_heard(manager, PATIENCE), "the watchdog to hear of it")
+    server.await_text("the watchdog of the service manager may not connect to")
+    assert ("only that this process lives" in server.said) is is_alone
+    if not is_alone:
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(server.get, "/held") for _ in range(8)]
+            try:
+                wait_for(lambda: not is_heard(manager, 0.6), "the watchdog to hear no more")
+            finally:
+                (server.marks / "release").touch()
+            assert {each.result(PATIENCE) for each in answers} == {(200, "released")}
+        wait_for(lambda: is_heard(manager, PATIENCE), "the watchdog to hear of it again")
+    assert server.stop() == 0
+    assert server.said.count("may not connect to") == 1

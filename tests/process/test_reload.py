@@ -414,6 +414,27 @@ open({str(tmp_path / "tried")!r}, "w").close()
     assert server.stop() == 0
 
 
+def test_what_is_tried_again_is_tried_less_and_less_often_until_somebody_asks(
+    start: Start, shape: str, tmp_path: Path
+) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    away = f"""
+if os.path.exists({str(tmp_path / "tried")!r}):
+    raise ConnectionError("the database is away")
+open({str(tmp_path / "tried")!r}, "w").close()
+"""
+    write(tmp_path, "1", away)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 4 s")
+    assert re.findall(r"trying again in (\S+) s", server.said)[:3] == ["1", "2", "4"]
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again in 1 s") == 2, "a try for somebody who asked")
+    write(tmp_path, "2")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith("2 "), "the new code")
+    assert server.stop() == 0
+
+
 def test_a_stop_while_it_is_tried_again_leaves_no_file(start: Start, shape: str, tmp_path: Path) -> None:
     more = ("--pidfile=run.pid", f"--control-socket={tmp_path}/control.sock", "--bind=unix:server.sock")
     server = start(shape, *more, source=VERSION.format(version="0", more=""))

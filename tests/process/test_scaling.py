@@ -103,15 +103,15 @@ class Site:
         self.servers[number] = self._start(number)
 
 
-def clients_of(network: Network) -> Clients:
-    """Clients that stand where HAProxy does; each of their threads goes there by itself."""
+def clients_of(network: Network, body: int = 0) -> Clients:
+    """Clients that stand where HAProxy does; each of their threads goes there by itself. body: bytes that they post."""
 
     def enter() -> None:
         with open(f"/run/netns/{network.front}") as namespace:
             if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), NEW_NETWORK):
                 raise OSError(ctypes.get_errno(), "setns")
 
-    return Clients(80, 4, 4, 50, enter=enter)
+    return Clients(80, 4, 4, 50, enter=enter, body=body)
 
 
 @pytest.fixture
@@ -156,12 +156,16 @@ def all_answer(clients: Clients, site: Site) -> None:
 
 
 def test_a_host_that_vanishes_costs_time_only(network: Network, site: Site) -> None:
-    with clients_of(network) as clients:
+    with clients_of(network) as clients, clients_of(network, body=100) as posting:
         all_answer(clients, site)
         network.cut(1)
         # Each client has gone on: none waits for the host that is no more.
-        wait_for(lambda: len(list(clients.recent(0.5))) == 8 and hosts_of(clients, site, 0.5) == {0, 2}, "the others")
+        for each in clients, posting:
+            wait_for(lambda of=each: len(list(of.recent(0.5))) == 8 and hosts_of(of, site, 0.5) == {0, 2}, "the others")
     assert clients.faults() == []
+    # A POST that was with it is not sent again; 504 for each, once.
+    assert {fault.kind for fault in posting.faults()} <= {"5xx"} and len(posting.faults()) <= 8
+    assert not [fault for fault in posting.faults() if fault.is_retry]
     slowest = max(answer.read - answer.sent for answer in clients.answers())
     assert slowest < 10, "timeout server is 5 s, and then there is another host"
 
@@ -184,3 +188,30 @@ def test_new_code_on_one_host_after_the_other_is_not_noticed(network: Network, s
             wait_for(partial(code_since, asked, clients, server), "answers by the new code alone")
         all_answer(clients, site)
     assert clients.faults() == []
+
+
+def test_a_killed_server_costs_posts_that_were_with_it(network: Network, site: Site) -> None:
+    """Each once, at once: what is sent again by its client is answered. GETs are sent elsewhere, unnoticed."""
+    with clients_of(network) as clients, clients_of(network, body=100) as posting:
+        all_answer(clients, site)
+        site.servers[1].orphan()
+        killed = time.monotonic()
+        wait_for(lambda: all(len(list(each.recent(0.5))) == 8 for each in (clients, posting)), "the others")
+        wait_for(lambda: time.monotonic() > killed + 1 and hosts_of(clients, site) == {0, 2}, "the others alone")
+    assert clients.faults() == []
+    faults = posting.faults()
+    # On a kept connection HAProxy ends it without a word, for its client to ask again; on a new one it answers 502.
+    assert [fault for fault in faults if fault.kind != ("5xx" if fault.kept_since is None else "reset")] == []
+    assert not [fault for fault in faults if fault.is_retry] and len(faults) <= 8
+
+
+def test_a_stop_and_new_code_cost_no_post(network: Network, site: Site) -> None:
+    with clients_of(network, body=100) as posting:
+        all_answer(posting, site)
+        asked = time.monotonic()
+        site.servers[0].send(signal.SIGHUP)
+        wait_for(partial(code_since, asked, posting, site.servers[0]), "answers by the new code alone")
+        assert site.servers[1].stop() == 0
+        site.start_again(1)
+        all_answer(posting, site)
+    assert posting.faults() == []

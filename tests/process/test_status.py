@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starter import PATIENCE, ROOT, SHAPES, SUPERVISED, Server, Start, UnixConnection, lives, wait_for
+from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, UnixConnection, wait_for
 
 APP = """
 import ctypes
@@ -653,10 +653,6 @@ def test_an_idle_server_does_not_wake_up_for_the_board(begin: Start) -> None:
     before = switches()
     time.sleep(2)
     assert switches() == before
-
-
-def test_all_shapes_are_here() -> None:
-    assert set(THREADS) == set(SHAPES) and callable(lives)
 
 
 def test_fields_that_are_dropped_are_counted(begin: Start) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from starter import APPLICATION, PATIENCE, Server, Start, wait_for
+from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for
 
 from poorhttp import signals
 
@@ -225,11 +225,21 @@ def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: 
     assert server.refuses()
 
 
+PATIENT = """
+import poorhttp.plan
+import poorhttp.worker
+
+poorhttp.plan.FAST = poorhttp.worker.FAST = 60.0
+"""
+"""A first INT gives what is in flight so long that only a second one can be the end of it."""
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once_though_the_application_hangs(
     start: Start, shape: str, signum: int, pool: ThreadPoolExecutor
 ) -> None:
-    server = start(shape, "--pidfile=server.pid", "--bind=unix:server.sock")
+    server = start(shape, "--pidfile=server.pid", "--bind=unix:server.sock", source=APPLICATION + PATIENT)
+    wait_for(lambda: len(server.workers()) == (2 if shape in SUPERVISED else 0), "the workers")
     answer = pool.submit(server.get, "/hang")
     wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
     assert server.insist(signum) == 128 + signum

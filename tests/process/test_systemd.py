@@ -262,16 +262,35 @@ def test_a_server_whose_workers_do_not_start_is_not_ready(start: Start, told: To
     assert server.stop() == 0
 
 
-def test_the_watchdog_hears_of_a_server_that_answers(start: Start, shape: str, told: Told) -> None:
-    server = start(shape, "--accesslog=access.log", NOTIFY_SOCKET=told.address, WATCHDOG_USEC="400000")
+def held(server: Server, introduction: bytes) -> tuple[int, bytes]:
+    """Make a request that the application does not answer before the test says so."""
+    with contextlib.closing(server.connection()) as connection:
+        connection.connect()
+        connection.sock.sendall(introduction)
+        connection.request("GET", "/held")
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+@pytest.mark.parametrize(
+    ("more", "introduction"),
+    [((), b""), (("--health=/health",), b""), (("--health=/health", "--proxy-protocol"), b"PROXY UNKNOWN\r\n")],
+    ids=["alone", "health", "proxy"],
+)
+def test_the_watchdog_hears_of_a_server_that_answers(
+    start: Start, shape: str, told: Told, more: tuple[str, ...], introduction: bytes
+) -> None:
+    """Not of one that only answers for itself, as one process with `health` does while all its threads hang."""
+    log = "--accesslog=access.log"
+    server = start(shape, log, *more, NOTIFY_SOCKET=told.address, WATCHDOG_USEC="400000")
     told.await_("WATCHDOG", 5)
     with ThreadPoolExecutor(HELD) as pool:
-        held = [pool.submit(server.get, "/held") for _ in range(HELD)]
+        answers = [pool.submit(held, server, introduction) for _ in range(HELD)]
         try:
             wait_for(lambda: not heard_for(told, 0.6), "the watchdog to hear no more")
         finally:
             (server.marks / "release").touch()
-        assert {each.result(PATIENCE) for each in held} == {(200, "released")}
+        assert {each.result(PATIENCE) for each in answers} == {(200, b"released")}
     count = told.count("WATCHDOG")
     told.await_("WATCHDOG", count + 2)
     assert server.stop() == 0

@@ -88,6 +88,15 @@ def right(request: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + question + b" 7 1.5"
 
 
+def test_what_fails_is_tried_once_more_also_before_a_stop(answering: Callable[..., int]) -> None:
+    port = answering(lambda request: right(request) if b"-again" in request else b"")
+    with Clients(port, 0, 1, until_refused=True) as clients:
+        assert faults.until(lambda: len(clients.answers()) > 5, 10)
+    numbers = clients.numbers()
+    assert numbers["retried"] == numbers["failed"] == numbers["reset"] > 5
+    assert numbers["lost"] == 0 < numbers["gap"]
+
+
 def test_right_answers_are_no_faults(answering: Callable[..., int]) -> None:
     numbers = account(answering(right))
     assert numbers["sent"] > 5 and numbers["failed"] == numbers["retried"] == numbers["lost"] == 0

@@ -1,6 +1,7 @@
 """What one image hands to the next, and what it refuses to take."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from poorhttp import reload
+from poorhttp import reload, server
 from poorhttp.log import ErrorLog
+from poorhttp.signals import HANDLED
 from poorhttp.systemd import Manager
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +26,7 @@ def handover() -> reload.Handover:
     made.passed = [(3, "web"), (4, "")]
     made.connections = [(11, 0), (12, 1)]
     made.countdown, made.signals = [13, 14], 15
-    made.pidfile = "/run/poor http.pid"
+    made.pidfile, made.pause = "/run/poor http.pid", 4.0
     return made
 
 
@@ -33,8 +35,22 @@ def test_what_is_handed_over_arrives() -> None:
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
-    assert (found.connections, found.countdown) == (made.connections, made.countdown)
+    assert (found.connections, found.countdown, found.pause) == (made.connections, made.countdown, 4.0)
     assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15]
+
+
+def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, slept = reload.Handover(), list[float]()
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(made, "try_again", lambda home, pause: setattr(made, "pause", pause))
+    before = {signum: signal.getsignal(signum) for signum in HANDLED}
+    try:
+        for _ in range(7):
+            server.try_again(made, "", OSError("away"), None)
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+    assert slept == [1, 2, 4, 8, 16, 30, 30]
 
 
 @pytest.mark.parametrize(
