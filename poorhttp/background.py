@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import select
 import sys
+from contextlib import suppress
 
 from poorhttp import control, server
-from poorhttp.errors import ConfigError, PoorhttpError, say, tell
+from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell
 from poorhttp.lean import signal
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SILENCE = 3.0
 """Seconds of waiting after which it is told what is waited for."""
+
+SERVES, FAILED = b"1", b"0"
 
 ENDS = signal.SIGTERM, signal.SIGHUP
 """What ends a start that waits, besides Ctrl-C."""
@@ -56,14 +59,20 @@ def start(settings: Config, directory: str, patience: float) -> int:
             say(f"pid {pid} does not serve yet: it loads {settings.application}")
         if not _is_ready(told, patience - SILENCE):
             return _give_up(pid, patience)
-        serves = os.read(told, 1)
+        word = os.read(told, 1)
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
-    if serves:
+    if word == SERVES:
         say(f"started: pid {pid}")
         return 0
-    return abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) or 1
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if word == FAILED:  # and has said why
+        return abs(code) or 1
+    from poorhttp import pidfile, trial
+
+    pidfile.remove(settings.pidfile, pid)
+    raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
 
 
 def check(settings: Config) -> None:
@@ -106,11 +115,17 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
         os.close(nothing)
         for descriptor in 1, 2:
             os.dup2(error_log.fileno(), descriptor)
-        os.write(ready, b"1")
+        os.write(ready, SERVES)
         os.close(ready)
+        waiting.clear()
 
+    waiting, own = [ready], os.getpid()
     try:
         return server.serve(settings, None, directory, serving=serving)
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
+    finally:
+        for each in waiting if os.getpid() == own else ():  # not in what the application has forked
+            with suppress(OSError):  # the application has closed it
+                os.write(each, FAILED)

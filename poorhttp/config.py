@@ -101,6 +101,20 @@ OF_ACTIONS = {
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
 
+OF_OTHERS = {
+    "daemon": "poorhttp start",
+    "daemonize": "poorhttp start",
+    "error_logfile": "errorlog",
+    "host": "address",
+    "listen": "bind",
+    "log_file": "errorlog",
+    "logfile": "errorlog",
+    "logto": "errorlog",
+    "timeout": "request_timeout",
+    "workers": "processes",
+}
+"""What other servers call it."""
+
 NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
 
@@ -246,6 +260,8 @@ def _argument(flags: Flags, word: str, directory: str) -> None:
         flags.command, flags.is_dev = word, word == DEV
         return
     if "application" in flags.given:
+        if flags.command == "init":
+            raise ConfigError(f"there is a directory already, and now {word!r}", "poorhttp init [DIRECTORY]")
         raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")
     if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
         raise ConfigError(f"{_quoted(word)} is an ini file, not an application", f"write -c {word}")
@@ -513,6 +529,9 @@ def _unknown(what: str, word: str, names: Iterable[str]) -> ConfigError:
     """The error for a name that is not among `names`; what: `[place: ]kind of name[ in a section]`."""
     place, colon, kind = what.rpartition(": ")
     hint = suggestion(word, names, "poorhttp --help lists the settings, --dump-config the ini file")
+    meant = OF_OTHERS.get(word.lstrip("-").replace("-", "_").lower())
+    if meant:
+        hint = f"did you mean {_dashed(meant) if word.startswith('--') and meant in SETTINGS else meant}?"
     return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", hint)
 
 

@@ -17,7 +17,7 @@ from poorhttp.units import Application, split_application
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import Any
 
     WSGI = Callable[..., Iterable[bytes]]
@@ -31,6 +31,9 @@ NOT_THEIRS = (
     "<frozen importlib",
 )
 """How the names of files begin whose frames tell the author of an application nothing."""
+
+PYTHONS = os.path.join(os.path.dirname(os.__file__), "")
+"""And how those of Python's own modules do."""
 
 COROUTINE, ASYNC_GENERATOR, VARIABLE_ARGUMENTS = 0x80, 0x200, 0x04
 """Flags of a code object, as in the inspect module."""
@@ -54,10 +57,23 @@ def title(spec: str) -> str:
     """Return what is served, for a person: a path as it is seen from the current directory, or `module:name`."""
     place, name = split_application(spec)
     if os.path.isabs(place):
-        place = _table(place) if not name and os.path.isfile(_table(place)) else place
-        near = os.path.relpath(place)
-        place = place if near.startswith("..") else near
+        place = seen(_table(place) if not name and os.path.isfile(_table(place)) else place)
     return f"{place}:{name}" if name else place
+
+
+def seen(path: str) -> str:
+    """Return a path as it is seen from the current directory, where it lies there."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of code is the author's, rather than Python's or a package's."""
+    return (
+        not file.startswith((*NOT_THEIRS, "<", PYTHONS))
+        and "/site-packages/" not in file
+        and "/dist-packages/" not in file
+    )
 
 
 def check(app: object, title: str) -> WSGI:
@@ -66,6 +82,10 @@ def check(app: object, title: str) -> WSGI:
         hint = "a WSGI application is a function of (environ, start_response)"
         raise LoadError(f"{title} is not callable: {type(app).__name__}", hint)
     function, bound = function_of(app)
+    if isinstance(function, type):
+        function, bound = _constructor(function), 1
+    if function is WITHOUT_ARGUMENTS:
+        raise LoadError(f"{title} is a class that takes no arguments", f"if it makes the application, write {title}()")
     code = getattr(function, "__code__", None)
     if not isinstance(code, CODE):
         return app
@@ -86,7 +106,13 @@ def function_of(app: Any) -> tuple[Any, int]:
     return function, int(function is not method)
 
 
-CODE = type(check.__code__)
+def _constructor(kind: Any, plain: Any = object) -> Any:
+    """What is called to make an instance, where that is `__init__` alone; it may be an answer, which is iterated."""
+    return kind.__init__ if kind.__new__ is plain.__new__ and type(kind).__call__ is type.__call__ else None
+
+
+FUNCTION, CODE = type(check), type(check.__code__)
+WITHOUT_ARGUMENTS: Any = object.__init__
 
 
 # Files and directories
@@ -127,7 +153,9 @@ def _no_file(place: str) -> LoadError:
     except OSError:
         pass
     if os.path.isdir(place):
-        return LoadError(f"{title(place)}: no {TABLE}.py in this directory", _near("", place) or f"write {TABLE}.py")
+        listed = _near("", place)
+        hint = f"{listed}; name the one to serve" if listed else f"write {TABLE}.py, as poorhttp init does"
+        return LoadError(f"{title(place)}: no {TABLE}.py in this directory", hint)
     if os.path.exists(place):
         return LoadError(f"{title(place)} is not a file", "it must be file.py or a directory")
     directory, file = os.path.split(place)
@@ -150,9 +178,9 @@ def _near(file: str, directory: str) -> str:
         return ""
     except OSError:
         return f"there is no directory {directory}"
-    listed = f"there are: {', '.join(files[:8])}" if files else ""
+    listed = f"there are: {', '.join(seen(os.path.join(directory, each)) for each in files[:8])}" if files else ""
     near = nearest(file, files)
-    return f"did you mean {near}? {listed}" if near else listed
+    return f"did you mean {seen(os.path.join(directory, near))}? {listed}" if near else listed
 
 
 # Modules
@@ -178,7 +206,7 @@ def _import(module: str, directory: str) -> ModuleType:
         return sys.modules[module]
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
-            raise _no_module(error.name, directory) from None
+            raise _no_module(error.name, directory, module) from None
         raise _failed(module, error) from None
     except (Exception, SystemExit) as error:
         raise _failed(module, error) from None
@@ -188,22 +216,33 @@ def _mistyped(spec: str) -> str:
     return f"did you mean '{spec})'? {FORMS}" if spec.endswith("(") else FORMS
 
 
-def _no_module(missing: str, directory: str) -> LoadError:
-    package, dot, _ = missing.rpartition(".")
+def _no_module(missing: str, directory: str, spec: str) -> LoadError:
+    if os.path.isfile(os.path.join(directory, spec)):
+        return LoadError(f"{spec} is no Python file", FORMS)
+    package, dot, name = missing.rpartition(".")
+    if package and hasattr(sys.modules.get(package), name):
+        return LoadError(f"no module {missing!r}", f"did you mean {package}:{name}?")
     place = os.path.join(directory, *package.split("."))
     if not package or not os.path.isdir(place):  # perhaps not a package, but what comes before a mistyped .py
         place, package, dot = directory, "", ""
+    hint = ""
     try:
         files = os.listdir(place)
     except OSError:
         files = []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     if not package:
-        from poorhttp.config import ACTIONS, MAKING
+        from poorhttp.config import ACTIONS, COMMANDS, MAKING
 
         modules += [each for each in files if each.endswith(".py")]
-        modules += [*ACTIONS, *MAKING]  # a word without a flag that is none of these is taken for an application
-    hint = suggestion(missing, modules, "start in its directory, or in the environment in which it is installed")
+        words = [*ACTIONS, *MAKING]  # a word without a flag that is none of these is taken for an application
+        modules += words if "." not in spec else []
+        if spec in words:
+            hint = f"it is a command, which goes first and alone: poorhttp {spec}"
+        elif spec.replace("-", "_") in COMMANDS:
+            hint = f"did you mean --{spec}?"
+    otherwise = "start in its directory, or in the environment in which it is installed"
+    hint = hint or suggestion(missing, modules, otherwise)
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
 
 
@@ -212,12 +251,13 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
     if not name:
         name = next((each for each in DEFAULT_NAMES if hasattr(module, each)), "")
     if not name:
-        raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", _callables(module, place))
+        hint = _elsewhere(module) or _callables(module, place, DEFAULT_NAMES[0])
+        raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", hint)
     found: Any = module
     for part in name.removesuffix("()").split("."):
         if not hasattr(found, part):
             near = nearest(part, [each for each in dir(found) if not each.startswith("__")])
-            hint = f"did you mean {place}:{name.replace(part, near)}?" if near else _callables(module, place)
+            hint = f"did you mean {place}:{name.replace(part, near)}?" if near else _callables(module, place, part)
             raise LoadError(f"{place} has no attribute {part!r}", hint)
         found = getattr(found, part)
     return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
@@ -230,13 +270,40 @@ def _made_by(factory: Any, title: str) -> Any:
         raise _failed(title, error) from None
 
 
-def _callables(module: ModuleType, place: str) -> str:
-    own = [
-        name
-        for name, each in vars(module).items()
-        if callable(each) and name[0] != "_" and getattr(each, "__module__", "") == module.__name__
-    ]
-    return f"callable in it: {', '.join(f'{place}:{name}' for name in own[:5])}" if own else "define application"
+def _callables(module: ModuleType, place: str, missing: str) -> str:
+    """The hint that names what could be the application, or make it."""
+    own: list[str] = []
+    for name, each in vars(module).items():
+        if not callable(each) or name[0] == "_":
+            continue
+        if not isinstance(each, (type, FUNCTION)) and _takes_requests(type(each)):
+            own.insert(0, name)  # a framework's
+        elif getattr(each, "__module__", "") == module.__name__:
+            own.append(f"{name}()" if _is_factory(each) else name)
+    return f"callable in it: {', '.join(f'{place}:{name}' for name in own[:5])}" if own else f"define {missing}"
+
+
+def _is_factory(value: Any) -> bool:
+    if isinstance(value, type):
+        return _takes_requests(value)
+    code = getattr(value, "__code__", None)
+    return isinstance(code, CODE) and code.co_argcount == 0 and not code.co_flags & VARIABLE_ARGUMENTS
+
+
+def _takes_requests(kind: type) -> bool:
+    """Whether instances are WSGI applications, by the names of what they are called with."""
+    code = getattr(getattr(kind, "__call__", None), "__code__", None)  # noqa: B004
+    return isinstance(code, CODE) and "start_response" in code.co_varnames[: code.co_argcount]
+
+
+def _elsewhere(module: ModuleType) -> str:
+    """The hint where this is the package of a Django project or its manage.py: the application is in its wsgi.py."""
+    directory, file = os.path.split(getattr(module, "__file__", None) or "")
+    path = os.path.join(directory, "wsgi.py")
+    found = [path] if file == "__init__.py" and os.path.isfile(path) else []
+    if file == "manage.py":
+        found = [os.path.join(directory, each) for each in wsgi_modules(directory)]
+    return f"did you mean {' or '.join(map(seen, found))}?" if found else ""
 
 
 # Failures
@@ -246,37 +313,71 @@ def _failed(what: str, error: BaseException) -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    trace = _traceback(error)
-    return LoadError(f"{what} cannot be loaded: {type(error).__name__}: {error}", _remedy(error, trace), trace)
+    trace, line = _told(error)
+    where = place_of(error)
+    return LoadError(f"{where or f'{what} cannot be loaded: '}{line}", _remedy(error, trace, what), trace)
 
 
-def _traceback(error: BaseException) -> str:
-    """Return the traceback with the application's own frames, also where one exception led to another."""
+def place_of(error: BaseException) -> str:
+    """Return the author's line to which it is due, as `file:line: `, or ""."""
+    file, line, trace = "", 0, error.__traceback__
+    while trace is not None:
+        if is_own(trace.tb_frame.f_code.co_filename):
+            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
+        file, line = error.filename, error.lineno or 0
+    return f"{seen(file)}:{line}: " if file else ""
+
+
+def _told(error: BaseException) -> tuple[str, str]:
+    """Return the traceback with the application's own frames, also where one exception led to another, and the line
+    that says what the exception is, which may suggest something.
+    """
     from traceback import StackSummary, TracebackException
 
     told = TracebackException.from_exception(error)
+    lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
     each: TracebackException | None = told
     while each:
         each.stack = StackSummary.from_list(
             [frame for frame in each.stack if not frame.filename.startswith(NOT_THEIRS)]
         )
         each = each.__cause__ or each.__context__
-    return "".join(told.format())
+    return "".join(told.format()), lines[0] if lines else type(error).__name__
 
 
-def _remedy(error: BaseException, trace: str) -> str:
+def _suggestion(error: BaseException, trace: str) -> str:
+    """What Python says itself from 3.12 on."""
+    frame = _innermost(error)
+    if not isinstance(error, NameError) or frame is None or "Did you mean" in trace:
+        return ""
+    return suggestion(error.name or "", {*frame.f_locals, *frame.f_globals, *frame.f_builtins})
+
+
+def _innermost(error: BaseException) -> FrameType | None:
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step.tb_frame if step is not None else None
+
+
+def _remedy(error: BaseException, trace: str, what: str) -> str:
     if isinstance(error, SystemExit):
         return "it ended Python while it was imported; put that under if __name__ == '__main__'"
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "http":
         return "this http is the standard library's; write: from poorhttp import http"
     if isinstance(error, ModuleNotFoundError):
         return f"is it installed for {sys.executable}?"
+    frame = _innermost(error)
+    if isinstance(error, ImportError) and error.name == what and frame and frame.f_code.co_filename == error.path:
+        return f"{what}.py imports itself, as it hides the {what} that is installed: rename the file"
     if isinstance(error, ImportError) and error.name == "http":
         return "this http is the standard library's; write: from poorhttp.http import ..."
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "name the module with its package: package.module:name"
     if '  File "' in trace:
-        return "the traceback above is the application's own"
+        return _suggestion(error, trace) or "the traceback above is the application's own"
     if isinstance(error, OSError):
         return "may this user read it?"
     return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"

@@ -266,14 +266,18 @@ def _indented(trace: str) -> Iterator[str]:
 
 def _traceback(exc: BaseException) -> str:
     try:
-        from traceback import format_exception
+        from traceback import TracebackException
     except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
         try:
             text = f": {exc}".removesuffix(": ")
         except BaseException:  # it is the application's
             text = ""
         return f"{type(exc).__name__}{text} (no traceback: the traceback module cannot be imported)\n"
-    return "".join(format_exception(type(exc), exc, exc.__traceback__))
+    told = TracebackException.from_exception(exc)
+    # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
+    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
+        del told.stack[-1]
+    return "".join(told.format())
 
 
 def _html_text(text: str) -> str:

@@ -21,7 +21,7 @@ from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from subprocess import Popen
     from typing import Any, NoReturn
 
@@ -233,6 +233,7 @@ class Reload:
         self.handover = Handover()
         self.keys: list[str] = []
         self._manager = manager
+        self._reason: Callable[[int], str] = str  # how the end of a trial is told
         self._home = home
         self._shape = shape
         self._error_log = error_log
@@ -262,8 +263,11 @@ class Reload:
     def _start(self) -> None:
         from subprocess import DEVNULL, Popen
 
+        from poorhttp.supervisor import reason  # here, where it may fail
+
         if self._cancelled:  # a stop came while that was imported
             return
+        self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
         facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(None, self.keys), *passed]
@@ -315,7 +319,8 @@ class Reload:
         if self._cancelled or (has_succeeded and not self._again):
             return has_succeeded and not self._cancelled
         if not has_succeeded:
-            why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else f"exit code {code}"
+            why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
+            why += "; poorhttp check tells where" if code is not None and code < 0 else ""
             self._failed(why, said.decode("utf-8", "replace").splitlines()[-LINES:])
         if self._again:
             self._again = False

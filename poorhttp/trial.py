@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 
 from poorhttp import listener, pidfile, privileges, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell, write
@@ -28,6 +29,11 @@ PATIENCE = 60.0
 
 GRACE = 5.0
 """Seconds beyond request_timeout, or PATIENCE where there is none, in which `use` may still end itself."""
+
+LOADED, CALLED = "loaded", "called"
+"""What the application was in when it died."""
+
+FAULTS = "an exit, or a fault in compiled code?"
 
 LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
@@ -52,7 +58,7 @@ def restart(settings: Config, pid: int, patience: float) -> int:
     its addresses (with the control socket), logs and application. Returns an exit code; raises PoorhttpError.
     """
     check_addresses(settings, pid)
-    return in_child(settings, patience)
+    return in_child(settings, patience, more="; restart --wait SECONDS gives it another time")
 
 
 def check_addresses(settings: Config, pid: int) -> None:
@@ -88,39 +94,97 @@ def end(settings: Config, *tried: str) -> NoReturn:
     os._exit(code)
 
 
-def in_child(settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] = lambda app: None) -> int:
+def in_child(
+    settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] = lambda app: None, more: str = ""
+) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
-    application and `use` it. Returns its exit code. Raises LoadError where loading takes longer than `patience`, or the
-    use does not come to an end.
+    application and `use` it. Returns its exit code. Raises LoadError where it dies, loading takes longer than
+    `patience`, or the use does not come to an end. more: what the hint about a late one has to add.
     """
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
+    stack = os.memfd_create("stack")
     pid = os.fork()
     if pid:
         os.close(telling)
         os.set_blocking(steps, False)
         try:
-            return _end_of(pid, steps, patience, settings)
+            return _end_of(pid, steps, stack, patience, settings, more)
+        except KeyboardInterrupt:  # which the child has heard too, and tells where it was
+            from poorhttp import control
+
+            if not control.wait_for_end(pid, 1.0):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            raise SystemExit(128 + signal.SIGINT) from None
         finally:
             os.close(steps)
-    code = 1
+            os.close(stack)
+    code, doing = 1, LOADED
+    _telling.append(telling)
     try:
+        _keep_stack(stack)
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
         app = _load(settings)
         os.write(telling, b"loaded %d\n" % os.getpid())
+        doing = CALLED
         use(app)
         os.write(telling, b"used %d\n" % os.getpid())
         code = 0
     except PoorhttpError as error:
         tell(error)
         code = error.exit_code
+    except KeyboardInterrupt as error:
+        from poorhttp.loader import place_of
+
+        code = 128 + signal.SIGINT
+        say(f"error: {place_of(error)}stopped while it {doing} the application")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         _flush()
-        os._exit(code)
+        leave(code)
+
+
+_telling: list[int] = []
+"""In the child: where its parent hears of its steps."""
+
+
+def leave(code: int) -> NoReturn:
+    """End the child of `in_child`, which has said all there is to say."""
+    for each in _telling:
+        with suppress(OSError):  # the application may have closed it
+            os.write(each, b"told %d\n" % os.getpid())
+    os._exit(code)
+
+
+def _keep_stack(descriptor: int) -> None:
+    """Let the interpreter write there where it is, when it is killed by a fault of its own or asked by USR1."""
+    import faulthandler
+
+    faulthandler.enable(descriptor, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, descriptor, all_threads=False)
+
+
+def _place_in(stack: int) -> str:
+    """The innermost line of the application in what was written there, as `file:line: `; "" where there is none."""
+    from poorhttp import loader
+
+    for line in os.pread(stack, 1 << 16, 0).decode("utf-8", "replace").splitlines():
+        file, is_frame, rest = line.removeprefix('  File "').partition('", line ')
+        if is_frame and loader.is_own(file):
+            return f"{loader.seen(file)}:{rest.split(' ')[0]}: "
+    return ""
+
+
+def died(code: int, doing: str = LOADED) -> str:
+    """Say that a process ended without a word; code as of `os.waitstatus_to_exitcode`."""
+    from poorhttp.supervisor import reason
+
+    return f"the process died while it {doing} the application: {reason(code)}"
 
 
 def _flush() -> None:
@@ -140,8 +204,10 @@ def _read(descriptor: int) -> str:
         return ""
 
 
-def _end_of(pid: int, steps: int, patience: float, settings: Config) -> int:
-    application, told, is_loaded = settings.application, "", False
+def _end_of(pid: int, steps: int, stack: int, patience: float, settings: Config, more: str) -> int:
+    from poorhttp.loader import title
+
+    application, told, is_loaded = title(settings.application), "", False
     end = time.monotonic() + patience
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -150,19 +216,34 @@ def _end_of(pid: int, steps: int, patience: float, settings: Config) -> int:
             is_loaded, patience = True, (settings.request_timeout or PATIENCE) + GRACE
             end = time.monotonic() + patience
         if ended:
-            code = abs(os.waitstatus_to_exitcode(status))
-            if code == 0 and f"used {pid}\n" not in told:
+            code = os.waitstatus_to_exitcode(status)
+            if f"told {pid}\n" in told:
+                return abs(code)
+            if code == 0:
                 when = "called" if is_loaded else "imported"
                 raise LoadError(f"{application} ends the process when it is {when}", "it must return")
-            return code
+            raise LoadError(_place_in(stack) + died(code, CALLED if is_loaded else LOADED), FAULTS)
         if time.monotonic() > end:
+            where = _where_it_is(pid, stack)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             if is_loaded:
-                raise LoadError(f"{application} was called and did not return in {patience:g} s", "it must return")
-            hint = "what it does when it is imported must come to an end; restart --wait SECONDS gives it another time"
-            raise LoadError(f"{application} could not be loaded in {patience:g} s", hint)
+                late = f"{application} was called and did not return in {patience:g} s"
+                raise LoadError(where + late, "it must return")
+            hint = f"what it does when it is imported must come to an end{more}"
+            raise LoadError(f"{where}{application} could not be loaded in {patience:g} s", hint)
         time.sleep(0.01)
+
+
+def _where_it_is(pid: int, stack: int) -> str:
+    """Ask a process that is late; it may not hear."""
+    from poorhttp import control
+
+    os.kill(pid, signal.SIGUSR1)
+    end = time.monotonic() + 1.0
+    while not (where := _place_in(stack)) and control.lives(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return where
 
 
 def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:

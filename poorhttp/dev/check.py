@@ -8,8 +8,8 @@ loaded in a child and called once there. A fault ends it in words: where it is t
 
 from __future__ import annotations
 
+import inspect
 import io
-import os
 import warnings
 from types import TracebackType
 from wsgiref import validate
@@ -51,6 +51,7 @@ def _call(app: WSGI, settings: Config) -> None:
         statuses.append(status)
         return blocks.append
 
+    validate.IteratorWrapper.closed = True  # else one of what is no iterable complains
     _give_up_after(settings.request_timeout or trial.PATIENCE, app)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
@@ -81,7 +82,7 @@ def _give_up_after(seconds: float, app: WSGI) -> None:
         told = problem.of(TimeoutError(late).with_traceback(trace))
         hint = "it must return; --request-timeout SECONDS gives it another time"
         tell(LoadError(f"{told['where'] or _place(app)}: {late}", hint, told["trace"]))
-        os._exit(LoadError.exit_code)
+        trial.leave(LoadError.exit_code)
 
     signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -145,4 +146,9 @@ def _raised_in(error: BaseException) -> str:
 def _place(app: Any) -> str:
     """Where it is defined, or else what it is."""
     code = getattr(function_of(app)[0], "__code__", None)
-    return f"{problem.shown(code.co_filename)}:{code.co_firstlineno}" if code else type(app).__name__
+    if code:
+        return f"{problem.shown(code.co_filename)}:{code.co_firstlineno}"
+    try:
+        return f"{problem.shown(inspect.getfile(app))}:{inspect.getsourcelines(app)[1]}"
+    except (OSError, TypeError):  # no class, or one whose source is not there
+        return type(app).__name__

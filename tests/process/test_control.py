@@ -462,3 +462,23 @@ def test_what_a_start_needs_is_looked_at_before(run: Run, tmp_path: Path, settin
     assert code == 2 and told in said
     ini.write_text(good)
     assert {each.name for each in tmp_path.iterdir()} - {"__pycache__"} == {"app.py", "poorhttp.ini"}
+
+
+def test_a_process_that_dies_while_it_loads_is_told(run: Run, tmp_path: Path) -> None:
+    died = "the process died while it loaded the application: killed by SIGABRT"
+    (tmp_path / "app.py").write_text("import os\nos.abort()\n")
+    code, said = run("start")
+    assert (code, said.splitlines()[:1]) == (3, [f"error: {died}"])
+    assert said.endswith("poorhttp check tells where\n")
+    assert not (tmp_path / "run.pid").exists()
+    (tmp_path / "app.py").write_text(APP)
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    (tmp_path / "app.py").write_text("import os\nos.abort()\n")
+    code, said = run("restart")
+    assert (code, said.splitlines()[:1]) == (3, [f"error: app.py:2: {died}"])
+    assert pid_of(tmp_path) == pid and control.lives(pid)
+    assert run("reload")[0] == 0
+    failed = "reload failed, the server goes on as it was: killed by SIGABRT; poorhttp check tells where"
+    wait_for(lambda: failed in (tmp_path / "error.log").read_text(), "the reload to fail")
+    assert "killed by SIGABRT" in run("status")[1]

@@ -1,12 +1,16 @@
 """The words for whoever begins: `poorhttp init` writes what `poorhttp dev` serves, and `poorhttp check` finds no fault in."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from starter import Start
+from starter import Start, wait_for
+
+from poorhttp import trial
 
 OK = "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
 
@@ -98,12 +102,74 @@ def test_a_request_without_an_end_is_told_with_its_place(tmp_path: Path, body: s
     assert code == 3
     assert told.startswith(f"error: app.py:{line or ''}"), told
     assert ": GET / was not answered in 0.5 s\nhint: it must return; " in told, told
+    assert told.count("error: ") == 1, told
 
 
 def test_an_application_that_ends_the_process_is_told_when(tmp_path: Path) -> None:
     code, told = check(tmp_path, "    import os\n    os._exit(0)\n")
     assert code == 3
     assert told.endswith("app.py ends the process when it is called\nhint: it must return"), told
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("os.abort()", "app.py:{line}: {died}: killed by SIGABRT"),
+        ("ctypes.string_at(0)", "app.py:{line}: {died}: killed by SIGSEGV"),
+        ("os._exit(5)", "{died}: exit code 5"),
+    ],
+)
+def test_an_application_that_dies_is_told_with_its_place(tmp_path: Path, fault: str, reason: str) -> None:
+    body = f"    import os, ctypes\n    {fault}\n"
+    code, told = check(tmp_path, body)
+    expected = reason.format(line=3, died="the process died while it called the application")
+    assert (code, told.splitlines()[0]) == (3, f"error: {expected}")
+    (tmp_path / "app.py").write_text(f"import os, ctypes\n{fault}\n")
+    for command in ("check", "app.py", "--port=0"), ("app.py", "--check-config"):
+        code, _, told = poorhttp(tmp_path, *command)
+        expected = reason.format(line=2, died="the process died while it loaded the application")
+        assert (code, told.splitlines()) == (3, [f"error: {expected}", f"hint: {trial.FAULTS}"])
+
+
+@pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
+def test_ctrl_c_is_told_with_the_place_of_the_application(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "app.py").write_text("import signal\nopen('loading', 'w').close()\nsignal.pause()\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "poorhttp", *command, "app.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for((tmp_path / "loading").exists, "the application to be loaded")
+    os.killpg(process.pid, signal.SIGINT)
+    out, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert (out, told) == ("", "error: app.py:3: stopped while it loaded the application\n")
+
+
+def test_the_error_is_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def application(environ, start_response):\n    return 5\n")
+    code, _, told = poorhttp(tmp_path, "check", "app.py", "--port=0")
+    assert code == 3
+    assert told.endswith("error: app.py:1: GET / fails: TypeError: 'int' object is not iterable\n")
+    assert "Exception ignored" not in told
+
+
+def test_the_place_of_a_class(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("\nclass application:\n    def __init__(self, *args): pass\n")
+    code, _, told = poorhttp(tmp_path, "check", "app.py", "--port=0")
+    assert code == 3
+    assert "error: app.py:2: GET / fails: TypeError: 'application' object is not iterable" in told
+
+
+def test_a_fault_while_it_is_loaded_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("user = 1\n\nprint(usre)\n")
+    code, _, told = poorhttp(tmp_path, "check", "app.py", "--port=0")
+    assert code == 3
+    assert "\nerror: app.py:3: NameError: name 'usre' is not defined" in told
+    assert "Did you mean: 'user'?" in told or "\nhint: did you mean user?" in told
 
 
 def test_a_stream_without_an_end_is_read_for_a_while(tmp_path: Path) -> None:

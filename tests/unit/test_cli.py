@@ -299,7 +299,7 @@ def test_failing_application_shows_its_traceback(capsys, tmp_path):
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "Traceback (most recent call last):"
     assert said[1].endswith('bad.py", line 1, in <module>')
-    assert said[-2] == "error: bad cannot be loaded: ZeroDivisionError: division by zero"
+    assert said[-2] == "error: bad.py:1: ZeroDivisionError: division by zero"
     assert said[-1].startswith("hint: ")
 
 

@@ -88,6 +88,10 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
     ("argv", "words"),
     [
         (["--prot", "9"], "unknown flag: '--prot' | did you mean --port?"),
+        (["--daemon", "app"], "unknown flag: '--daemon' | did you mean poorhttp start?"),
+        (["--host", "::", "app"], "unknown flag: '--host' | did you mean --address?"),
+        (["--timeout=3"], "unknown flag: '--timeout' | did you mean --request-timeout?"),
+        (["init", "a", "b"], "there is a directory already, and now 'b' | poorhttp init [DIRECTORY]"),
         (["--no-port"], "unknown flag: '--no-port'"),
         (["-x"], "unknown flag: '-x' | poorhttp --help"),
         (["--port"], "--port needs a value | write --port PORT"),
@@ -248,6 +252,8 @@ def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
     ("text", "words"),
     [
         ("[http]\nadress = x\n", "my.ini:2: unknown key in [http]: 'adress' | did you mean address?"),
+        ("[http]\nworkers = 4\n", "my.ini:2: unknown key in [http]: 'workers' | did you mean processes?"),
+        ("[http]\nlogfile = x\n", "my.ini:2: unknown key in [http]: 'logfile' | did you mean errorlog?"),
         ("[htpp]\n", "my.ini:1: unknown section: '[htpp]' | did you mean [http]?"),
         ("[http\n", "my.ini:1: unknown section: '[http' | did you mean [http]?"),
         ("port = 1\n", "my.ini:1: expected a section such as [http] before 'port = 1'"),

@@ -60,6 +60,8 @@ def call(app):
     return b"".join(app(environ, lambda status, headers: None))
 
 
+FRAMEWORK = "class Framework:\n    def __call__(self, environ, start_response): ...\n"
+
 TABLE = """
 from poorhttp import http
 def page(req):
@@ -186,7 +188,62 @@ one, proxy = Callable(), Proxy()
             {"manage": "", "site/wsgi": GOOD},
             "no dispatch_table.py in this directory | there are: manage.py, site/wsgi.py",
         ),
-        ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py"),
+        ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py, as poorhttp init does"),
+        ("./", {"app2": GOOD}, "no dispatch_table.py in this directory | there are: app2.py; name the one to serve"),
+        ("one:foo", {"one": ""}, "one has no attribute 'foo' | define foo"),
+        ("stop", {}, "it is a command, which goes first and alone: poorhttp stop"),
+        ("help", {}, "did you mean --help?"),
+        ("check-config", {}, "did you mean --check-config?"),
+        ("README.md", {}, "no module 'README' in "),
+        ("one.application", {"one": GOOD}, "no module 'one.application' | did you mean one:application?"),
+        (
+            "pkg.wsgi.application",
+            {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD},
+            "no module 'pkg.wsgi.application' | did you mean pkg.wsgi:application?",
+        ),
+        (
+            "pkg/wsgi",
+            {"pkg__SLASH__wsgi": GOOD},
+            "pkg/wsgi does not exist | did you mean pkg/wsgi.py? there are: pkg/w",
+        ),
+        (
+            "manage.py",
+            {"manage": "def main(): ...\n", "site__SLASH__wsgi": GOOD},
+            "manage.py has neither application nor app | did you mean site/wsgi.py?",
+        ),
+        (
+            "pkg",
+            {"pkg__SLASH____init__": "", "pkg__SLASH__wsgi": GOOD},
+            "pkg has neither application nor app | did you mean pkg/wsgi.py?",
+        ),
+        (
+            "one",
+            {"one": "from two import Framework\nserver = Framework()\ndef create(): ...\n", "two": FRAMEWORK},
+            "| callable in it: one:server, one:create()",
+        ),
+        ("two", {"two": FRAMEWORK}, "| callable in it: two:Framework()"),
+        (
+            "two:Framework",
+            {"two": FRAMEWORK},
+            "two:Framework is a class that takes no arguments | if it makes the application, write two:Framework()",
+        ),
+        (
+            "one:A",
+            {"one": "class A:\n    def __init__(self): ...\n"},
+            "one:A takes (): that is no WSGI application | if",
+        ),
+        (
+            "one:A",
+            {"one": "class A:\n    def __init__(self, x): ...\n"},
+            "one:A takes (x): that is no WSGI application",
+        ),
+        ("one.py", {"one": "from one import x\n"}, "one.py imports itself, as it hides the one that is installed"),
+        (
+            "one",
+            {"one": "import two\n", "two": "from one import x\n"},
+            "| the traceback above is the application's own",
+        ),
+        ("one", {"one": "import json\njson.loads('')\n"}, "one.py:2: json.decoder.JSONDecodeError: Expecting value"),
         ("./", {"dispatch_table": ""}, "dispatch_table.py: there is no 'handlers' | expected handlers = {'/': ("),
         ("./", {"dispatch_table": "handlers = []"}, "dispatch_table.py: 'handlers' is [], which is no dict | expected"),
         (
@@ -210,12 +267,16 @@ one, proxy = Callable(), Proxy()
         (
             "one:f()",
             {"one": "def f(): raise OSError('gone')\n"},
-            "one:f() cannot be loaded: OSError: gone | the traceback",
+            "one.py:1: OSError: gone | the traceback",
         ),
         ("one:f()", {"one": "def f(x): ...\n"}, "argument: 'x' | a factory is called without arguments"),
         ("one:open()", {"one": "open = open\n"}, "| a factory is called without arguments"),
         ("one", {"one": "\0"}, "null bytes | is its file whole?"),
-        ("one", {"one": "x = 'a"}, "(one.py, line 1) | the traceback above is the application's own"),
+        (
+            "one",
+            {"one": "x = 'a"},
+            "one.py:1: SyntaxError: unterminated string literal (detected at line 1) | the traceback above is the application's own",
+        ),
     ],
 )
 def test_mistakes(fault, spec, files, words):
@@ -270,7 +331,10 @@ def test_a_directory_that_may_not_be_listed(denied, tmp_path):
     (tmp_path / "closed").mkdir(mode=0o111)
     said = denied("./closed")
     (tmp_path / "closed").chmod(0o755)
-    assert said == "error: closed: no dispatch_table.py in this directory\nhint: write dispatch_table.py\n"
+    assert (
+        said
+        == "error: closed: no dispatch_table.py in this directory\nhint: write dispatch_table.py, as poorhttp init does\n"
+    )
     (tmp_path / "closed").chmod(0o111)
     said = denied("closed.app")
     (tmp_path / "closed").chmod(0o755)
@@ -293,10 +357,7 @@ def test_asgi(fault, text):
 
 def test_the_traceback_of_a_failing_module_is_its_own(fault):
     said = fault("one", one="import two\n", two="def f():\n    1 / 0\nf()\n")
-    assert (
-        said
-        == "one cannot be loaded: ZeroDivisionError: division by zero | the traceback above is the application's own"
-    )
+    assert said == "two.py:2: ZeroDivisionError: division by zero | the traceback above is the application's own"
     files = [line.split('"')[1].rsplit("/")[-1] for line in fault.detail.splitlines() if line.startswith("  File")]
     assert files == ["one.py", "two.py", "two.py"]
 
@@ -311,7 +372,7 @@ except AttributeError as error:
     import_module("two")
 """
     said = fault("one", one=text, two="1 / 0\n")
-    assert said.startswith("one cannot be loaded: ZeroDivisionError")
+    assert said.startswith("two.py:1: ZeroDivisionError")
     files = [line.split('"')[1].rsplit("/")[-1] for line in fault.detail.splitlines() if line.startswith("  File")]
     assert files == ["one.py", "one.py", "two.py"]
     assert "did you mean METHOD_GET?" in fault.detail
@@ -323,14 +384,29 @@ def test_a_wrong_table_is_told_without_a_traceback(fault):
 
 
 def test_syntax_error(fault):
-    assert fault("one", one="def f(:\n").startswith("one cannot be loaded: SyntaxError: ")
+    assert fault("one", one="def f(:\n").startswith("one.py:1: SyntaxError: ")
     assert 'one.py", line 1' in fault.detail
     assert "loader.py" not in fault.detail
 
 
+def test_a_file_that_is_no_python(fault, tmp_path):
+    (tmp_path / "README.md").touch()
+    assert fault("README.md") == f"README.md is no Python file | {loader.FORMS}"
+
+
+def test_a_file_that_is_not_there_is_no_mistyped_command(fault):
+    assert "did you mean" not in fault("README.md")
+
+
+def test_a_name_that_is_nearly_one(fault):
+    said = fault("one", one="user = 1\n\nprint(usre)\n")
+    assert said.startswith("one.py:3: NameError: name 'usre' is not defined")
+    assert "id you mean user?" in said.replace("mean: 'user'", "mean user")
+
+
 def test_missing_dependency(fault):
     said = fault("one", one="import no_such_package\n")
-    expected = "one cannot be loaded: ModuleNotFoundError: No module named 'no_such_package' | is it installed for"
+    expected = "one.py:1: ModuleNotFoundError: No module named 'no_such_package' | is it installed for"
     assert said.startswith(expected)
 
 
@@ -351,7 +427,7 @@ def test_http_of_the_standard_library(fault, text, hint):
 
 def test_exit_while_imported(fault):
     said = fault("one", one="import sys\nsys.exit('bye')\n")
-    assert said.startswith("one cannot be loaded: SystemExit: bye | it ended Python")
+    assert said.startswith("one.py:2: SystemExit: bye | it ended Python")
 
 
 def test_ctrl_c_passes_through(load):

@@ -5,11 +5,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poorhttp import worker
 from poorhttp.errors import printable
 from poorhttp.log import LETTERS, ErrorLog, open_access_log, reopen_access_log
 from poorhttp.settings import LEVELS
@@ -124,6 +126,22 @@ def test_an_exception_is_logged_with_its_traceback(make: Make, path: Path) -> No
     assert first.endswith(": [10.0.0.1] [E] GET /heavy: ValueError")
     assert rest[0] == "    Traceback (most recent call last):"
     assert rest[-1] == "    ValueError: wrong"
+
+
+def test_a_late_call_is_told_without_the_handler_in_which_it_was_interrupted(make: Make, path: Path) -> None:
+    class RequestTimeout(BaseException):
+        """As the engine's."""
+
+    def call(handler: Callable[[], None]) -> None:
+        handler()
+
+    names: dict[str, Any] = {"RequestTimeout": RequestTimeout}
+    exec(compile("def handler():\n    raise RequestTimeout", worker.__file__, "exec"), names)
+    with pytest.raises(RequestTimeout) as caught:
+        call(names["handler"])
+    make().exception(caught.value, "-", "GET /")
+    frames = [line for line in path.read_text().splitlines() if line.startswith('      File "')]
+    assert frames[-1].endswith(", in call")
 
 
 def test_an_exception_is_logged_whatever_the_level(make: Make, path: Path) -> None:
