@@ -132,7 +132,7 @@ def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
     app, _ = server.application(settings, None)
-    return guard.Guard(app, error_log) if settings.debug else app
+    return guard.Guard(app, error_log, settings.editor) if settings.debug else app
 
 
 @contextmanager
