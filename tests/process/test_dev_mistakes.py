@@ -200,6 +200,29 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         assert server.get() == (200, "good")
 
 
+@pytest.mark.parametrize("words", [("dev", "app.py"), ("dev", "app.py", "--no-reload"), ("--reload", "-d", "app.py")])
+def test_a_public_socket_that_is_passed_needs_it_too(launch: Start, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "app.py").write_text(GOOD)
+    with contextlib.ExitStack() as stack:
+        own = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(tmp_path / "passed.sock"))
+        unix.listen()
+        public = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
+        both = stack.enter_context(socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
+        for refused in public, both:
+            for bind in (), ("--bind=fd:3,fd:5",):
+                server = launch(*words, *bind, passed=[own, unix, refused])
+                assert server.end() == 2
+                assert f":{refused.getsockname()[1]}: others could connect to it" in server.said
+                assert "--public" in server.said
+        for allowed, more in ((own, unix), ()), ((own, unix, public, both), ("--public",)):
+            server = launch(*words, *more, passed=allowed)
+            server.await_address()
+            assert server.get() == (200, "good")
+            assert server.stop(signal.SIGINT) == 0
+
+
 def test_what_a_program_forks_at_its_import_does_not_keep_the_port(launch: Start, tmp_path: Path, shape: str) -> None:
     """Such a process may outlive the server; it gets none of the sockets. What is forked elsewhere serves as ever."""
     forks = (
