@@ -135,6 +135,8 @@ def stand_in(told: problem.Problem, status: str, refresh: int, editor: str) -> W
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         line, fields, body = page.answer(told, environ, status, refresh, editor)
+        if not refresh:
+            fields.append(("Retry-After", "1"))  # a save may come at any time
         start_response(line, fields)
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 

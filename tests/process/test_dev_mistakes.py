@@ -256,3 +256,21 @@ def test_a_configuration_that_breaks(launch: Start, tmp_path: Path) -> None:
     assert "unknown key in [http]: 'prot'" in server.get()[1]
     (tmp_path / "my.ini").write_text(good)
     assert server.get() == (200, "good")
+
+
+def test_what_fails_to_load_says_when_to_try_again(launch: Start, tmp_path: Path) -> None:
+    """In each format: a save may come at any time."""
+    server = start(launch, tmp_path, "application\n")
+
+    def answers(status: int) -> None:
+        for accept in "text/html", "application/json", "*/*":
+            with contextlib.closing(server.connection()) as connection:
+                connection.request("GET", "/", headers={"Accept": accept})
+                answer = connection.getresponse()
+                answer.read()
+                assert (answer.status, answer.headers.get_all("Retry-After")) == (status, ["1"])
+
+    answers(500)
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(60)\n")
+    server.await_text("still importing")
+    answers(503)
