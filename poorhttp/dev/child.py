@@ -128,6 +128,7 @@ def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Co
 
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:
+    dev.refuse_nothing(settings)
     os.environ.update(settings.environ)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself

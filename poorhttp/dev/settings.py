@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from poorhttp import listener
 from poorhttp.config import Config
-from poorhttp.errors import ConfigError
+from poorhttp.errors import ConfigError, LoadError
 from poorhttp.lean import socket
 from poorhttp.loader import wsgi_modules
 from poorhttp.settings import SETTINGS
@@ -89,6 +89,16 @@ def found(directory: str) -> str:
             return directory if name == TABLE else os.path.join(directory, name)
     projects = wsgi_modules(directory) if os.path.isfile(os.path.join(directory, "manage.py")) else []
     return os.path.join(directory, projects[0]) if len(projects) == 1 else directory
+
+
+def refuse_nothing(settings: Config) -> None:
+    """Raise LoadError where no application is named, and none was found."""
+    place = settings.application
+    if settings.sources["application"] == "default" and os.path.isdir(place) and TABLE not in os.listdir(place):
+        files = [*sorted(each for each in os.listdir(place) if each.endswith(".py")), *wsgi_modules(place)]
+        named = f"there are: {', '.join(files[:8])}; name one, as in poorhttp dev {files[0]}; or " if files else ""
+        accepted = ", ".join((TABLE, *CANDIDATES))
+        raise LoadError(f"nothing to serve in this directory: none of {accepted}", f"{named}poorhttp init writes one")
 
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:

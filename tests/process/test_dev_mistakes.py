@@ -274,3 +274,22 @@ def test_what_fails_to_load_says_when_to_try_again(launch: Start, tmp_path: Path
     (tmp_path / "app.py").write_text("import time\ntime.sleep(60)\n")
     server.await_text("still importing")
     answers(503)
+
+
+def test_where_nothing_is_found_it_says_what_is_looked_for(launch: Start, tmp_path: Path) -> None:
+    """And serves it when it is there."""
+    looked_for = "dispatch_table.py, app.py, application.py, wsgi.py, main.py, simple.py"
+    server = launch("dev", "--port=0")
+    server.await_address()
+    status, body = server.get()
+    assert status == 500
+    assert body.startswith(f"nothing to serve in this directory: none of {looked_for}\n")
+    assert body.endswith("\nhint: poorhttp init writes one\n")
+    (tmp_path / "app.py").write_text(GOOD)
+    assert server.get() == (200, "good")
+    (tmp_path / "app.py").rename(tmp_path / "app2.py")
+    status, body = server.get()
+    assert status == 500 and looked_for in body
+    assert "hint: there are: app2.py; name one, as in poorhttp dev app2.py; or poorhttp init writes one\n" in body
+    server.await_text(f"none of {looked_for}; there are: app2.py; name one")
+    assert server.stop(signal.SIGINT) == 0
