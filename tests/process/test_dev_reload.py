@@ -242,6 +242,30 @@ def test_what_was_read_without_being_imported(dev: Dev, tmp_path: Path) -> None:
     serves(server, "none 1")
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["a directory", "none yet"])
+def test_a_template_that_comes_to_hide_another_one(dev: Dev, tmp_path: Path, is_there: bool) -> None:
+    """The first place was looked at in vain, by trying to open it, as Django does."""
+    for place in ["own"] * is_there + ["base"]:
+        (tmp_path / "templates" / place).mkdir(parents=True)
+    (tmp_path / "templates" / "base" / "page.html").write_text("base")
+    extra = (
+        "def content():\n"
+        "    for place in 'own', 'base':\n"
+        "        try: return open(f'templates/{place}/page.html').read()\n"
+        "        except FileNotFoundError: pass\n"
+        "CONTENT = content()\n"
+    )
+    write(tmp_path / "app.py", '" + CONTENT + "', extra=extra)
+    server = dev()
+    serves(server, "base")
+    (tmp_path / "templates" / "own").mkdir(exist_ok=True)
+    for text in "one", "two":
+        (tmp_path / "templates" / "own" / "page.html").write_text(text)
+        serves(server, text)
+    (tmp_path / "templates" / "own" / "page.html").unlink()
+    serves(server, "base")
+
+
 def test_an_env_file_that_is_opened_only_where_it_is(dev: Dev, tmp_path: Path) -> None:
     write(tmp_path / "app.py", "0", extra="ENV = open('.env').read() if os.path.isfile('.env') else 'none'")
     (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"0"', "ENV"))
