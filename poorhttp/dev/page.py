@@ -11,7 +11,6 @@ import os
 import re
 from html import escape
 from json import dumps
-from urllib.parse import quote_from_bytes
 
 from poorhttp.dev.problem import HIDDEN, cut, is_secret, without_secrets
 from poorhttp.dev.settings import is_loopback
@@ -166,6 +165,8 @@ def _place(shown: str, file: str, editor: str) -> str:
     code = f"<code>{escape(shown)}</code>"
     if not editor or not file or file.startswith("<"):
         return code
+    from urllib.parse import quote_from_bytes  # a start takes longer with it
+
     try:
         path = quote_from_bytes(os.fsencode(os.path.abspath(file)))
     except UnicodeEncodeError:
