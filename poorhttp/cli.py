@@ -128,7 +128,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if handover is None and not flags.public and (flags.is_dev or (settings.autoreload and settings.debug)):
         from poorhttp.dev.settings import refuse_public
 
-        refuse_public(settings.addresses)
+        refuse_public(settings.addresses, os.environ)
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 

@@ -104,7 +104,7 @@ def serve(
         if settings.debug:
             from poorhttp.dev.guard import Guard
 
-            app = Guard(app, error_log)
+            app = Guard(app, error_log, settings.editor)
         facts = _facts(settings, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:

@@ -16,6 +16,7 @@ from poorhttp.units import (
     ControlSocket,
     Count,
     Counts,
+    EditorUrl,
     FieldValue,
     Host,
     Mode,
@@ -124,6 +125,9 @@ class Settings:
 
     debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")
     autoreload = setting(Switch(), False, RUNNING, "serve new code as soon as it is saved (--reload)")
+    editor = setting(
+        EditorUrl(), "vscode://file/{path}:{line}", RUNNING, "URL by which error pages link to files; or empty"
+    )
     pidfile = setting(Path(empty=True), "", RUNNING, "file for the process number while the server runs", short="p")
     user = setting(Text(), "", RUNNING, "become this user once the sockets are bound (start as root)")
     group = setting(Text(), "", RUNNING, "and this group; empty: that of the user")

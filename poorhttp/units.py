@@ -269,6 +269,23 @@ class UrlPath(Text):
         return text
 
 
+class EditorUrl(Text):
+    """A URL with `{path}` in it, and `{line}` where the editor takes one; or nothing. None that a browser runs or shows
+    by itself.
+    """
+
+    metavar = "URL"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        scheme, colon, _ = text.partition(":")
+        is_scheme = scheme[:1].isalpha() and all(char.isalnum() or char in "+-." for char in scheme)
+        is_run = scheme.lower() in ("javascript", "data", "vbscript")
+        is_url = text.isascii() and text.isprintable() and " " not in text and colon and is_scheme and not is_run
+        if text and not (is_url and "{path}" in text):
+            raise ValueError("a URL with {path} in it, such as vscode://file/{path}:{line}")
+        return text
+
+
 class SendfileHeader(Text):
     """The name of a field and, behind a space, the path that stands before each file's; or nothing."""
 

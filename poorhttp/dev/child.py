@@ -128,11 +128,12 @@ def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Co
 
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:
+    dev.refuse_nothing(settings)
     os.environ.update(settings.environ)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
     app, _ = server.application(settings, None)
-    return guard.Guard(app, error_log) if settings.debug else app
+    return guard.Guard(app, error_log, settings.editor) if settings.debug else app
 
 
 @contextmanager

@@ -28,13 +28,13 @@ WAITING = "503 Service Unavailable"
 
 
 class Guard:
-    """Around an application."""
+    """Around an application; editor: see `page.answer`."""
 
-    def __init__(self, app: WSGI, error_log: ErrorLog) -> None:
-        self._app, self._error_log = app, error_log
+    def __init__(self, app: WSGI, error_log: ErrorLog, editor: str) -> None:
+        self._app, self._error_log, self._editor = app, error_log, editor
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ)
+        environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ, self._editor)
         process = os.getpid()
         begun: list[bool] = []
 
@@ -62,7 +62,7 @@ class Guard:
     ) -> Iterable[bytes]:
         """The answer in the place of the one that failed; where that has begun, the exception goes on."""
         try:
-            status, fields, body = page.answer(problem.of(error, __file__), environ, FAILED)
+            status, fields, body = page.answer(problem.of(error, __file__), environ, FAILED, 0, self._editor)
             start_response(status, fields, (type(error), error, error.__traceback__))
         except Exception as fault:
             if fault is error:
@@ -124,17 +124,19 @@ def _named(value: object) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _for_dispatch(error: Exception, environ: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+def _for_dispatch(error: Exception, environ: dict[str, Any], editor: str) -> tuple[dict[str, str], bytes]:
     """Fields and body, for the dispatch table, which has caught an exception and told the log of it."""
-    _, fields, body = page.answer(problem.of(error, DISPATCHER), environ, FAILED)
+    _, fields, body = page.answer(problem.of(error, DISPATCHER), environ, FAILED, 0, editor)
     return {name: value for name, value in fields if name != "Content-Length"}, body
 
 
-def stand_in(told: problem.Problem, status: str = FAILED, refresh: int = 0) -> WSGI:
-    """The application in the place of one that cannot be served."""
+def stand_in(told: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
+    """The application in the place of one that cannot be served; see `page.answer`."""
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        line, fields, body = page.answer(told, environ, status, refresh)
+        line, fields, body = page.answer(told, environ, status, refresh, editor)
+        if not refresh:
+            fields.append(("Retry-After", "1"))  # a save may come at any time
         start_response(line, fields)
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 

@@ -2,11 +2,12 @@
 
 Knows the environ of a request. Does not know where problems come from.
 Contract: only a browser or program on this machine that asked for this machine by name is shown anything; every text is
-escaped; the page does nothing, loads nothing and cannot be framed.
+escaped; the page does nothing, loads nothing, leads nowhere but to the author's editor and cannot be framed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from html import escape
 from json import dumps
@@ -48,7 +49,7 @@ pre, code, td { font: 13px/1.5 ui-monospace, monospace } pre { margin: 0; paddin
 background: #f4f4f4 }
 details { margin: .3em 0; border-left: 3px solid #ccc; padding-left: .7em } details.own { border-color: #c33 }
 summary { cursor: pointer } mark { display: block; background: #fdd } td { vertical-align: top; padding: 0 1em 0 0;
-overflow-wrap: anywhere } .hint { color: #555 }
+overflow-wrap: anywhere } .hint { color: #555 } a { color: inherit }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } pre { background: #262626 }
 mark { background: #522; color: inherit } .hint { color: #aaa } }
 """
@@ -75,12 +76,14 @@ def may_see(environ: dict[str, Any]) -> bool:
     return host in ("localhost", "127.0.0.1", "[::1]") or (host.endswith(".localhost") and host != ".localhost")
 
 
-def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int = 0) -> Answer:
-    """Status, fields and body. refresh: after so many seconds it is worth trying again, 0: nobody knows."""
+def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int = 0, editor: str = "") -> Answer:
+    """Status, fields and body. refresh: after so many seconds it is worth trying again, 0: nobody knows. editor: the
+    URL that opens `{path}` at `{line}`, "" for no links.
+    """
     visible = may_see(environ)
     kind = _kind(environ.get("HTTP_ACCEPT", ""))
     if kind == "html":
-        text = html(problem, environ, status, refresh) if visible else _bare(status)
+        text = html(problem, environ, status, refresh, editor) if visible else _bare(status)
         body, content = _without_controls(text), "text/html; charset=utf-8"
     elif kind == "json":
         body, content = _json(problem, status, visible), "application/problem+json"
@@ -137,18 +140,18 @@ def _bare(status: str) -> str:
     return f"<!DOCTYPE html><title>{escape(status)}</title><h1>{escape(status)}</h1><p>{escape(_SUMMARY)}</p>\n"
 
 
-def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int) -> str:
+def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, editor: str) -> str:
     title = escape(problem["title"])
     again = f'<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
     parts = [
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{again}<title>{title}</title>',
         f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
-        f"<p><code>{escape(problem['where'])}</code></p>" if problem["where"] else "",
+        f"<p>{_place(problem['where'], problem['file'], editor)}</p>" if problem["where"] else "",
         f'<p class="hint">{escape(problem["hint"])}</p>' if problem["hint"] else "",
     ]
     for section in problem["sections"]:
         parts.append(f"<h2>{escape(section['heading'])}</h2>" if section["heading"] else "")
-        parts += [_frame(frame) for frame in section["frames"]]
+        parts += [_frame(frame, editor) for frame in section["frames"]]
         parts.append(f"<pre>{escape(section['text'])}</pre>")
     parts.append(
         f"<h2>As Python tells it</h2><details><summary>traceback</summary><pre>{escape(problem['trace'])}</pre>"
@@ -157,10 +160,28 @@ def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int) -
     return "".join(parts)
 
 
-def _frame(frame: dict[str, Any]) -> str:
-    place = f"<code>{escape(frame['file'])}:{frame['line']}</code> {escape(frame['name'])}"
+def _place(shown: str, file: str, editor: str) -> str:
+    """A place in a file (shown: with `:line` behind), with a link to it where there is such a file."""
+    code = f"<code>{escape(shown)}</code>"
+    if not editor or not file or file.startswith("<"):
+        return code
+    from urllib.parse import quote_from_bytes  # a start takes longer with it
+
+    try:
+        path = quote_from_bytes(os.fsencode(os.path.abspath(file)))
+    except UnicodeEncodeError:
+        return code
+    if "//{path}" not in editor:
+        editor = editor.replace("/{path}", "{path}")  # it begins with a slash
+    url = editor.replace("{path}", path).replace("{line}", shown.rpartition(":")[2])
+    return f'<a href="{escape(url)}">{code}</a>'
+
+
+def _frame(frame: dict[str, Any], editor: str) -> str:
+    place = _place(f"{frame['file']}:{frame['line']}", frame["file"], editor)
+    summary = f"<summary>{place} {escape(frame['name'])}</summary>"
     if not frame["theirs"]:
-        return f"<details><summary>{place}</summary><pre>{escape(frame['text'])}</pre></details>"
+        return f"<details>{summary}<pre>{escape(frame['text'])}</pre></details>"
     lines = ""
     for number, text in frame["source"]:
         line = escape(f"{number:5} {text}")
@@ -168,7 +189,7 @@ def _frame(frame: dict[str, Any]) -> str:
     rows = "".join(f"<tr><td>{escape(name)}<td>{escape(value)}" for name, value in frame["locals"])
     known = f"<details><summary>variables</summary><table>{rows}</table></details>" if rows else ""
     code = lines or escape(frame["text"])
-    return f'<details class="own" open><summary>{place}</summary><pre>{code}</pre>{known}</details>'
+    return f'<details class="own" open>{summary}<pre>{code}</pre>{known}</details>'
 
 
 def _request(environ: dict[str, Any]) -> str:

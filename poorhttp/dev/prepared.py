@@ -170,6 +170,10 @@ class Prepared:
             self._spare, self._may_prepare = None, may_again
         self._checkpoints = [each for each in self._checkpoints if each is not process]
 
+    def drop(self) -> None:
+        """Let nobody wait any more: who is sent next begins anew."""
+        self._drop()
+
     def drop_checkpoints(self, why: str) -> None:
         """Nobody may go on from there any more."""
         if self._checkpoints:

@@ -190,7 +190,7 @@ class Process:
                 signal.set_wakeup_fd(-1)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with_parent(parent, signal.SIGKILL)
-                app = guard.stand_in(told, status, refresh)
+                app = guard.stand_in(told, status, refresh, settings.editor)
                 if self._live:
                     from poorhttp.dev.live import Refreshed
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 from ipaddress import ip_address
 
+from poorhttp import listener
 from poorhttp.config import Config
-from poorhttp.errors import ConfigError
+from poorhttp.errors import ConfigError, LoadError
+from poorhttp.lean import socket
 from poorhttp.loader import wsgi_modules
 from poorhttp.settings import SETTINGS
-from poorhttp.units import Span
+from poorhttp.units import Address, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
-
-    from poorhttp.units import Address
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
 """What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these, or the
@@ -90,12 +91,38 @@ def found(directory: str) -> str:
     return os.path.join(directory, projects[0]) if len(projects) == 1 else directory
 
 
-def refuse_public(addresses: tuple[Address, ...]) -> None:
-    """Raise ConfigError where others than this machine could connect."""
-    for address in addresses:
+def refuse_nothing(settings: Config) -> None:
+    """Raise LoadError where no application is named, and none was found."""
+    place = settings.application
+    if settings.sources["application"] == "default" and os.path.isdir(place) and TABLE not in os.listdir(place):
+        files = [*sorted(each for each in os.listdir(place) if each.endswith(".py")), *wsgi_modules(place)]
+        named = f"there are: {', '.join(files[:8])}; name one, as in poorhttp dev {files[0]}; or " if files else ""
+        accepted = ", ".join((TABLE, *CANDIDATES))
+        raise LoadError(f"nothing to serve in this directory: none of {accepted}", f"{named}poorhttp init writes one")
+
+
+def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:
+    """Raise ConfigError where others than this machine could connect; environ: tells of sockets that were passed."""
+    passed: list[tuple[int, str]] = []
+    if environ and "LISTEN_FDS" in environ:
+        from poorhttp import systemd
+
+        passed = systemd.passed(dict(environ), str)  # who takes them says the rest
+    for named, descriptor in listener.choose(addresses, passed):
+        address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":
             hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
             raise ConfigError(f"a program in the making on {address}: others could connect to it", hint)
+
+
+def _address_of(descriptor: int) -> Address:
+    """Where a socket is bound that was passed; without a host where it is a unix socket."""
+    sock = listener.take(descriptor)
+    try:
+        place = sock.getsockname()
+        return Address() if sock.family == socket.AF_UNIX else Address(str(place[0]), place[1])
+    finally:
+        sock.close()
 
 
 def is_loopback(host: str) -> bool:

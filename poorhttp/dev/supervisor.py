@@ -132,7 +132,7 @@ class _Supervisor:
         self._is_holding = False  # a reload, for their sake
         self._dirty: float | None = None  # since when something may have changed
         self._last = 0.0  # the last sign of that
-        self._is_asked = False  # by a signal
+        self._is_asked = True  # for a load of everything anew: at the start, and by a signal
         self._began = self._gone = time.monotonic()  # of the load that goes on: the first sign, and the word to begin
         self._why: list[str] = []
         self._path = ""  # how the load that goes on was begun
@@ -407,7 +407,7 @@ class _Supervisor:
     def _load(self, changed: list[str], since: float) -> None:
         """Begin to load the application in a fresh process; who served before finishes what is in flight."""
         now = time.monotonic()
-        self._is_asked = False
+        is_anew, self._is_asked = self._is_asked, False
         self._held.clear()
         if self._loading is not None:
             self._count_spoiled(changed)
@@ -423,7 +423,11 @@ class _Supervisor:
         self._watcher.begin()
         names = self._watcher.names()
         self._prepared.heed(changed)
+        if is_anew:
+            self._prepared.drop()
         self._loading, self._path = self._prepared.send()
+        if is_anew:
+            self._path = " (cold)"
         if self._loading is not None:
             self._loading.names = names
         self._began, self._gone, self._why = since, now, changed
@@ -459,7 +463,7 @@ class _Supervisor:
         else:
             count = self._watcher.count()
             by = "looking at" if self._watcher.sweeps else "watching"
-            self._error_log.write("S", f"loaded in {took}; {by} {count} file{'s' * (count != 1)}")
+            self._error_log.write("S", f"loaded in {took}{self._path}; {by} {count} file{'s' * (count != 1)}")
         if self._dirty is None and self._watcher.changes():
             self._mark(now)
 
@@ -506,6 +510,7 @@ class _Supervisor:
             self._stand_in(told, guard.FAILED, 0)
         else:
             self._error_log.write("E", f"{told['title']}; loading the application again")
+            self._prepared.drop_checkpoints("who served has died")
             self._load([], now)
 
     def _tell_still(self) -> None:

@@ -118,6 +118,8 @@ class Watcher:
         if file is None or file.signature != found:
             self._files[path] = _File(found)
         directory = os.path.dirname(path)
+        if found is None and not os.path.isdir(directory):
+            self._expect(directory)
         if found is not None or os.path.isdir(directory):
             self._enter(directory)
         self._follow(path)
@@ -169,11 +171,18 @@ class Watcher:
             self._directories[directory] = frozenset()
             self._watch(directory)
             self._directories[directory] = frozenset(self._matters(directory))
-            for root in self._roots:  # a directory may go, and come again
-                while directory.startswith(root + os.sep):
-                    directory, name = os.path.split(directory)
-                    self._names.setdefault(directory, set()).add(name)
-                    self._watch(directory)
+            self._expect(directory)  # it may go, and come again
+
+    def _expect(self, directory: str) -> None:
+        """Hear of a directory that comes, where that is beneath the author's."""
+        above: list[str] = []
+        for root in self._roots:
+            while directory.startswith(root + os.sep):
+                directory, name = os.path.split(directory)
+                self._names.setdefault(directory, set()).add(name)
+                above.insert(0, directory)
+        for each in above:  # one that comes meanwhile is either heard of or watched
+            self._watch(each)
 
     def _follow(self, path: str) -> None:
         """Watch the symbolic links on the way to this file, and where they lead."""

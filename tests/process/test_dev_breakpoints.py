@@ -170,6 +170,22 @@ def test_a_prompt_in_every_shape_and_a_save_that_waits_for_its_end(
     assert server.stop(signal.SIGINT) == 0
 
 
+def test_ctrl_c_says_one_line(dev: Dev, terminal: Terminal, tmp_path: Path, shape: str) -> None:
+    """Whoever waits for the next save is in the terminal too."""
+    server = dev(shape)
+    write(tmp_path / "app.py", "new")
+    assert server.get() == (200, "new plain")
+    server.await_text("reloaded app.py")
+    server.workers()
+    said, began = len(server.said), time.monotonic()
+    terminal.type("\x03")
+    assert server.end() == 0
+    assert time.monotonic() - began < 2
+    assert [line.partition("[-] ")[2] for line in server.said[said:].splitlines()] == ["[S] stopped"]
+    terminal.expect("^C")
+    assert repr(terminal) == "^C"
+
+
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
 @pytest.mark.parametrize("keys", ["q\n", "\x03", "p secr\x03"])
 def test_quit_and_ctrl_c_end_the_call_and_nothing_else(

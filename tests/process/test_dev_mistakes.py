@@ -200,6 +200,29 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         assert server.get() == (200, "good")
 
 
+@pytest.mark.parametrize("words", [("dev", "app.py"), ("dev", "app.py", "--no-reload"), ("--reload", "-d", "app.py")])
+def test_a_public_socket_that_is_passed_needs_it_too(launch: Start, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "app.py").write_text(GOOD)
+    with contextlib.ExitStack() as stack:
+        own = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(tmp_path / "passed.sock"))
+        unix.listen()
+        public = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
+        both = stack.enter_context(socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
+        for refused in public, both:
+            for bind in (), ("--bind=fd:3,fd:5",):
+                server = launch(*words, *bind, passed=[own, unix, refused])
+                assert server.end() == 2
+                assert f":{refused.getsockname()[1]}: others could connect to it" in server.said
+                assert "--public" in server.said
+        for allowed, more in ((own, unix), ()), ((own, unix, public, both), ("--public",)):
+            server = launch(*words, *more, passed=allowed)
+            server.await_address()
+            assert server.get() == (200, "good")
+            assert server.stop(signal.SIGINT) == 0
+
+
 def test_what_a_program_forks_at_its_import_does_not_keep_the_port(launch: Start, tmp_path: Path, shape: str) -> None:
     """Such a process may outlive the server; it gets none of the sockets. What is forked elsewhere serves as ever."""
     forks = (
@@ -233,3 +256,40 @@ def test_a_configuration_that_breaks(launch: Start, tmp_path: Path) -> None:
     assert "unknown key in [http]: 'prot'" in server.get()[1]
     (tmp_path / "my.ini").write_text(good)
     assert server.get() == (200, "good")
+
+
+def test_what_fails_to_load_says_when_to_try_again(launch: Start, tmp_path: Path) -> None:
+    """In each format: a save may come at any time."""
+    server = start(launch, tmp_path, "application\n")
+
+    def answers(status: int) -> None:
+        for accept in "text/html", "application/json", "*/*":
+            with contextlib.closing(server.connection()) as connection:
+                connection.request("GET", "/", headers={"Accept": accept})
+                answer = connection.getresponse()
+                answer.read()
+                assert (answer.status, answer.headers.get_all("Retry-After")) == (status, ["1"])
+
+    answers(500)
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(60)\n")
+    server.await_text("still importing")
+    answers(503)
+
+
+def test_where_nothing_is_found_it_says_what_is_looked_for(launch: Start, tmp_path: Path) -> None:
+    """And serves it when it is there."""
+    looked_for = "dispatch_table.py, app.py, application.py, wsgi.py, main.py, simple.py"
+    server = launch("dev", "--port=0")
+    server.await_address()
+    status, body = server.get()
+    assert status == 500
+    assert body.startswith(f"nothing to serve in this directory: none of {looked_for}\n")
+    assert body.endswith("\nhint: poorhttp init writes one\n")
+    (tmp_path / "app.py").write_text(GOOD)
+    assert server.get() == (200, "good")
+    (tmp_path / "app.py").rename(tmp_path / "app2.py")
+    status, body = server.get()
+    assert status == 500 and looked_for in body
+    assert "hint: there are: app2.py; name one, as in poorhttp dev app2.py; or poorhttp init writes one\n" in body
+    server.await_text(f"none of {looked_for}; there are: app2.py; name one")
+    assert server.stop(signal.SIGINT) == 0

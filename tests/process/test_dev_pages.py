@@ -148,6 +148,27 @@ def test_a_failed_request_has_a_page(server: Server) -> None:
     assert server.get() == (200, "good")
 
 
+@pytest.mark.parametrize("words", [("dev",), ("--debug",)], ids=" ".join)
+def test_places_open_in_the_editor(launch: Start, tmp_path: Path, words: tuple[str, ...]) -> None:
+    source = 'def application(environ, start_response):\n    raise ValueError("failed")\n'
+    (tmp_path / "my <app>.py").write_text(source)
+    server = launch(*words, "my <app>.py", "--port=0")
+    server.await_address()
+    href = f"vscode://file{tmp_path}/my%20%3Capp%3E.py:2"
+    assert ask(server, "/", Accept="text/html").text.count(f'<a href="{href}"><code>') == 2
+    assert "<a" not in ask(server, "/", Accept="text/html", Host="attacker.example").text
+    server = launch(*words, "my <app>.py", "--port=0", "--editor=")
+    server.await_address()
+    shown = ask(server, "/", Accept="text/html").text
+    assert "my &lt;app&gt;.py:2" in shown and "<a" not in shown
+    if words == ("dev",):  # what cannot be loaded, too
+        (tmp_path / "my <app>.py").write_text("\napplicatoin\n")
+        server = launch("dev", "my <app>.py", "--port=0", POORHTTP_EDITOR="x://{path}?{line}")
+        server.await_address()
+        shown = ask(server, "/", Accept="text/html").text
+        assert shown.count(f'<a href="x://{tmp_path}/my%20%3Capp%3E.py?2">') == 2
+
+
 def test_whatever_an_application_raises_or_returns_has_a_page(server: Server) -> None:
     """What is no Exception too, and what is no body; a late call and a child that it forked are not shown."""
     for path, name in ("/exit", "SystemExit"), ("/interrupt", "KeyboardInterrupt"), ("/base", "Strange"):

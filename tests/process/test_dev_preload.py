@@ -4,6 +4,7 @@ why. Whatever is done, the application finds what it would find after a cold sta
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -87,6 +88,37 @@ def test_a_zygote_has_imported_what_is_not_the_authors(begin: Begin, tmp_path: P
     assert imported_by != serving, "the module was imported by another process than the one that serves"
     server.await_text("(zygote)")
     assert psutil.Process(int(serving)).ppid() == server.process.pid
+
+
+def test_a_signal_loads_everything_anew_and_each_load_says_how(begin: Begin, tmp_path: Path) -> None:
+    server = begin("import os\nVALUE = os.getpid()\n")
+    server.await_text(" ms (cold); watching")
+
+    def fork_from_the_zygote(first: int) -> None:
+        for number in range(first, first + 30):
+            is_prepared(server, 3)
+            (tmp_path / "app.py").write_text(APP.format(number=number, before=""))
+            _, imported_by, serving = server.get()[1].split()
+            if imported_by != serving:
+                return
+            time.sleep(0.1 * (number - first))
+        pytest.fail("never forked from a zygote")
+
+    fork_from_the_zygote(1)
+    is_prepared(server, 3)
+    before = server.workers()
+    server.send(signal.SIGUSR2)
+    wait_for(lambda: server.said.count(" ms (cold); watching") == 2, "everything to be loaded")
+    _, imported_by, serving = server.get()[1].split()
+    assert imported_by == serving
+    wait_for(lambda: not before & server.workers(), "those who waited to be gone")
+    fork_from_the_zygote(100)
+    is_prepared(server, 3)
+    time.sleep(1.1)  # one that dies young would not be started again
+    os.kill(int(server.get()[1].split()[2]), signal.SIGKILL)
+    server.await_text(" ms (zygote); watching")
+    _, imported_by, serving = server.get()[1].split()
+    assert imported_by != serving
 
 
 def test_a_package_without_a_file_is_the_authors(begin: Begin, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from poorhttp.dev import page, problem, settings
 from poorhttp.errors import ConfigError
+from poorhttp.settings import SETTINGS
 from poorhttp.units import Address
 
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
@@ -205,17 +206,67 @@ def test_everything_is_escaped(text, accept):
     kind, shown = body(raised(source, value=text), **environ)
     if kind.startswith("text/html"):
         assert "<script" not in shown and "<img" not in shown and 'onload="' not in shown.replace("&quot;", "")
+    elif kind == "application/problem+json":
+        told = json.loads(shown)
+        assert told["detail"] == f"ValueError: {text}"
+        assert told["traceback"].endswith(f"ValueError: {text}\n")
+        assert all(each.isprintable() or each == "\n" for each in shown) and shown.isascii()
+    else:
+        assert not [each for each in shown if not (each.isprintable() or each in "\n\t")]
+        assert ("ValueError: " + text.replace("\ud800\x00", "\\ud800\\x00") + "\n") in shown
+
+
+PATHS = {
+    "/author/views.py": "/author/views.py",
+    '/a b/it\'s "so".py': "/a%20b/it%27s%20%22so%22.py",
+    "/a/<b>&{line}?#%:1.py": "/a/%3Cb%3E%26%7Bline%7D%3F%23%25%3A1.py",
+    "/é/日本.py": "/%C3%A9/%E6%97%A5%E6%9C%AC.py",
+    "/a/\udcff\x1b.py": "/a/%FF%1B.py",
+}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=ascii)
+def test_places_are_links_to_the_editor(path):
+    """The place on top, and that of each frame."""
+    told = problem.of(raised("def f():\n    1 / 0\nf()\n"))
+    told["file"] = path
+    for frame in told["sections"][0]["frames"]:
+        frame["file"] = path
+    for editor, href in [
+        (SETTINGS["editor"].default, f"vscode://file{PATHS[path]}:2"),
+        ("x-e.d+1://open?url=file://{path}&line={line}", f"x-e.d+1://open?url=file://{PATHS[path]}&amp;line=2"),
+        ("idea:{path}", f"idea:{PATHS[path]}"),
+    ]:
+        _, _, data = page.answer(told, HTML, STATUS, 0, editor)
+        links = re.findall(r'<a href="([^"<>]*)"><code>', data.decode())
+        assert len(links) == data.count(b"<a") == data.count(b"href") == 3
+        assert links[0] == links[2] == href
+        for change in {"HTTP_HOST": "attacker.example"}, {"HTTP_ACCEPT": "application/json"}, {"HTTP_ACCEPT": "*/*"}:
+            assert b"<a" not in page.answer(told, {**HTML, **change}, STATUS, 0, editor)[2]
+    assert b"<a" not in page.answer(told, HTML, STATUS)[2]
+
+
+@pytest.mark.parametrize("file", ["<string>", "<frozen importlib>", "", "/a/\ud800.py"], ids=ascii)
+def test_what_is_no_file_is_no_link(file):
+    told = problem.of(raised("1 / 0\n"))
+    told["file"] = told["sections"][0]["frames"][0]["file"] = file
+    assert b"<a" not in page.answer(told, HTML, STATUS, 0, SETTINGS["editor"].default)[2]
+    assert b"<a" not in page.answer(problem.plain("still importing"), HTML, STATUS, 1, SETTINGS["editor"].default)[2]
 
 
 def test_the_page_does_nothing_by_itself():
     _, fields, data = page.answer(problem.of(ValueError("wrong")), HTML, STATUS)
     told = dict(fields)
+    assert told["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
     assert told["Content-Security-Policy"].startswith("default-src 'none'")
     assert "frame-ancestors 'none'" in told["Content-Security-Policy"]
     assert told["Cache-Control"] == "no-store" and told["X-Content-Type-Options"] == "nosniff"
     assert "Access-Control-Allow-Origin" not in told
     assert not re.search(rb"<(script|form|a|iframe|img|link|input|button)\b", data)
     assert b'http-equiv="refresh"' not in data
+    error = raised("def f():\n    1 / 0\nf()\n")
+    _, _, data = page.answer(problem.of(error), HTML, STATUS, 0, SETTINGS["editor"].default)
+    assert not re.search(rb"<(script|form|iframe|img|link|input|button)\b|\b(on\w+|ping|target|download)=", data)
     _, fields, data = page.answer(problem.plain("still importing"), HTML, "503 Service Unavailable", 1)
     assert b'http-equiv="refresh" content="1"' in data and dict(fields)["Retry-After"] == "1"
 

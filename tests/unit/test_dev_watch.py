@@ -11,6 +11,22 @@ from poorhttp.dev import bytecode, inotify, told
 from poorhttp.dev.watch import Watcher
 
 
+@pytest.fixture(autouse=True)
+def queues(monkeypatch):
+    """None outlives its test: a user may have 128 at a time."""
+    made = []
+
+    class Noted(inotify.Inotify):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(inotify, "Inotify", Noted)
+    yield
+    for each in made:
+        each.close()
+
+
 @pytest.fixture
 def watcher(tmp_path):
     made = Watcher([str(tmp_path)])
@@ -300,3 +316,21 @@ def test_bytecode_is_not_believed_behind_a_link_that_was_switched_since(tmp_path
 def await_time(moment):
     while time.time() < moment:
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("place", ["templates/own", "templates", "."])
+def test_a_directory_that_comes_with_a_file_that_was_missed_in_it(tmp_path, place):
+    """Each step on the way to it may come alone; what else comes there is no change."""
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    watcher = Watcher([str(tmp_path)])
+    watcher.begin()
+    path = tmp_path / "templates" / "own" / "page.html"
+    read(watcher, path)
+    ready(watcher)
+    for each in path.parent.parent, path.parent:
+        each.mkdir(exist_ok=True)
+        (each / "other.html").write_text("")
+        if watcher.hear():  # else nobody looks
+            assert watcher.changes() == []
+    path.write_text("one")
+    assert watcher.hear() and watcher.changes() == [str(path)]

@@ -11,6 +11,7 @@ from poorhttp.units import (
     Choice,
     ControlSocket,
     Count,
+    EditorUrl,
     FieldValue,
     Host,
     Names,
@@ -100,6 +101,35 @@ def test_url_path(text):
 def test_url_path_refused(text):
     with pytest.raises(ValueError, match="a path such as /status or /health"):
         UrlPath().parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "vscode://file/{path}:{line}", "idea:{path}", "x-e.d+1://open?url=file://{path}&line={line}"]
+)
+def test_editor_url(text):
+    assert EditorUrl().parse(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "vscode",
+            "vscode://file",
+            "{path}",
+            "{path}:1",
+            "://{path}",
+            "1x:{path}",
+            "vs code://{path}",
+            "v\xe9:{path}",
+        ),
+        *("javascript:{path}", "JavaScript:'{path}'", "data:text/html,{path}", "DATA:{path}", "VBscript:{path}"),
+        *(" javascript:{path}", "java\tscript:{path}", "vs:{path} ", "vs:{path}\x00", "vs:{path}\xe9", "-:{path}"),
+    ],
+)
+def test_editor_url_refused(text):
+    with pytest.raises(ValueError, match=r"a URL with \{path\} in it, such as vscode://file"):
+        EditorUrl().parse(text)
 
 
 @pytest.mark.parametrize(
