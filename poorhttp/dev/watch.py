@@ -58,7 +58,9 @@ class Watcher:
         self._directories: dict[str, frozenset[str]] = {}  # with what of it matters
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
-        self._watched: set[str] = set()
+        self._way: set[str] = set()  # directories above others, which take those with them when they go
+        self._awaited: dict[str, set[str]] = {}  # of a directory, what is not there on the way to others
+        self._watched: set[tuple[str, int]] = set()  # for what
         self._written: dict[str, set[object]] = {}  # by whom, of those that are there
         self._current: set[str] = set()  # told by the process that serves, or is being loaded
         self._suspects: set[str] = set()  # may be another although `stat` says the same
@@ -96,14 +98,14 @@ class Watcher:
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
+        self._watched.clear()  # the same name may be another directory now
+        self._watch_all()
         for file in self._files.values():
             file.content = None
         for path, file in self._files.items():
             self._refresh(path, file)
         for directory in self._directories:
             self._directories[directory] = frozenset(self._matters(directory))
-        self._watched.clear()  # the same name may be another directory now
-        self._watch_all()
 
     def loaded(self) -> None:
         """It is loaded, or failed to be."""
@@ -174,6 +176,7 @@ class Watcher:
                     directory, name = os.path.split(directory)
                     self._names.setdefault(directory, set()).add(name)
                     self._watch(directory)
+            self._watch_way(directory)
 
     def _follow(self, path: str) -> None:
         """Watch the symbolic links on the way to this file, and where they lead."""
@@ -182,6 +185,7 @@ class Watcher:
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(place, set()).add(path)
             self._watch(directory)
+            self._watch_way(directory)
 
     # What happens
 
@@ -196,7 +200,7 @@ class Watcher:
                 is_any = True
                 continue
             if what & (inotify.IGNORED | inotify.MOVE_SELF):
-                self._watched.discard(directory)
+                self._forget(directory)
             if self._concerns(directory, name, what):
                 is_any = True
                 self._suspect(directory, name, what)
@@ -218,6 +222,7 @@ class Watcher:
         application is loaded that has not read that file yet.
         """
         self.is_new = False
+        self._watch_all()
         suspects, self._suspects = self._suspects, set()
         changed = [path for path, file in self._files.items() if self._has_changed(path, file, path in suspects)]
         for directory, before in self._directories.items():
@@ -225,7 +230,6 @@ class Watcher:
             changed += (os.path.join(directory, name) for name in now ^ before)
             if self._is_loading:
                 self._directories[directory] = now
-        self._watch_all()
         return sorted({path for path in changed if path not in self._written})
 
     def has_more(self) -> bool:
@@ -252,18 +256,23 @@ class Watcher:
         path = os.path.join(directory, name)
         if path in self._written:
             return False
-        if name in self._names.get(directory, ()) or path in self._files:
+        if name in self._names.get(directory, ()) or name in self._awaited.get(directory, ()) or path in self._files:
             return True
-        if what & inotify.IS_DIRECTORY:
+        if what & inotify.IS_DIRECTORY or (what & inotify.COMING and os.path.isdir(path)):
             return directory in self._directories and _is_code(path)
-        return not name or (not what & inotify.MODIFY and self._is_of_interest(directory, name))
+        is_looked_at = directory in self._directories and not what & inotify.MODIFY
+        return not name or (is_looked_at and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path):
+            if what & inotify.COMING and os.path.isdir(path) and directory in self._directories:
                 self._arrive(path)
             return
+        if what & inotify.COMING and os.path.isdir(path):
+            self._forget(path)  # a link, which may lead elsewhere now
+            if directory in self._directories and _is_code(path):
+                self._directories.setdefault(path, frozenset())  # not what is below, which may be everything
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
         if what & _DONE or os.path.islink(path):
@@ -329,26 +338,46 @@ class Watcher:
     def _watch_all(self) -> None:
         for directory in [*self._directories, *self._names]:
             self._watch(directory)
+        for directory in self._way:
+            self._watch(directory, inotify.GOING)
+        for directory in [*self._awaited]:
+            self._watch(directory, inotify.COMING)
 
-    def _watch(self, directory: str) -> None:
-        if directory in self._watched or self._inotify is None:
+    def _watch_way(self, directory: str) -> None:
+        """Hear when one of those above is gone: this one may come again with it, or as another one."""
+        while directory != (above := os.path.dirname(directory)) and above not in self._way:
+            directory = above
+            self._way.add(directory)
+            self._watch(directory, inotify.GOING)
+
+    def _watch(self, directory: str, what: int = inotify.ALL) -> None:
+        if (directory, what) in self._watched or self._inotify is None:
             return
         try:
-            self._inotify.add(directory)
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
+            self._inotify.add(directory, what)
+        except (FileNotFoundError, NotADirectoryError):
+            if what != inotify.GOING:
+                above, name = os.path.split(directory)
+                self._awaited.setdefault(above, set()).add(name)
+                self._watch(above, inotify.COMING)
+                self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
             return
         except OSError as error:
-            self._give_up(error)
+            if what == inotify.ALL or error.errno != errno.EACCES:  # a directory above may be closed to this user
+                self._give_up(error)
             return
-        self._watched.add(directory)
-        kind = inotify.distance(directory)
+        self._watched.add((directory, what))
+        kind = inotify.distance(directory) if what == inotify.ALL else ""
         if kind and not self.sweeps:
             self.sweeps = True
             self.notes.append(
                 f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
             )
+
+    def _forget(self, directory: str) -> None:
+        """It is gone, with all that is below it; of that nobody tells where it was moved."""
+        inside = os.path.join(directory, "")
+        self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
 
     def _give_up(self, error: OSError) -> None:
         if self.sweeps:

@@ -216,7 +216,7 @@ def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
 def test_that_no_watches_are_left_is_said_once(tmp_path, monkeypatch):
     """For all directories and looks."""
 
-    def refuse(self, directory):
+    def refuse(self, directory, what):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
     monkeypatch.setattr(inotify.Inotify, "add", refuse)
@@ -255,6 +255,19 @@ def test_what_is_not_the_authors_is_not_told():
         assert not told.is_theirs(path)
     for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini", "/dev/shm/app.py"):
         assert told.is_theirs(path)
+
+
+def test_a_directory_above_that_is_closed_to_this_user_is_no_reason_to_look_all_the_time(tmp_path, monkeypatch):
+    add = inotify.Inotify.add
+
+    def refuse(self, directory, what):
+        if what == inotify.GOING:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), directory)
+        add(self, directory, what)
+
+    monkeypatch.setattr(inotify.Inotify, "add", refuse)
+    watcher = Watcher([str(tmp_path)])
+    assert not watcher.sweeps and not watcher.notes
 
 
 def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
