@@ -128,3 +128,29 @@ def test_a_link_to_a_package_that_was_tried_in_vain(served: Served, tmp_path: Pa
     serves(server, "two")
     (tmp_path / "own" / "part").unlink()
     serves(server, "none")
+
+
+def test_up_from_behind_a_link(served: Served, tmp_path: Path, place: Path) -> None:
+    """The kernel goes up from where the link leads."""
+    write(place / "inner" / "nothing", "")
+    write(place / "page.txt", "one")
+    (tmp_path / "link").symlink_to(place / "inner")
+    server = served(f"TEXT = open({str(tmp_path / 'link' / '..' / 'page.txt')!r}).read()\n")
+    serves(server, "one")
+    write(place / "page.txt", "two")
+    serves(server, "two")
+
+
+def test_what_is_installed_by_a_link_is_the_authors(served: Served, tmp_path: Path, place: Path) -> None:
+    packages = tmp_path / "lib" / "site-packages"
+    write(place / "part" / "__init__.py", "from part.inner import TEXT")
+    write(place / "part" / "inner.py", "TEXT = 'one'")
+    write(packages / "other" / "__init__.py", "")
+    (packages / "part").symlink_to(place / "part")
+    server = served("import other\nfrom part import TEXT\n", PYTHONPATH=f"{packages}:{Path(__file__).parents[2]}")
+    serves(server, "one")
+    for text in "two", "three":
+        write(place / "part" / "inner.py", f"TEXT = {text!r}")
+        serves(server, text)
+    write(packages / "other" / "__init__.py", "1 / 0")  # that is not
+    serves(server, "three")

@@ -257,6 +257,27 @@ def test_what_is_not_the_authors_is_not_told():
         assert told.is_theirs(path)
 
 
+def test_what_is_only_linked_into_the_packages_is_the_authors(tmp_path):
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    for name, place in ("editable", "src"), ("cached", ".cache/installer"), ("nested", "store/site-packages"):
+        (tmp_path / place).mkdir(parents=True)
+        (packages / name).symlink_to(tmp_path / place)
+    (packages / "single.py").symlink_to(tmp_path / "src" / "single.py")
+    for name in "editable/part.py", "editable/", "single.py":
+        assert told.is_theirs(f"{packages}/{name}")
+    for name in "cached/part.py", "nested/part.py", "copied.py", "editable/__pycache__/part.pyc", "":
+        assert not told.is_theirs(f"{packages}/{name}")
+
+
+def test_the_way_up_from_a_link_is_that_of_the_kernel(tmp_path):
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/inner")
+    (tmp_path / "far" / "page.txt").write_text("")
+    (tmp_path / "page.txt").symlink_to("link/../page.txt")
+    assert [*told.way(str(tmp_path / "page.txt"))] == [str(tmp_path / "page.txt"), str(tmp_path / "far" / "page.txt")]
+
+
 def test_a_directory_above_that_is_closed_to_this_user_is_no_reason_to_look_all_the_time(tmp_path, monkeypatch):
     add = inotify.Inotify.add
 
