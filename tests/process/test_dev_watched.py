@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from starter import Server, Start
+from starter import Server, Start, wait_for
+
+from poorhttp.dev.supervisor import RESTLESS
 
 SERVE = """
 def application(environ, start_response):
@@ -154,3 +156,22 @@ def test_what_is_installed_by_a_link_is_the_authors(served: Served, tmp_path: Pa
         serves(server, text)
     write(packages / "other" / "__init__.py", "1 / 0")  # that is not
     serves(server, "three")
+
+
+def test_what_a_program_writes_at_each_load_is_let_be(served: Served, tmp_path: Path) -> None:
+    """Also where the load is over before that is looked at."""
+    for name in "stamp.txt", "part.txt":
+        write(tmp_path / name, "zero")
+    server = served(
+        "import subprocess\n"
+        "STAMP, TEXT = (open(name).read() for name in ('stamp.txt', 'part.txt'))\n"
+        "subprocess.run(['/bin/sh', '-c', 'date +%s%N > stamp.txt'])\n",
+    )
+    server.await_text("stamp.txt changes whenever the application is loaded; not watched any more")
+    write(tmp_path / "part.txt", "one")
+    wait_for(lambda: server.get() == (200, "one"), "the end of the loads")
+    before = server.said.count("reloaded stamp.txt")
+    assert before <= RESTLESS
+    write(tmp_path / "part.txt", "two")
+    serves(server, "two")
+    assert server.said.count("reloaded stamp.txt") == before
