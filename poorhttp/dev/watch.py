@@ -60,6 +60,7 @@ class Watcher:
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
         self._way: set[str] = set()  # directories above others, which take those with them when they go
         self._awaited: dict[str, set[str]] = {}  # of a directory, what is not there on the way to others
+        self._missing: set[str] = set()  # what this look has not found
         self._watched: set[tuple[str, int]] = set()  # for what
         self._written: dict[str, set[object]] = {}  # by whom, of those that are there
         self._current: set[str] = set()  # told by the process that serves, or is being loaded
@@ -180,6 +181,7 @@ class Watcher:
 
     def _follow(self, path: str) -> None:
         """Watch the symbolic links on the way to this file, and where they lead."""
+        self._missing.clear()
         for place in way(path):
             directory, name = os.path.split(place)
             self._names.setdefault(directory, set()).add(name)
@@ -199,7 +201,9 @@ class Watcher:
                 self._suspects.update(self._files)
                 is_any = True
                 continue
-            if what & (inotify.IGNORED | inotify.MOVE_SELF):
+            if what & inotify.IGNORED:
+                self._watched.difference_update((directory, each) for each in inotify.KINDS)
+            elif what & inotify.MOVE_SELF:
                 self._forget(directory)
             if self._concerns(directory, name, what):
                 is_any = True
@@ -269,8 +273,9 @@ class Watcher:
             if what & inotify.COMING and os.path.isdir(path) and directory in self._directories:
                 self._arrive(path)
             return
-        if what & inotify.COMING and os.path.isdir(path):
-            self._forget(path)  # a link, which may lead elsewhere now
+        if what & inotify.COMING and os.path.isdir(path):  # a link
+            if path in self._linked or path in self._directories:
+                self._forget(path)
             if directory in self._directories and _is_code(path):
                 self._directories.setdefault(path, frozenset())  # not what is below, which may be everything
         self._suspects.add(path)
@@ -336,6 +341,7 @@ class Watcher:
     # Where to hear of it
 
     def _watch_all(self) -> None:
+        self._missing.clear()
         for directory in [*self._directories, *self._names]:
             self._watch(directory)
         for directory in self._way:
@@ -357,10 +363,7 @@ class Watcher:
             self._inotify.add(directory, what)
         except (FileNotFoundError, NotADirectoryError):
             if what != inotify.GOING:
-                above, name = os.path.split(directory)
-                self._awaited.setdefault(above, set()).add(name)
-                self._watch(above, inotify.COMING)
-                self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
+                self._await(directory)
             return
         except OSError as error:
             if what == inotify.ALL or error.errno != errno.EACCES:  # a directory above may be closed to this user
@@ -374,8 +377,17 @@ class Watcher:
                 f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
             )
 
+    def _await(self, directory: str) -> None:
+        """It is not there: hear when it comes, or the one above it."""
+        above, name = os.path.split(directory)
+        self._awaited.setdefault(above, set()).add(name)
+        self._missing.add(directory)
+        if above not in self._missing:
+            self._watch(above, inotify.COMING)
+            self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
+
     def _forget(self, directory: str) -> None:
-        """It is gone, with all that is below it; of that nobody tells where it was moved."""
+        """Another one may have its name now, and so what was below it, of which nobody tells."""
         inside = os.path.join(directory, "")
         self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
 

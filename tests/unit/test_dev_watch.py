@@ -191,6 +191,36 @@ def test_every_link_on_the_way_is_watched(watcher, tmp_path):
     assert watcher.hear() and watcher.changes() == [str(tmp_path / "page.txt")]
 
 
+def test_where_a_switched_link_leads_is_watched_although_the_content_is_the_same(watcher, tmp_path):
+    for name in "one", "two":
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "page.txt").write_text("same")
+    (tmp_path / "current").symlink_to("one")
+    path = tmp_path / "current" / "deep" / "page.txt"
+    read(watcher, path)
+    ready(watcher)
+    (tmp_path / "fresh").symlink_to("two")
+    (tmp_path / "fresh").rename(tmp_path / "current")
+    assert watcher.hear() and watcher.changes() == []
+    path.write_text("edited")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_directories_that_come_one_after_the_other_where_none_was(watcher, tmp_path):
+    """Each is awaited in the one above it, and what else happens there is nobody's business."""
+    place = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    read(watcher, place / "deep" / "page.txt")
+    watcher.loaded()
+    (tmp_path.parent / f"{tmp_path.name}-other").mkdir()
+    (tmp_path.parent / f"{tmp_path.name}-other.py").write_text("")
+    assert not watcher.hear()
+    for directory in place, place / "deep":
+        directory.mkdir()
+        assert watcher.hear() and watcher.changes() == []
+    (place / "deep" / "page.txt").write_text("one")
+    assert watcher.hear() and watcher.changes() == [str(place / "deep" / "page.txt")]
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [(errno.ENOSPC, "max_user_watches"), (errno.EMFILE, "max_user_instances"), (errno.ENOSYS, "inotify")],
