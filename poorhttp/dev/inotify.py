@@ -16,8 +16,11 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
 DELETE_SELF, MOVE_SELF, OVERFLOW, IGNORED, IS_DIRECTORY = 0x400, 0x800, 0x4000, 0x8000, 0x40000000
-_ONLY_DIRECTORIES = 0x01000000
-_MASK = MODIFY | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF | _ONLY_DIRECTORIES
+_ONLY_DIRECTORIES, _IN_ADDITION = 0x01000000, 0x20000000
+COMING, GOING = CREATE | MOVED_TO, DELETE_SELF | MOVE_SELF
+ALL = MODIFY | CLOSE_WRITE | MOVED_FROM | DELETE | COMING | GOING
+KINDS = COMING, GOING, ALL
+"""What to hear of a directory: what comes into it, that it goes itself, and all that matters."""
 
 _EVENT = struct.Struct("iIII")
 _READ = 1 << 16
@@ -51,9 +54,10 @@ class Inotify:
     def fileno(self) -> int:
         return self._descriptor
 
-    def add(self, directory: str) -> None:
-        """Watch a directory, once more if it is another one now. Raises OSError."""
-        number = _checked(_LIBC.inotify_add_watch(self._descriptor, os.fsencode(directory), _MASK), directory)
+    def add(self, directory: str, what: int = ALL) -> None:
+        """Watch a directory, for this too, once more if it is another one now. Raises OSError."""
+        mask = what | _ONLY_DIRECTORIES | _IN_ADDITION
+        number = _checked(_LIBC.inotify_add_watch(self._descriptor, os.fsencode(directory), mask), directory)
         self._directories.get(self._numbers.get(directory, -1), set()).discard(directory)
         self._numbers[directory] = number
         self._directories.setdefault(number, set()).add(directory)

@@ -2,8 +2,9 @@
 
 Knows exceptions and what is to be hidden. Does not know how it is shown, nor to whom.
 Contract: nothing of the author's is called to describe his objects, every text is bounded; of a variable, an argument
-or a key whose name looks like a secret's the value does not get in, of lines of source and messages not what stands
-right behind such a name in one of the usual ways; what comes out can be sent as JSON.
+or a key whose name looks like a secret's the value does not get in, of source no string of the same statement behind
+such a name with `=` or `:`, of messages, and of the line that failed, not what stands right behind it in one of the
+usual ways; what comes out can be sent as JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from functools import lru_cache
 from reprlib import Repr
 
 from poorhttp.dev.told import is_theirs
@@ -31,6 +33,8 @@ SECRET = re.compile(_NAMES, re.IGNORECASE | re.VERBOSE)
 HIDDEN = "***"
 _QUOTED = r"""(?: \"""[\s\S]*?(?:\"""|\Z) | \'\'\'[\s\S]*?(?:\'\'\'|\Z) | "(?:[^"\\]|\\.)*"? | '(?:[^'\\]|\\.)*'? )"""
 _NAMED = rf"(?<!\w) (?! \w{{0,80}}(?:Error|Exception|Warning|Interrupt)\b ) \w{{0,60}} {_NAMES} \w{{0,60}}"
+_NAME = re.compile(rf"""(?ix) [a-z]{{0,2}} ["']? {_NAMED} ["']? """)
+"""Of a secret, in source: with quotes where it is a key."""
 _TYPE = r": \s{0,8} [\w.]{1,40} (?: \[ [\w.,| ]{0,60} \] )? \s{0,8}"
 _KEY = r"""\s{0,8} [a-z]? ["']\w{1,40}["'] \s{0,8} :"""
 _ASSIGNED = re.compile(
@@ -111,6 +115,11 @@ def shown(path: str) -> str:
 
 
 def is_secret(name: str) -> bool:
+    """Whether a name, also one of a query, looks like a secret's."""
+    if "%" in name:
+        from urllib.parse import unquote
+
+        name = unquote(name)
     return SECRET.search(name) is not None
 
 
@@ -269,9 +278,39 @@ def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:
 def _source(file: str, line: int) -> list[tuple[int, str]]:
     import linecache
 
-    numbers = range(max(line - AROUND, 1), line + AROUND + 1)
-    lines = [(number, linecache.getline(file, number)) for number in numbers]
-    return [(number, cut(without_secrets(text.rstrip("\n"), is_code=True), LONGEST)) for number, text in lines if text]
+    lines = _without_values(tuple(linecache.getlines(file)))
+    numbers = range(max(line - AROUND, 1), min(line + AROUND, len(lines)) + 1)
+    return [(number, cut(without_secrets(lines[number - 1].rstrip("\n"), is_code=True), LONGEST)) for number in numbers]
+
+
+@lru_cache(32)
+def _without_values(lines: tuple[str, ...]) -> list[str]:
+    """Source without the strings that follow the name of a secret and `=` or `:` in the same statement, however that is
+    laid out; as far as it is Python.
+    """
+    import tokenize
+
+    spans = []
+    is_named = is_given = False
+    try:
+        for each in tokenize.generate_tokens(iter(lines).__next__):
+            kind = tokenize.tok_name[each.type]
+            if kind == "NEWLINE":
+                is_named = is_given = False
+            elif is_given and kind.endswith(("STRING", "STRING_MIDDLE")):
+                spans.append((*each.start, *each.end))
+            elif kind in ("NAME", "STRING") and _NAME.fullmatch(each.string):
+                is_named = True
+            elif each.string in ("=", "+=", ":=", ":"):
+                is_given = is_named
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass
+    shown = list(lines)
+    for row, start, last, end in reversed(spans):
+        rest = shown[last - 1][end:]
+        shown[row - 1 : last] = [shown[row - 1][:start] + HIDDEN, *[""] * (last - row)]
+        shown[last - 1] += rest
+    return shown
 
 
 def _locals(frame: Any) -> list[tuple[str, str]]:

@@ -56,7 +56,7 @@ MOST_LEAVING = 8
 """Old processes that may finish what they have in flight at the same time."""
 
 RESTLESS = 10
-"""Loads in a row that the same file spoils by changing meanwhile."""
+"""Loads in a row that the same file spoils by changing meanwhile, though that may be seen only when they are over."""
 
 YOUNG = 1.0
 """Seconds: a process that dies sooner is not started again before something has changed."""
@@ -409,8 +409,10 @@ class _Supervisor:
         now = time.monotonic()
         is_anew, self._is_asked = self._is_asked, False
         self._held.clear()
+        is_spoiled = self._loading is not None or (self._current is not None and since <= self._current.served)
+        self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in changed if is_spoiled}
+        self._let_be([path for path, count in self._spoiled.items() if count >= RESTLESS])
         if self._loading is not None:
-            self._count_spoiled(changed)
             self._loading.kill()
             self._leaving.append(self._loading)
             self._loading = None
@@ -436,10 +438,8 @@ class _Supervisor:
         process.kill()
         self._leaving.append(process)
 
-    def _count_spoiled(self, changed: list[str]) -> None:
-        """A file that changes whenever the application is loaded is not edited by anybody: let it be."""
-        self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in changed}
-        restless = [path for path, count in self._spoiled.items() if count >= RESTLESS]
+    def _let_be(self, restless: list[str]) -> None:
+        """A file that changes whenever the application is loaded is not edited by anybody."""
         if restless:
             names = ", ".join(map(problem.shown, restless))
             self._error_log.write("W", f"{names} changes whenever the application is loaded; not watched any more")
@@ -449,7 +449,6 @@ class _Supervisor:
         """A process serves."""
         process.served = now
         self._loading = None
-        self._spoiled.clear()
         if self._current is not None:  # it stood in
             self._current.finish(now, FAST)
             self._leaving.append(self._current)

@@ -3,7 +3,8 @@
 Knows the audit events of Python, the one step of an import that raises none, and the form of a message. Does not know
 what becomes of it.
 Contract: a file is told before it is read, with what it looked like then, so that an edit which comes between the two
-is seen as one. What lies in the directories of Python and of installed packages is not told.
+is seen as one. What lies in the directories of Python and of installed packages is not told, but for what is only
+linked there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import stat
 import struct
 import sys
+from functools import lru_cache
 from importlib import _bootstrap_external as external
 
 from poorhttp.lean import socket
@@ -40,7 +42,10 @@ NOBODY = (os.path.join(NOT_THEIRS[0], "importlib", ""), NOT_THEIRS[1])
 """Who lists directories for reasons of his own: `importlib.metadata`, which looks for packages, and this one."""
 MODULES = "/*.py"
 """After a directory that is told as listed: for the sake of its modules alone."""
-NOT_IN = ("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/")
+PACKAGES = ("/site-packages/", "/dist-packages/")
+NOT_IN = (*PACKAGES, "/__pycache__/", "/.git/")
+CACHE = "/.cache/"
+"""Where installers keep packages to which they may link."""
 
 Signature = tuple[int, int, int]
 """Time of the last change (ns), size, inode."""
@@ -54,7 +59,27 @@ def is_theirs(path: str) -> bool:
     """Whether this absolute path is the author's, rather than Python's or a package's."""
     if path.startswith("/dev/"):
         return path.startswith("/dev/shm/")
-    return not path.startswith(NOT_THEIRS) and path != COMMAND and not any(each in path for each in NOT_IN)
+    if not _is_others(path):
+        return path != COMMAND
+    return any(each in path for each in PACKAGES) and _is_linked_from_packages(path)
+
+
+def _is_others(path: str) -> bool:
+    return path.startswith(NOT_THEIRS) or any(each in path for each in NOT_IN)
+
+
+def _is_linked_from_packages(path: str) -> bool:
+    """Whether this is among the packages by a link alone, as editable installs may be."""
+    directory, name = os.path.split(path)
+    real = os.path.join(_real(directory), name)
+    if os.path.islink(real):
+        real = os.path.realpath(real)
+    return not _is_others(real) and CACHE not in real
+
+
+@lru_cache
+def _real(directory: str) -> str:
+    return os.path.realpath(directory)
 
 
 def signature(path: str) -> Signature | None:
@@ -76,8 +101,19 @@ def way(path: str) -> Iterator[str]:
             break
         yield link
         rest = path[len(link) :].lstrip(os.sep)
-        path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), rest))
+        path = _straight(os.path.join(os.path.dirname(link), os.readlink(link), rest))
     yield path
+
+
+def _straight(path: str) -> str:
+    """An absolute path without `..`, which the kernel follows from where a link leads."""
+    done = ""
+    for part in path.split(os.sep):
+        if part == "..":
+            done = os.path.dirname(os.path.realpath(done) if os.path.islink(done) else done).rstrip(os.sep)
+        elif part not in ("", "."):
+            done = f"{done}{os.sep}{part}"
+    return done or os.sep
 
 
 class Teller:
@@ -261,8 +297,8 @@ def _hear_of_namespaces(teller: Teller) -> None:
 
 def _absolute(path: Any, place: int = -1) -> str:
     """place: descriptor of the directory from which it is seen; -1: from the current one."""
-    near = os.fsdecode(path)
-    return os.path.abspath(os.path.join(os.readlink(f"/proc/self/fd/{place}"), near) if place >= 0 else near)
+    near = os.path.join(os.readlink(f"/proc/self/fd/{place}"), os.fsdecode(path)) if place >= 0 else os.fsdecode(path)
+    return _straight(os.path.join(os.getcwd(), near)) if ".." in near else os.path.abspath(near)
 
 
 def _is_special(path: str) -> bool:

@@ -58,7 +58,10 @@ class Watcher:
         self._directories: dict[str, frozenset[str]] = {}  # with what of it matters
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
-        self._watched: set[str] = set()
+        self._way: set[str] = set()  # directories above others, which take those with them when they go
+        self._awaited: dict[str, set[str]] = {}  # of a directory, what is not there on the way to others
+        self._missing: set[str] = set()  # what this look has not found
+        self._watched: set[tuple[str, int]] = set()  # for what
         self._written: dict[str, set[object]] = {}  # by whom, of those that are there
         self._current: set[str] = set()  # told by the process that serves, or is being loaded
         self._suspects: set[str] = set()  # may be another although `stat` says the same
@@ -96,14 +99,14 @@ class Watcher:
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
+        self._watched.clear()  # the same name may be another directory now
+        self._watch_all()
         for file in self._files.values():
             file.content = None
         for path, file in self._files.items():
             self._refresh(path, file)
         for directory in self._directories:
             self._directories[directory] = frozenset(self._matters(directory))
-        self._watched.clear()  # the same name may be another directory now
-        self._watch_all()
 
     def loaded(self) -> None:
         """It is loaded, or failed to be."""
@@ -118,8 +121,6 @@ class Watcher:
         if file is None or file.signature != found:
             self._files[path] = _File(found)
         directory = os.path.dirname(path)
-        if found is None and not os.path.isdir(directory):
-            self._expect(directory)
         if found is not None or os.path.isdir(directory):
             self._enter(directory)
         self._follow(path)
@@ -171,26 +172,22 @@ class Watcher:
             self._directories[directory] = frozenset()
             self._watch(directory)
             self._directories[directory] = frozenset(self._matters(directory))
-            self._expect(directory)  # it may go, and come again
-
-    def _expect(self, directory: str) -> None:
-        """Hear of a directory that comes, where that is beneath the author's."""
-        above: list[str] = []
-        for root in self._roots:
-            while directory.startswith(root + os.sep):
-                directory, name = os.path.split(directory)
-                self._names.setdefault(directory, set()).add(name)
-                above.insert(0, directory)
-        for each in above:  # one that comes meanwhile is either heard of or watched
-            self._watch(each)
+            for root in self._roots:  # a directory may go, and come again
+                while directory.startswith(root + os.sep):
+                    directory, name = os.path.split(directory)
+                    self._names.setdefault(directory, set()).add(name)
+                    self._watch(directory)
+            self._watch_way(directory)
 
     def _follow(self, path: str) -> None:
         """Watch the symbolic links on the way to this file, and where they lead."""
+        self._missing.clear()
         for place in way(path):
             directory, name = os.path.split(place)
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(place, set()).add(path)
             self._watch(directory)
+            self._watch_way(directory)
 
     # What happens
 
@@ -204,8 +201,10 @@ class Watcher:
                 self._suspects.update(self._files)
                 is_any = True
                 continue
-            if what & (inotify.IGNORED | inotify.MOVE_SELF):
-                self._watched.discard(directory)
+            if what & inotify.IGNORED:
+                self._watched.difference_update((directory, each) for each in inotify.KINDS)
+            elif what & inotify.MOVE_SELF:
+                self._forget(directory)
             if self._concerns(directory, name, what):
                 is_any = True
                 self._suspect(directory, name, what)
@@ -227,6 +226,7 @@ class Watcher:
         application is loaded that has not read that file yet.
         """
         self.is_new = False
+        self._watch_all()
         suspects, self._suspects = self._suspects, set()
         changed = [path for path, file in self._files.items() if self._has_changed(path, file, path in suspects)]
         for directory, before in self._directories.items():
@@ -234,7 +234,6 @@ class Watcher:
             changed += (os.path.join(directory, name) for name in now ^ before)
             if self._is_loading:
                 self._directories[directory] = now
-        self._watch_all()
         return sorted({path for path in changed if path not in self._written})
 
     def has_more(self) -> bool:
@@ -261,18 +260,24 @@ class Watcher:
         path = os.path.join(directory, name)
         if path in self._written:
             return False
-        if name in self._names.get(directory, ()) or path in self._files:
+        if name in self._names.get(directory, ()) or name in self._awaited.get(directory, ()) or path in self._files:
             return True
-        if what & inotify.IS_DIRECTORY:
+        if what & inotify.IS_DIRECTORY or (what & inotify.COMING and os.path.isdir(path)):
             return directory in self._directories and _is_code(path)
-        return not name or (not what & inotify.MODIFY and self._is_of_interest(directory, name))
+        is_looked_at = directory in self._directories and not what & inotify.MODIFY
+        return not name or (is_looked_at and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & (inotify.CREATE | inotify.MOVED_TO) and os.path.isdir(path):
+            if what & inotify.COMING and os.path.isdir(path) and directory in self._directories:
                 self._arrive(path)
             return
+        if what & inotify.COMING and os.path.isdir(path):  # a link
+            if path in self._linked or path in self._directories:
+                self._forget(path)
+            if directory in self._directories and _is_code(path):
+                self._directories.setdefault(path, frozenset())  # not what is below, which may be everything
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
         if what & _DONE or os.path.islink(path):
@@ -336,28 +341,55 @@ class Watcher:
     # Where to hear of it
 
     def _watch_all(self) -> None:
+        self._missing.clear()
         for directory in [*self._directories, *self._names]:
             self._watch(directory)
+        for directory in self._way:
+            self._watch(directory, inotify.GOING)
+        for directory in [*self._awaited]:
+            self._watch(directory, inotify.COMING)
 
-    def _watch(self, directory: str) -> None:
-        if directory in self._watched or self._inotify is None:
+    def _watch_way(self, directory: str) -> None:
+        """Hear when one of those above is gone: this one may come again with it, or as another one."""
+        while directory != (above := os.path.dirname(directory)) and above not in self._way:
+            directory = above
+            self._way.add(directory)
+            self._watch(directory, inotify.GOING)
+
+    def _watch(self, directory: str, what: int = inotify.ALL) -> None:
+        if (directory, what) in self._watched or self._inotify is None:
             return
         try:
-            self._inotify.add(directory)
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
+            self._inotify.add(directory, what)
+        except (FileNotFoundError, NotADirectoryError):
+            if what != inotify.GOING:
+                self._await(directory)
             return
         except OSError as error:
-            self._give_up(error)
+            if what == inotify.ALL or error.errno != errno.EACCES:  # a directory above may be closed to this user
+                self._give_up(error)
             return
-        self._watched.add(directory)
-        kind = inotify.distance(directory)
+        self._watched.add((directory, what))
+        kind = inotify.distance(directory) if what == inotify.ALL else ""
         if kind and not self.sweeps:
             self.sweeps = True
             self.notes.append(
                 f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
             )
+
+    def _await(self, directory: str) -> None:
+        """It is not there: hear when it comes, or the one above it."""
+        above, name = os.path.split(directory)
+        self._awaited.setdefault(above, set()).add(name)
+        self._missing.add(directory)
+        if above not in self._missing:
+            self._watch(above, inotify.COMING)
+            self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
+
+    def _forget(self, directory: str) -> None:
+        """Another one may have its name now, and so what was below it, of which nobody tells."""
+        inside = os.path.join(directory, "")
+        self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
 
     def _give_up(self, error: OSError) -> None:
         if self.sweeps:

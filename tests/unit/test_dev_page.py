@@ -356,6 +356,40 @@ def test_no_secret_is_shown_in_a_text(text):
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        'SECRET_KEY = (\n    "{}"\n)',
+        'PRIVATE_KEY = """-----BEGIN\n{}\n-----END"""',
+        'DATABASES = {{"default": {{\n    "PASSWORD":\n        "{}",\n}}}}',
+        "PASSWORD = \\\n    '{}'",
+        'SECRET_KEY = dict().get("X_Y", "{}")',
+        'SECRET_KEY = "abc" "{}"',
+        'API_TOKENS = ["first", "{}"]',
+        'password, user = "{}", "u"',
+        'secret = f"{{len(str())}} {}"',
+    ],
+)
+def test_no_secret_is_shown_in_a_source_however_it_is_laid_out(source):
+    secret = "qwerty1uiop"
+    error = raised(f"{source.format(secret)}\nshown = 'in the source'\nundefined_name\n")
+    _, text = body(error, **HTML)
+    assert secret not in text and "***" in text
+    assert "in the source" in text
+    frame = problem.of(error)["sections"][0]["frames"][0]
+    assert [number for number, _ in frame["source"]] == [*range(1, frame["line"] + 1)][-5:]
+
+
+def test_of_a_source_that_is_no_longer_python_the_lines_are_judged_alone():
+    lines = ("token = 'qwerty1uiop'\n", "key = (\n", "'''\n")
+    assert problem._without_values(lines)[0] == "token = ***\n"
+
+
+def test_a_name_in_a_query_is_decoded_before_it_is_judged():
+    _, text = body(ValueError("wrong"), **{**HTML, "REQUEST_URI": "/?to%6ben=qwerty1uiop&a=b%20c"})
+    assert "qwerty1uiop" not in text and "b%20c" in text
+
+
+@pytest.mark.parametrize(
     "value",
     [
         ("password", "qwerty1uiop"),

@@ -207,6 +207,36 @@ def test_every_link_on_the_way_is_watched(watcher, tmp_path):
     assert watcher.hear() and watcher.changes() == [str(tmp_path / "page.txt")]
 
 
+def test_where_a_switched_link_leads_is_watched_although_the_content_is_the_same(watcher, tmp_path):
+    for name in "one", "two":
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "page.txt").write_text("same")
+    (tmp_path / "current").symlink_to("one")
+    path = tmp_path / "current" / "deep" / "page.txt"
+    read(watcher, path)
+    ready(watcher)
+    (tmp_path / "fresh").symlink_to("two")
+    (tmp_path / "fresh").rename(tmp_path / "current")
+    assert watcher.hear() and watcher.changes() == []
+    path.write_text("edited")
+    assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_directories_that_come_one_after_the_other_where_none_was(watcher, tmp_path):
+    """Each is awaited in the one above it, and what else happens there is nobody's business."""
+    place = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    read(watcher, place / "deep" / "page.txt")
+    watcher.loaded()
+    (tmp_path.parent / f"{tmp_path.name}-other").mkdir()
+    (tmp_path.parent / f"{tmp_path.name}-other.py").write_text("")
+    assert not watcher.hear()
+    for directory in place, place / "deep":
+        directory.mkdir()
+        assert watcher.hear() and watcher.changes() == []
+    (place / "deep" / "page.txt").write_text("one")
+    assert watcher.hear() and watcher.changes() == [str(place / "deep" / "page.txt")]
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [(errno.ENOSPC, "max_user_watches"), (errno.EMFILE, "max_user_instances"), (errno.ENOSYS, "inotify")],
@@ -232,7 +262,7 @@ def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
 def test_that_no_watches_are_left_is_said_once(tmp_path, monkeypatch):
     """For all directories and looks."""
 
-    def refuse(self, directory):
+    def refuse(self, directory, what):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
     monkeypatch.setattr(inotify.Inotify, "add", refuse)
@@ -271,6 +301,40 @@ def test_what_is_not_the_authors_is_not_told():
         assert not told.is_theirs(path)
     for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini", "/dev/shm/app.py"):
         assert told.is_theirs(path)
+
+
+def test_what_is_only_linked_into_the_packages_is_the_authors(tmp_path):
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    for name, place in ("editable", "src"), ("cached", ".cache/installer"), ("nested", "store/site-packages"):
+        (tmp_path / place).mkdir(parents=True)
+        (packages / name).symlink_to(tmp_path / place)
+    (packages / "single.py").symlink_to(tmp_path / "src" / "single.py")
+    for name in "editable/part.py", "editable/", "single.py":
+        assert told.is_theirs(f"{packages}/{name}")
+    for name in "cached/part.py", "nested/part.py", "copied.py", "editable/__pycache__/part.pyc", "":
+        assert not told.is_theirs(f"{packages}/{name}")
+
+
+def test_the_way_up_from_a_link_is_that_of_the_kernel(tmp_path):
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/inner")
+    (tmp_path / "far" / "page.txt").write_text("")
+    (tmp_path / "page.txt").symlink_to("link/../page.txt")
+    assert [*told.way(str(tmp_path / "page.txt"))] == [str(tmp_path / "page.txt"), str(tmp_path / "far" / "page.txt")]
+
+
+def test_a_directory_above_that_is_closed_to_this_user_is_no_reason_to_look_all_the_time(tmp_path, monkeypatch):
+    add = inotify.Inotify.add
+
+    def refuse(self, directory, what):
+        if what == inotify.GOING:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), directory)
+        add(self, directory, what)
+
+    monkeypatch.setattr(inotify.Inotify, "add", refuse)
+    watcher = Watcher([str(tmp_path)])
+    assert not watcher.sweeps and not watcher.notes
 
 
 def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
