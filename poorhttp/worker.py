@@ -283,15 +283,13 @@ class _Signals:
             self._since = now
             if self._manager is not None:
                 self._manager.stopping("finishing what is in flight")
-            seconds = self._graceful_timeout
-            if signum == signal.SIGINT:
-                seconds, self._late_code = min(seconds, FAST), 128 + signum
-            self.expect_end(seconds + LATE)
+            self.expect_end(self._graceful_timeout + LATE)
             if not self._is_supervised:
                 self._error_log.write("S", f"stopping: {NAMES[signum]}")
-        elif signum != signal.SIGQUIT and now - self._since < REPEAT:
-            return
-        if signum == signal.SIGQUIT or not first:
+        if signum == signal.SIGINT:  # also right behind a TERM: the engine hears it then
+            self._late_code = 128 + signum
+            self.expect_end(min(self._graceful_timeout, FAST) + LATE)
+        if signum == signal.SIGQUIT or (not first and now - self._since >= REPEAT):
             self._at_once = self._at_once or signum
             # Elsewhere the engine has read the same byte and does what it says.
             if _is_inside_application(frame):
