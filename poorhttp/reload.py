@@ -214,7 +214,8 @@ class Reload:
     """How this server is replaced by a fresh one.
 
     home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: each listening socket's address as configured, "" for one that was passed.
+    does not change. keys: each listening socket's address as configured, "" for one that was passed. outcome: of a
+    trial that fails.
     """
 
     def __init__(
@@ -222,6 +223,7 @@ class Reload:
     ) -> None:
         self.handover = Handover()
         self.keys: list[str] = []
+        self.outcome = "the server goes on as it was"
         self._manager = manager
         self._home = home
         self._shape = shape
@@ -365,9 +367,9 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
-        self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+        self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
         self.note("failed", why)
-        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, serving as before: {why}")
+        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:

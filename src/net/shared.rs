@@ -521,10 +521,12 @@ impl<H: Handler> Shared<H> {
         Done { status: 204, length: 0, persistent }
     }
 
-    /// Whether this server wants requests: not while it stops, or makes way for a successor.
+    /// Whether this server wants requests: not while it stops, makes way for a successor, or has no thread left.
     pub fn answer_health(&self, asked: Asked, outbox: &mut Outbox) -> Done {
         let (status, line, body): (u16, &[u8], &[u8]) = if self.is_stopping() || self.has_successor() {
             (503, b"503 Service Unavailable", b"leaving\n")
+        } else if self.row.is_stuck() {
+            (503, b"503 Service Unavailable", b"stuck\n")
         } else {
             (200, b"200 OK", b"serving\n")
         };

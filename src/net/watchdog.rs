@@ -327,6 +327,7 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         );
     }
     seen.is_hog_told = is_hogged;
+    shared.row.note_stuck(is_hogged || stuck == server.threads());
     let is_all_said = waited.is_none() && seen.pending.is_empty();
     let is_lost = is_hogged || (stuck == server.threads() && is_all_said);
     // Where no thread is left, a stop waits for one to return: there may be others who could be served then.
