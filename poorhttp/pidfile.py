@@ -49,10 +49,12 @@ def _placed(draft: str, path: str) -> bool:
     return True
 
 
-def remove(path: str) -> None:
-    """Remove it if it names this process: neither a forked child nor a server that was replaced removes another's."""
+def remove(path: str, pid: int = 0) -> None:
+    """Remove it if it names this process, or `pid`, which is dead: neither a forked child nor a server that was
+    replaced removes another's.
+    """
     try:
-        if path and _read(path) == str(os.getpid()):
+        if path and _read(path) == str(pid or os.getpid()):
             os.unlink(path)
     except OSError as error:
         say(f"note: cannot remove the pidfile {path}: {error.strerror}")
