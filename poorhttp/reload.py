@@ -258,7 +258,7 @@ class Reload:
             return
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(None, self.keys), *passed]
+        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(_is_kept, self.keys), *passed]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
@@ -337,9 +337,8 @@ class Reload:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the addresses."""
         for address, descriptor in zip(self.keys, descriptors, strict=True):
-            if not address:
-                continue
-            self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
+            if _is_kept(address):
+                self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
@@ -370,6 +369,11 @@ class Reload:
         self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
         self.note("failed", why)
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
+
+
+def _is_kept(address: str) -> bool:
+    """Whether the next image gets the socket of this address ("": it was passed), and need not bind it anew."""
+    return bool(address) and not listener.is_lost(address.removeprefix("unix:"))
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:
