@@ -474,6 +474,22 @@ def test_a_start_says_that_its_server_was_stopped_meanwhile(run: Run, tmp_path: 
     assert code == 1 and f"pid {pid} was stopped before it served" in said
 
 
+def test_a_log_that_cannot_be_opened_anew_is_told_once(run: Run, tmp_path: Path) -> None:
+    """By each process, though its standard output and error are that log too."""
+    logs, old = tmp_path / "logs", tmp_path / "old"
+    logs.mkdir()
+    assert run("start", f"--errorlog={logs}/error.log")[0] == 0
+    workers_of(pid_of(tmp_path))
+    logs.rename(old)
+    log = old / "error.log"
+    told = f"cannot reopen the log {logs}/error.log: No such file or directory"
+    for count in (3, 6):
+        assert run("logrotate")[0] == 0
+        wait_for(lambda most=count: log.read_text().count(told) >= most, "a line of each process")
+    assert log.read_text().count(told) == 6
+    logs.mkdir()
+
+
 def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path) -> None:
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
