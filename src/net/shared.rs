@@ -264,10 +264,13 @@ impl<H: Handler> Shared<H> {
     /// Write the lines of the access log. Where nobody reads it, this waits, but not longer than for a stop, of which
     /// nobody else may hear meanwhile. Call it detached.
     pub fn flush_log(&self) {
-        self.access_log.flush(|| {
+        let told = self.access_log.flush(|| {
             self.overhear();
             !self.is_stopping() && !self.is_finished()
         });
+        if let Some(told) = told {
+            self.handler.warn(None, &told);
+        }
     }
 
     /// Do what signals ask for; `ended`: the parent died.

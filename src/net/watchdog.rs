@@ -439,6 +439,6 @@ fn end_overdue<H: Handler>(shared: &Shared<H>) {
 
 fn kill<H: Handler>(shared: &Shared<H>, why: &str) {
     shared.handler.last_words(why);
-    shared.access_log.flush(|| false);
+    let _ = shared.access_log.flush(|| false);
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
