@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from contextlib import suppress
 
 from poorhttp import control, server
@@ -36,10 +37,16 @@ def start(settings: Config, directory: str, patience: float) -> int:
 
     patience: seconds after which one that does not serve is ended.
     """
+    try:
+        return _start(settings, directory, patience)
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+def _start(settings: Config, directory: str, patience: float) -> int:
     pid = control.find(settings)
     if pid > 0:
-        say(f"running already: pid {pid}")
-        return 0
+        return _await_other(pid, patience)
     check(settings)
     told, ready = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
@@ -75,6 +82,21 @@ def start(settings: Config, directory: str, patience: float) -> int:
     raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
 
 
+def _await_other(pid: int, patience: float) -> int:
+    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
+    end = time.monotonic() + patience
+    while not control.serves(pid):
+        if not control.lives(pid):
+            say(f"pid {pid}, which another start began, ended before it served")
+            return 1
+        if time.monotonic() > end:
+            say(f"pid {pid}, which another start began, did not serve in {patience:g} s")
+            return 1
+        time.sleep(0.05)
+    say(f"running already: pid {pid}")
+    return 0
+
+
 def check(settings: Config) -> None:
     """Whether it can be in the background. Raises ConfigError."""
     for name in "errorlog", "accesslog":
@@ -92,10 +114,11 @@ def _leave(signum: int, frame: object) -> NoReturn:
 
 def _end(pid: int) -> None:
     """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
-    for each in ENDS:
+    for each in (*ENDS, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     os.kill(pid, signal.SIGTERM)
     if not control.wait_for_end(pid, control.GRACE):
+        say(f"pid {pid} did not stop in {control.GRACE:.0f} s; killed")
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
@@ -125,6 +148,10 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
+    except SystemExit:
+        if waiting:
+            say(f"pid {os.getpid()} was stopped before it served")
+        raise
     finally:
         for each in waiting if os.getpid() == own else ():  # not in what the application has forked
             with suppress(OSError):  # the application has closed it

@@ -2,8 +2,8 @@
 
 Knows pidfiles, signals and /proc. Does not know how a server is started or what it serves.
 Contract: a signal goes to the process that wrote the pidfile or to none: numbers are used again. Each command says in
-words what it found and did, and in its exit code: 0 done, 1 it failed; `status` 0 running, 1 dead with a pidfile left,
-3 not running, 4 not known (LSB).
+words what it found and did, and in its exit code: 0 done, 1 it failed; `status` 0 running, 1 not, but a pidfile is
+left, 3 not running, 4 not known (LSB).
 """
 
 from __future__ import annotations
@@ -34,10 +34,24 @@ GRACE = 5.0
 
 
 def find(settings: Config) -> int:
-    """The number of the running server; 0 if there is none, -1 if a dead one has left its pidfile.
+    """The number of the running server; 0 if there is none, -1 if there is only a pidfile, which a dead one has left
+    or which names another program.
 
     Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
     """
+    pid, written = _named(settings)
+    return pid if pid <= 0 or (wrote(pid, written) and is_server(pid)) else -1
+
+
+def _other(settings: Config) -> str:
+    """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
+    pid, written = _named(settings)
+    is_other = pid > 0 and wrote(pid, written) and not is_server(pid)
+    return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
+
+
+def _named(settings: Config) -> tuple[int, float]:
+    """The number in the pidfile, 0 without one, -1 in an empty one; and when it was written."""
     if not settings.pidfile:
         raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
     try:
@@ -47,16 +61,16 @@ def find(settings: Config) -> int:
             text, written = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
             is_empty = not text and os.path.isfile(file.fileno())
     except FileNotFoundError:
-        return 0
+        return 0, 0.0
     except OSError as error:
         hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
         what = "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror
         raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {what}", hint) from None
     if is_empty:  # as a loss of power leaves it
-        return -1
+        return -1, written
     if not text.isdigit() or not 1 < int(text) < 1 << 22:
         raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    return int(text) if wrote(int(text), written) and is_server(int(text)) else -1
+    return int(text), written
 
 
 def wrote(pid: int, written: float) -> bool:
@@ -90,11 +104,23 @@ def _has_engine(pid: int, unknown: bool) -> bool:
         return unknown
 
 
+def serves(pid: int) -> bool:
+    """Whether a server has loaded its application, or this user may not know: then it has a board, and while a new
+    image loads the workers of the one before have theirs.
+    """
+    from poorhttp import status as board
+
+    try:
+        return any(board.of(each) is not None for each in (pid, *children(pid)))
+    except PermissionError:
+        return True
+
+
 def stop(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to finish, wait for its end, and end it if it is late."""
     pid = find(settings)
     if pid <= 0:
-        say("not running")
+        say(_absent(settings))
         return STOPPED
     _send(pid, signal.SIGTERM)
     if wait_for_end(pid, settings.graceful_timeout + GRACE):
@@ -102,7 +128,17 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
         return STOPPED
     say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
     _send(pid, signal.SIGKILL)
-    return STOPPED if wait_for_end(pid, GRACE) else FAILED
+    if not wait_for_end(pid, GRACE):
+        return FAILED
+    from poorhttp import pidfile
+
+    pidfile.remove(settings.pidfile, pid)
+    return STOPPED
+
+
+def _absent(settings: Config) -> str:
+    other = _other(settings)
+    return f"not running; {other}" if other else "not running"
 
 
 def reload(settings: Config, say: Callable[[str], object]) -> int:
@@ -132,7 +168,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
         say("not running")
         return ABSENT
     if pid < 0:
-        say(f"not running; a dead process has left {settings.pidfile}")
+        say(f"not running; {_other(settings) or f'a dead process has left {settings.pidfile}'}")
         return DEAD
     from poorhttp import memory
     from poorhttp import status as board
@@ -175,7 +211,8 @@ def facts(settings: Config) -> tuple[int, str]:
         return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
-        return code, json.dumps(told | {"state": state})
+        other = _other(settings) if pid else ""
+        return code, json.dumps(told | {"state": state} | ({"error": other} if other else {}))
     from poorhttp import status as board
 
     told |= _weight(pid) | {"workers": [_weight(each) for each in children(pid)], "board": None}
@@ -193,7 +230,7 @@ def _weight(pid: int) -> dict[str, object]:
 def _tell(settings: Config, signum: int, what: str, say: Callable[[str], object]) -> int:
     pid = find(settings)
     if pid <= 0:
-        say("not running")
+        say(_absent(settings))
         return FAILED
     _send(pid, signum)
     say(f"pid {pid}: {what}")

@@ -70,6 +70,26 @@ def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
     return sock
 
 
+def change(sock: socket.socket, backlog: int, mode: int, owner: tuple[int, int]) -> None:
+    """Let a listening socket have what `listen` would give it now; -1: as it is. Raises OSError."""
+    sock.listen(backlog)
+    if not is_made(sock):
+        return
+    path = sock.getsockname()
+    file = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(file)
+        if (found.st_dev, found.st_ino) != made(path):
+            return
+        place = f"/proc/self/fd/{file}"  # by now the path may be something else
+        if any(wanted not in (-1, its) for wanted, its in zip(owner, (found.st_uid, found.st_gid), strict=True)):
+            os.chown(place, *owner)
+        if mode not in (-1, stat.S_IMODE(found.st_mode)):
+            os.chmod(place, mode)
+    finally:
+        os.close(file)
+
+
 def choose(addresses: Sequence[Address], passed: list[tuple[int, str]]) -> list[tuple[Address, int]]:
     """What to listen on: each address, with -1 where a socket is to be bound, else with the descriptor that was passed.
 
@@ -130,6 +150,11 @@ def places(socks: Iterable[socket.socket]) -> list[tuple[int, Any]]:
 def made(path: str) -> tuple[int, int]:
     """Device and inode of the unix socket that this process made at a path; 0 where it made none."""
     return _made[path][1:] if path in _made else (0, 0)
+
+
+def is_lost(path: str) -> bool:
+    """Whether this process made a unix socket at a path that is not there any more, so that nobody can connect."""
+    return path in _made and _made[path] != _identity(path)
 
 
 def url(sock: socket.socket) -> str:

@@ -147,12 +147,15 @@ class ErrorLog:
         _append(self._hasty if self._hasty >= 0 else self._descriptor, data)
 
     def reopen(self) -> None:
-        """Open every file anew, after it was renamed; where that fails go on with the old one, and say so."""
+        """Open every file anew, after it was renamed; where that fails go on with the old one, and say so once."""
+        failed: set[str] = set()
         for descriptor, path in self._files.items():
             try:
                 reopen_access_log(descriptor, path)
             except OSError as error:
-                self.write("E", f"cannot reopen the log {path}: {error.strerror}; writing to the old file")
+                if path not in failed:
+                    self.write("E", f"cannot reopen the log {path}: {error.strerror}; writing to the old file")
+                failed.add(path)
 
     def flush(self) -> None:
         """Write what the application left in `stream` without an end of line. Never raises."""

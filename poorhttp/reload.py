@@ -224,7 +224,8 @@ class Reload:
     """How this server is replaced by a fresh one.
 
     home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: each listening socket's address as configured, "" for one that was passed.
+    does not change. keys: each listening socket's address as configured, "" for one that was passed. outcome: of a
+    trial that fails.
     """
 
     def __init__(
@@ -232,6 +233,7 @@ class Reload:
     ) -> None:
         self.handover = Handover()
         self.keys: list[str] = []
+        self.outcome = "the server goes on as it was"
         self._manager = manager
         self._reason: Callable[[int], str] = str  # how the end of a trial is told
         self._home = home
@@ -270,7 +272,7 @@ class Reload:
         self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(None, self.keys), *passed]
+        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(_is_kept, self.keys), *passed]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
@@ -350,9 +352,8 @@ class Reload:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the addresses."""
         for address, descriptor in zip(self.keys, descriptors, strict=True):
-            if not address:
-                continue
-            self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
+            if _is_kept(address):
+                self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
@@ -380,9 +381,14 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
-        self._error_log.write("E", f"reload failed, the server goes on as it was: {why}")
+        self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
         self.note("failed", why)
-        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, serving as before: {why}")
+        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
+
+
+def _is_kept(address: str) -> bool:
+    """Whether the next image gets the socket of this address ("": it was passed), and need not bind it anew."""
+    return bool(address) and not listener.is_lost(address.removeprefix("unix:"))
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:

@@ -80,7 +80,7 @@ def serve(
             if descriptor >= 0:
                 listeners.append(listener.take(descriptor))
             elif inherited:
-                listeners.append(listener.adopt(*inherited))
+                listeners.append(_adopted(settings, inherited, error_log))
             else:
                 listeners.append(listen(settings, address))
         if settings.control_socket:
@@ -167,12 +167,27 @@ def serve(
 
 def listen(settings: Config, address: Address) -> socket:
     """Bind one address. Raises ConfigError, ListenError."""
-    owner = -1, -1
-    if address.path and (settings.socket_owner or settings.user or settings.group):
-        from poorhttp import privileges
-
-        owner = privileges.owner(settings.socket_owner, settings.user, settings.group)
+    owner = _socket_owner(settings) if address.path else (-1, -1)
     return listener.listen(address, settings.backlog, settings.socket_mode, owner, settings.reuse_port)
+
+
+def _socket_owner(settings: Config) -> tuple[int, int]:
+    if not (settings.socket_owner or settings.user or settings.group):
+        return -1, -1
+    from poorhttp import privileges
+
+    return privileges.owner(settings.socket_owner, settings.user, settings.group)
+
+
+def _adopted(settings: Config, inherited: tuple[int, int, int], error_log: ErrorLog) -> socket:
+    """Go on with a socket of the image before, as it is to be now. Raises ConfigError."""
+    sock = listener.adopt(*inherited)
+    try:
+        listener.change(sock, settings.backlog, settings.socket_mode, _socket_owner(settings))
+    except OSError as error:
+        what = "socket_mode and socket_owner need a restart, or root"
+        error_log.write("W", f"{listener.url(sock)} stays as it is: {error.strerror}; {what}")
+    return sock
 
 
 def listen_for_control(settings: Config) -> socket:

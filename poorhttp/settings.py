@@ -132,7 +132,7 @@ class Settings:
     user = setting(Text(), "", RUNNING, "become this user once the sockets are bound (start as root)")
     group = setting(Text(), "", RUNNING, "and this group; empty: that of the user")
     status_path = setting(
-        UrlPath(), "", RUNNING, "path that tells local and trusted clients what the server does; empty: none"
+        UrlPath(), "", RUNNING, "path that tells loopback and trusted clients what the server does; empty: none"
     )
     control_socket = setting(
         ControlSocket(), "", RUNNING, "unix socket that tells the same to who may connect, its user; empty: none"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Facts = dict[str, Any]
 
-STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping"}
+STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping", 5: "stuck"}
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
 MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025

@@ -330,7 +330,7 @@ class _Supervisor:
                 self._begin_stop(signum)
                 self._state.stop(now)
             elif signum == signal.SIGINT:
-                self._late_code = self._late_code if self._state.stopping is not None else 128 + signum
+                self._late_code = 128 + signum
                 self._begin_stop(signum)
                 self._state.stop_fast(now)
             elif signum == signal.SIGQUIT:

@@ -252,6 +252,7 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
         raise ConfigError(
             f"type and processes now ask for {server.shape(settings)}", f"restart the server: it is {shape}"
         )
+    privileges.owner(settings.socket_owner, settings.user, settings.group)
     passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
     _bind(settings, lambda address: str(address) in sockets, [(int(number), name) for number, name in passed])
     privileges.drop(settings.user, settings.group)

@@ -71,6 +71,9 @@ STANDSTILL = 1.0
 RETRY = 30.0
 """Seconds between two tries to start anew a program with a call that does not return."""
 
+LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
+"""What a failed try means then."""
+
 READY, STUCK, SPENT, PRESSED, LOAD = b"1", b"S", b"R", b"P", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
 `max_requests`; all its threads are busy and somebody waits; from 128 on: how busy they were in the last second, in
@@ -283,15 +286,13 @@ class _Signals:
             self._since = now
             if self._manager is not None:
                 self._manager.stopping("finishing what is in flight")
-            seconds = self._graceful_timeout
-            if signum == signal.SIGINT:
-                seconds, self._late_code = min(seconds, FAST), 128 + signum
-            self.expect_end(seconds + LATE)
+            self.expect_end(self._graceful_timeout + LATE)
             if not self._is_supervised:
                 self._error_log.write("S", f"stopping: {NAMES[signum]}")
-        elif signum != signal.SIGQUIT and now - self._since < REPEAT:
-            return
-        if signum == signal.SIGQUIT or not first:
+        if signum == signal.SIGINT:  # also right behind a TERM: the engine hears it then
+            self._late_code = 128 + signum
+            self.expect_end(min(self._graceful_timeout, FAST) + LATE)
+        if signum == signal.SIGQUIT or (not first and now - self._since >= REPEAT):
             self._at_once = self._at_once or signum
             # Elsewhere the engine has read the same byte and does what it says.
             if _is_inside_application(frame):
@@ -343,10 +344,11 @@ class _Signals:
         """Become a new image, as a reload does."""
         if self._make_reload is None:
             self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
-        elif self._successor is None and self._since is None and not self._on_trial.locked():
-            self._error_log.write("E", "its thread is lost; the program is started anew in this process")
-            self._is_stuck = True
-            self._begin_trial()
+        elif self._successor is None and self._since is None:
+            self._is_stuck = True  # a trial that goes on is tried again from now on if it fails
+            if not self._on_trial.locked():
+                self._error_log.write("E", "its thread is lost; the program is started anew in this process")
+                self._begin_trial()
 
     def _begin_trial(self) -> None:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
@@ -366,8 +368,8 @@ class _Signals:
                 if self._has_succeeded(reload) and self._successor is None:
                     self._let_succeed(reload)
             except Exception as error:  # no descriptors, no memory, or the package is being replaced
-                text = f"reload failed, the server goes on as it was: {type(error).__name__}: {error}"
-                self._error_log.write("E", text)
+                outcome = LOST if self._is_stuck else "the server goes on as it was"
+                self._error_log.write("E", f"reload failed, {outcome}: {type(error).__name__}: {error}")
                 if self._is_stuck:
                     self._pause(RETRY)  # there is nothing to go back to
                     self._is_asked = self._since is None and not self._is_over
@@ -376,16 +378,20 @@ class _Signals:
 
     def _has_succeeded(self, reload: Reload) -> bool:
         """Whether the newest code can be loaded."""
-        self._is_asked = False
-        reload.begin()
+        self._begin(reload)
         while not reload.wait() or self._is_asked:
             if not self._is_asked:
                 if not self._is_stuck or self._since is not None or self._is_over:
                     return False
                 self._pause(RETRY)  # there is nothing to go back to
-            self._is_asked = False
-            reload.begin()
+            self._begin(reload)
         return True
+
+    def _begin(self, reload: Reload) -> None:
+        self._is_asked = False
+        if self._is_stuck:
+            reload.outcome = LOST
+        reload.begin()
 
     def _let_succeed(self, reload: Reload) -> None:
         """Let the engine make way, and go on without a main thread that is in a call which does not return."""

@@ -256,7 +256,7 @@ def _tell(
     sections.append({"heading": heading, "frames": frames, "text": text})
     for number, each in enumerate(getattr(told, "exceptions", None) or (), 1):
         member = getattr(error, "exceptions", ())[number - 1 : number]
-        _tell(each, next(iter(member), None), skip, sections, f"{told.exc_type.__name__}, part {number}:", depth + 1)
+        _tell(each, next(iter(member), None), skip, sections, f"{type(error).__name__}, part {number}:", depth + 1)
 
 
 def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:

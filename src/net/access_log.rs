@@ -62,11 +62,29 @@ struct Batch {
     lines: String,
     /// An empty one, to go on with while the lines are written.
     spare: String,
+    /// How many lines are lost since the log took some.
+    lost: usize,
     second: u64,
     /// Seconds that local time is ahead of UTC; asked anew each quarter of an hour.
     offset: i64,
     quarter: Option<u64>,
     time: String,
+}
+
+impl Batch {
+    /// Keep lines that the log did not take.
+    fn keep(&mut self, rest: &str) {
+        if rest.len() + self.lines.len() <= KEPT {
+            self.lines.insert_str(0, rest);
+        } else {
+            self.lost += count(rest);
+        }
+    }
+}
+
+/// How many lines these are.
+fn count(lines: &str) -> usize {
+    lines.matches('\n').count()
 }
 
 impl AccessLog {
@@ -108,36 +126,40 @@ impl AccessLog {
     }
 
     /// Write the lines that are still here; where the log takes nothing, for as long as `keeps_waiting` says so.
-    pub fn flush(&self, keeps_waiting: impl Fn() -> bool) {
-        let Some(descriptor) = self.descriptor else { return };
+    /// Returns what is to be told of lines that are lost.
+    pub fn flush(&self, keeps_waiting: impl Fn() -> bool) -> Option<String> {
+        let descriptor = self.descriptor?;
         let mut lines = {
             let mut batch = lock(&self.batch);
             if batch.lines.is_empty() {
-                return;
+                return None;
             }
             let spare = std::mem::take(&mut batch.spare);
             std::mem::replace(&mut batch.lines, spare)
         };
-        let written = append(descriptor, lines.as_bytes(), keeps_waiting);
-        if written < lines.len() {
-            return self.keep(lines.get(written..).unwrap_or_default());
+        let (written, fault) = append(descriptor, lines.as_bytes(), keeps_waiting);
+        let rest = lines.get(written..).unwrap_or_default();
+        let mut batch = lock(&self.batch);
+        let lost = batch.lost;
+        if let Some(fault) = fault {
+            batch.lost += count(rest);
+            return (lost == 0).then(|| format!("access log: {fault}; its lines are lost while that is so"));
         }
+        if !rest.is_empty() {
+            batch.keep(rest);
+            return None;
+        }
+        batch.lost = 0;
         lines.clear();
-        lock(&self.batch).spare = lines;
+        batch.spare = lines;
+        (lost > 0).then(|| format!("access log: it takes lines again; {lost} are lost"))
     }
 
     /// The same for the last time: who reads the log may be slow, but not dead.
     pub fn flush_last(&self) {
         let end = Instant::now() + LAST_PATIENCE;
-        self.flush(|| Instant::now() < end);
-    }
-
-    /// Keep lines that the log did not take.
-    fn keep(&self, rest: &str) {
-        let mut batch = lock(&self.batch);
-        if rest.len() + batch.lines.len() <= KEPT {
-            batch.lines.insert_str(0, rest);
-        }
+        // Nobody waits for what there is to tell any more.
+        let _ = self.flush(|| Instant::now() < end);
     }
 
     fn time(&self, second: u64, offset: i64) -> String {

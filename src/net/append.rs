@@ -14,8 +14,8 @@ const PIECE: usize = 4096;
 const STEP: i64 = 50_000_000;
 
 /// Append `bytes`, which are lines. A pipe that nobody reads takes nothing: then this waits for as long as `keeps_waiting` says so.
-/// Returns how many bytes are written, or cannot ever be.
-pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usize {
+/// Returns how many bytes are written, and why no more of them ever can be, if so.
+pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> (usize, Option<Errno>) {
     let is_file = fstat(borrow(log)).is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_file());
     let mut count = 0;
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -28,11 +28,11 @@ pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> usi
         match write(borrow(log), if is_file { rest } else { piece(rest) }) {
             Ok(written) => count += written,
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // A full disk must not stop the service; nobody could be told anyway.
-            Err(_) => return bytes.len(),
+            // A full disk must not stop the service.
+            Err(error) => return (count, Some(error)),
         }
     }
-    count
+    (count, None)
 }
 
 /// As many whole lines as fit; a part of one that is longer.

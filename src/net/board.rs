@@ -28,6 +28,8 @@ pub enum State {
     Serving = 2,
     Draining = 3,
     Stopping = 4,
+    /// It would serve, but no thread is left for that.
+    Stuck = 5,
 }
 
 /// What happened since the start.
@@ -123,6 +125,18 @@ impl Row {
     /// The process is in this state now.
     pub fn enter(&self, state: State) {
         self.state.store(state as u64, Ordering::Relaxed);
+    }
+
+    /// Whether no thread is left for another call.
+    pub fn note_stuck(&self, is_stuck: bool) {
+        let (from, to) = if is_stuck { (State::Serving, State::Stuck) } else { (State::Stuck, State::Serving) };
+        // It fails where that is known, and where the process leaves.
+        let _ = self.state.compare_exchange(from as u64, to as u64, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The same, asked.
+    pub fn is_stuck(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == State::Stuck as u64
     }
 
     /// The pulses of its threads.

@@ -47,6 +47,9 @@ const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
+/// How long a request may wait for a thread that is awake and idle, in ms.
+const HOPE: u64 = 50;
+
 /// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
 const LAST_CLOSES: u64 = 500;
 
@@ -455,7 +458,7 @@ impl<H: Handler> Server<H> {
         desk: &mut Desk<H>,
     ) -> Option<Held<'a, H>> {
         let slot = desk.thread.slot;
-        if connection.owner().is_none() && self.team.wake_in_place_of(slot) {
+        if connection.owner().is_none() && self.team.relieves(slot, connection.is_fresh(HOPE)) {
             event_loop.settle(key, connection, Verdict::Serve, &self.shared);
             self.lay_down(event_loop);
             return None;

@@ -264,10 +264,13 @@ impl<H: Handler> Shared<H> {
     /// Write the lines of the access log. Where nobody reads it, this waits, but not longer than for a stop, of which
     /// nobody else may hear meanwhile. Call it detached.
     pub fn flush_log(&self) {
-        self.access_log.flush(|| {
+        let told = self.access_log.flush(|| {
             self.overhear();
             !self.is_stopping() && !self.is_finished()
         });
+        if let Some(told) = told {
+            self.handler.warn(None, &told);
+        }
     }
 
     /// Do what signals ask for; `ended`: the parent died.
@@ -521,10 +524,12 @@ impl<H: Handler> Shared<H> {
         Done { status: 204, length: 0, persistent }
     }
 
-    /// Whether this server wants requests: not while it stops, or makes way for a successor.
+    /// Whether this server wants requests: not while it stops, makes way for a successor, or has no thread left.
     pub fn answer_health(&self, asked: Asked, outbox: &mut Outbox) -> Done {
         let (status, line, body): (u16, &[u8], &[u8]) = if self.is_stopping() || self.has_successor() {
             (503, b"503 Service Unavailable", b"leaving\n")
+        } else if self.row.is_stuck() {
+            (503, b"503 Service Unavailable", b"stuck\n")
         } else {
             (200, b"200 OK", b"serving\n")
         };

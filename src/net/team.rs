@@ -107,7 +107,12 @@ impl<M> Team<M> {
     pub fn sleep(&self, slot: usize, tell: impl FnOnce()) {
         let Some(seat) = self.seats.get(slot) else { return };
         let mut asleep = lock(&self.asleep);
-        let place = if self.is_caretaker(slot) { 0 } else { asleep.len() };
+        // Who has streams is woken last but for the caretaker.
+        let place = match asleep.first() {
+            _ if self.is_caretaker(slot) => 0,
+            Some(&first) if self.has_streams(slot) => usize::from(self.is_caretaker(first)),
+            _ => asleep.len(),
+        };
         asleep.insert(place, slot);
         drop(asleep);
         tell();
@@ -133,18 +138,32 @@ impl<M> Team<M> {
         slot.is_some()
     }
 
-    /// Wake a thread that sleeps and has no stream, for one that has. Returns whether there was one.
-    pub fn wake_in_place_of(&self, slot: usize) -> bool {
-        let has_streams =
-            |slot: usize| self.seats.get(slot).is_some_and(|seat| seat.streams.load(Ordering::Relaxed) > 0);
-        if !has_streams(slot) {
+    /// Whether a thread without streams can serve in place of that of `slot`, which has some. It is woken if it sleeps;
+    /// one that is awake and idle comes of itself, unless something else keeps it: so `is_patient` tells whether to hope.
+    pub fn relieves(&self, slot: usize, is_patient: bool) -> bool {
+        if !self.has_streams(slot) {
             return false;
         }
         let mut asleep = lock(&self.asleep);
-        let free = asleep.iter().rposition(|&other| !self.is_caretaker(other) && !has_streams(other));
-        let seat = free.map(|position| asleep.remove(position)).and_then(|slot| self.seats.get(slot));
+        let free = asleep.iter().rposition(|&other| !self.is_caretaker(other) && !self.has_streams(other));
+        let free = free.map(|position| asleep.remove(position));
         drop(asleep);
-        seat.inspect(|seat| seat.rouse()).is_some()
+        if let Some(seat) = free.and_then(|slot| self.seats.get(slot)) {
+            seat.rouse();
+            return true;
+        }
+        is_patient
+            && (0..self.seats.len()).any(|other| other != slot && !self.is_caretaker(other) && self.is_idle(other))
+    }
+
+    fn has_streams(&self, slot: usize) -> bool {
+        self.seats.get(slot).is_some_and(|seat| seat.streams.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Whether the thread of `slot` is here, has no stream and is not in the application.
+    fn is_idle(&self, slot: usize) -> bool {
+        let is_here = |seat: &Seat<M>| seat.taken.load(Ordering::Relaxed) && seat.pulse.last().is_none();
+        !self.has_streams(slot) && self.seats.get(slot).is_some_and(is_here)
     }
 
     /// The thread of `slot` has one stream more than before, or one less.

@@ -344,6 +344,7 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         );
     }
     seen.is_hog_told = is_hogged;
+    shared.row.note_stuck(is_hogged || stuck == server.threads());
     let is_all_said = waited.is_none() && seen.pending.is_empty();
     let is_lost = is_hogged || (stuck == server.threads() && is_all_said);
     // Where no thread is left, a stop waits for one to return: there may be others who could be served then.
@@ -458,6 +459,6 @@ fn end_overdue<H: Handler>(shared: &Shared<H>) {
 
 fn kill<H: Handler>(shared: &Shared<H>, why: &str) {
     shared.handler.last_words(why);
-    shared.access_log.flush(|| false);
+    let _ = shared.access_log.flush(|| false);
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import psutil
@@ -183,7 +184,7 @@ def test_who_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
     code, said = run("stop", "--graceful-timeout=0.1")
     assert code == 0 and f"pid {pid} did not stop" in said
     wait_for(lambda: not any(map(lives, [psutil_of(pid), *workers])), "the end of all")
-    assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
+    assert run("status") == (3, "not running\n")
 
 
 def psutil_of(pid: int) -> psutil.Process | None:
@@ -213,7 +214,13 @@ def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str, 
         os.utime(tmp_path / "run.pid", (written, written))
         for action in ("stop", "reload", "logrotate"):
             assert "not running" in run(action)[1]
-        assert run("status")[0] == 1
+        code, said = run("status")
+        assert code == 1
+        if age < 0 and name == "other":  # where it may have written the file: that is what a start says too
+            told = f"{tmp_path}/run.pid names process {other.pid}, which is alive"
+            assert said == run("stop")[1] == f"not running; {told} and no poorhttp\n"
+            assert json.loads(run("status", "--json")[1])["error"] == f"{told} and no poorhttp"
+            assert told in run("start")[1]
         assert other.poll() is None
     finally:
         other.kill()
@@ -410,19 +417,77 @@ def test_a_start_that_is_ended_while_it_waits_leaves_nobody_behind(run: Run, tmp
         [sys.executable, "-m", "poorhttp", "start", "-c", "poorhttp.ini"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         preexec_fn=hear,
     )
     try:
         wait_for((tmp_path / "loading").exists, "it to load")
         [server] = psutil.Process(start.pid).children()
         start.send_signal(signum)
-        assert start.wait(PATIENCE) == (0 if signum == signal.SIGINT else 128 + signum)
+        assert start.wait(PATIENCE) == 128 + signum
+        assert f"pid {server.pid} was stopped before it served" in start.communicate()[1].decode()
         assert not lives(server) and not (tmp_path / "run.pid").exists()
         assert run("status")[0] == 3
     finally:
         start.kill()
         start.wait()
+
+
+LOADING = """
+import os
+import time
+
+open("loading", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+
+
+def test_a_second_start_waits_for_what_becomes_of_the_first(run: Run, tmp_path: Path) -> None:
+    for last, outcome, told in [(APP, 0, "running already: pid {}\n"), ("1 / 0\n", 3, "ended before it served")]:
+        (tmp_path / "app.py").write_text(LOADING + last)
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(run, "start")
+            wait_for((tmp_path / "loading").exists, "it to load")
+            pid = pid_of(tmp_path)
+            code, said = run("start", "--wait=0.2")
+            assert (code, said) == (1, f"pid {pid}, which another start began, did not serve in 0.2 s\n")
+            second = pool.submit(run, "start")
+            assert not wait([second], 0.5).done, "it waits"
+            (tmp_path / "go").touch()
+            assert first.result()[0] == outcome
+            code, said = second.result()
+            assert code == (1 if outcome else 0) and told.format(pid) in said
+        run("stop")
+        (tmp_path / "go").unlink()
+        (tmp_path / "loading").unlink()
+
+
+def test_a_start_says_that_its_server_was_stopped_meanwhile(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(LOADING + APP)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(run, "start")
+        wait_for((tmp_path / "loading").exists, "it to load")
+        pid = pid_of(tmp_path)
+        assert run("stop") == (0, f"stopped (was pid {pid})\n")
+        code, said = start.result()
+    assert code == 1 and f"pid {pid} was stopped before it served" in said
+
+
+def test_a_log_that_cannot_be_opened_anew_is_told_once(run: Run, tmp_path: Path) -> None:
+    """By each process, though its standard output and error are that log too."""
+    logs, old = tmp_path / "logs", tmp_path / "old"
+    logs.mkdir()
+    assert run("start", f"--errorlog={logs}/error.log")[0] == 0
+    workers_of(pid_of(tmp_path))
+    logs.rename(old)
+    log = old / "error.log"
+    told = f"cannot reopen the log {logs}/error.log: No such file or directory"
+    for count in (3, 6):
+        assert run("logrotate")[0] == 0
+        wait_for(lambda most=count: log.read_text().count(told) >= most, "a line of each process")
+    assert log.read_text().count(told) == 6
+    logs.mkdir()
 
 
 def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path) -> None:

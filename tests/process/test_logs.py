@@ -82,3 +82,27 @@ def test_start_reload_and_stop_are_dated_lines(start: Start, shape: str) -> None
     marked = [line.split("[S] ")[1].split(" ")[0] for line in text(log).splitlines() if "[S] " in line]
     assert marked == ["started:", "reload:", "reloaded:", "stopping" if shape in SUPERVISED else "stopping:"]
     assert server.said.count("poorhttp ") == 1, "the others are lines of the log"
+
+
+def test_lines_that_a_full_disk_takes_are_told(start: Start, shape: str, tmp_path: Path) -> None:
+    """Once, and how many they were when there is room again."""
+    log = tmp_path / "access.log"
+    log.symlink_to("/dev/full")
+    server = start(shape, "--accesslog=access.log")
+    workers = server.workers() or {server.process.pid}
+    for _ in range(8):
+        server.get("/pid")
+    server.await_text("[W] access log: No space left on device (os error 28); its lines are lost while that is so\n")
+    log.unlink()
+    server.send(signal.SIGUSR1)
+    wait_for(log.exists, "the new log")
+    again = re.compile(r"\[W\] access log: it takes lines again; (\d+) are lost\n")
+
+    def is_all_told() -> bool:
+        server.get("/pid")
+        return sum(map(int, again.findall(server.said))) == 8
+
+    wait_for(is_all_told, "how many are lost")
+    assert server.said.count("No space left on device") <= len(workers)
+    assert server.stop() == 0
+    assert "/pid" in text(log)

@@ -327,6 +327,59 @@ def test_a_wrong_configuration_stays_harmless(launch: Start, tmp_path: Path, cha
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("kind", ["single", "forking"])
+def test_a_socket_that_stays_is_as_the_configuration_wants_it_now(launch: Start, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    ini = tmp_path / "poorhttp.ini"
+    text = f"[http]\napplication = app.py\ntype = {kind}\nbind = unix:server.sock\n"
+    ini.write_text(text + "socket_mode = 660\n")
+    server = launch("-c", "poorhttp.ini")
+    server.is_unix = True
+    server.await_address()
+    path = tmp_path / "server.sock"
+    before = path.stat()
+    assert before.st_mode & 0o777 == 0o660
+    for number, (line, mode) in enumerate([("socket_mode = 600\n", 0o600), ("", 0o600)], 1):
+        ini.write_text(text + line)
+        server.send(signal.SIGHUP)
+        wait_for(lambda count=number: server.said.count("reloaded: ") == count, "the reload")
+        assert (path.stat().st_mode & 0o777, path.stat().st_ino) == (mode, before.st_ino)
+        assert server.get()[0] == 200
+    ini.write_text(text + "socket_owner = nosuchuseratall\n")
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert "there is no user 'nosuchuseratall'" in server.said
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["single", "forking"])
+def test_a_unix_socket_that_was_removed_is_there_again(launch: Start, tmp_path: Path, kind: str) -> None:
+    """The control socket too; one that cannot be there again keeps the reload from the server."""
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    directory = tmp_path / "sockets"
+    directory.mkdir()
+    control = directory / "control.sock"
+    server = launch("app.py", f"--type={kind}", "--bind=unix:server.sock", f"--control-socket={control}")
+    server.is_unix = True
+    server.await_address()
+    assert server.get()[0] == 200
+    (tmp_path / "server.sock").unlink()
+    control.unlink()
+    directory.rmdir()
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert f"cannot listen on unix:{control}" in server.said
+    directory.mkdir()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert server.get()[0] == 200
+    assert control.is_socket()
+    assert server.stop() == 0
+    assert not control.exists() and not (tmp_path / "server.sock").exists()
+
+
 def test_an_address_in_use_stays_harmless(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
     ini = tmp_path / "poorhttp.ini"

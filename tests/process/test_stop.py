@@ -276,6 +276,23 @@ def test_quit_right_behind_a_stop_is_heard(start: Start, shape: str, pool: Threa
     assert lost(answer)
 
 
+def test_int_right_behind_a_stop_leaves_what_is_in_flight_a_second(
+    start: Start, shape: str, pool: ThreadPoolExecutor
+) -> None:
+    """It is no repetition of the first signal, but a stop in less time; behind a moment it would end at once."""
+    server = start(shape, "--pidfile=server.pid")
+    answer = pool.submit(server.get, "/hang")
+    wait_for(lambda: list(server.marks.glob("hang-*")), "the application to hang")
+    server.send(signal.SIGTERM)
+    server.await_text("stopping")
+    began = time.monotonic()
+    assert server.stop(signal.SIGINT) == 128 + signal.SIGINT
+    assert time.monotonic() - began < 5, "graceful_timeout is 30"
+    assert lost(answer)
+    assert "the process ends itself" not in server.said
+    assert not (server.directory / "server.pid").exists()
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_told_again_while_the_process_ends_is_no_other_one(start: Start, shape: str, signum: int) -> None:
     """A service manager tells a process and then its whole group."""

@@ -22,6 +22,8 @@ import psutil
 import pytest
 from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, wait_for
 
+from poorhttp import status
+
 SOURCE = '''
 import ctypes
 import os
@@ -356,6 +358,38 @@ def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
         silent.request("GET", "/")
         assert silent.getresponse().status == 200
     assert "reloaded: " in server.said
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so(
+    start: Start, shape: str, tmp_path: Path
+) -> None:
+    """Nobody is served then, which a load balancer must see, and whoever looks."""
+    server = start(shape, TIMEOUT, "--health=/health", source=SOURCE)
+    assert server.get("/health") == (200, "serving\n")
+    (tmp_path / "app.py").write_text("def (\n")
+    threads = 4 if shape == "1x4" else 1
+    with ThreadPoolExecutor(threads) as pool:
+        calls = [pool.submit(server.get, "/lock") for _ in range(threads)]
+        assert [call.result(PATIENCE)[0] for call in calls] == [504] * threads
+    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s: exit code 3")
+    assert "goes on as it was" not in server.said
+    assert server.get("/health") == (503, "stuck\n")
+    told = status.of(server.process.pid)
+    assert told is not None and [each["state"] for each in told["processes"]] == ["stuck"]
+    assert server.process.poll() is None
+
+
+def test_a_thread_that_comes_back_is_not_lost(start: Start, pool: ThreadPoolExecutor, tmp_path: Path) -> None:
+    server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
+    (tmp_path / "app.py").write_text("def (\n")
+    _, answer = begin(server, pool, "obstinate")
+    assert answer.result(PATIENCE)[0] == 504
+    wait_for(lambda: server.get("/health") == (503, "stuck\n"), "all threads to be lost")
+    (server.marks / "release").touch()
+    wait_for(lambda: server.get("/health") == (200, "serving\n"), "it to be back")
+    assert server.get()[0] == 200
     assert server.stop() == 0
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poorhttp import listener
+from poorhttp import backlog, listener
 from poorhttp.errors import ListenError
 from poorhttp.units import Address
 
@@ -295,3 +295,19 @@ def test_close_in_a_forked_child_removes_nothing(listen, tmp_path, monkeypatch):
     monkeypatch.setattr(listener.os, "getpid", lambda: 1)
     listener.close([sock])
     assert os.path.exists(path)
+
+
+def test_what_a_socket_has_can_be_changed(listen, tmp_path):
+    sock = listen()
+    listener.change(sock, 3, -1, (-1, -1))
+    assert backlog.queue(sock) == (0, 3)
+    path = tmp_path / "unix.sock"
+    sock = listen(path=str(path))
+    for mode, found in [(0o600, 0o600), (-1, 0o600), (0o660, 0o660)]:
+        listener.change(sock, 3, mode, (os.getuid(), -1))
+        assert path.stat().st_mode & 0o777 == found
+    path.rename(tmp_path / "old.sock")
+    path.touch(0o604)
+    listener.change(sock, 3, 0o600, (-1, -1))
+    assert path.stat().st_mode & 0o777 == 0o604, "it is another's"
+    assert listener.is_lost(str(path))
