@@ -92,6 +92,11 @@ def memory(root: int) -> dict[str, int]:
     return {**total, "alone": anonymous + sum(files.values())}
 
 
+def pss_of_each(root: int) -> dict[int, int]:
+    """The PSS of each process of the tree."""
+    return {pid: parse_fields(_read(pid, "smaps_rollup")).get("Pss", 0) for pid in tree(root)}
+
+
 def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
     """Resident bytes of each mapped file, without its private copies, by (device, inode, offset).
 

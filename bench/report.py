@@ -15,7 +15,7 @@ from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
 MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
-UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), "cpu": 1e-6, "front": 1e-6}
+UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
 
 @dataclass
@@ -91,7 +91,8 @@ def target_table(targets: Sequence[Target], results: Results) -> str:
 def result_table(results: Results, workload: str, columns: Mapping[str, str]) -> str:
     """One line for each server of the workload; `columns` maps heading to the number's name.
 
-    A name may begin with `~` for the spread over rounds, or `/` for the ratio to the row `bare`.
+    A name may begin with `~` for the spread over rounds, or `/` for the ratio to the row `bare`; `a/b` is the ratio of
+    `a` to that of the same server in the workload `b`.
     """
     lines = []
     for row, result in results.items():
@@ -107,6 +108,9 @@ def cell(results: Results, row: Row, name: str) -> str:
         return ABSENT if part is None else f"{part:.1%}"
     if name.startswith("/"):
         return number(ratio(results, row, [(row[0], "bare")], name[1:]))
+    if "/" in name:
+        column, _, other = name.partition("/")
+        return number(ratio(results, row, [(other, row[1])], column))
     value = middle(results[row], name)
     return number(None if value is None else value / UNITS.get(name, 1))
 

@@ -128,6 +128,7 @@ def test_this_process_is_read_from_proc() -> None:
     assert own in proc.tree(own)
     assert proc.shape(own)[1] >= 1
     assert 0 < proc.memory(own)["pss"] <= proc.memory(own)["alone"] * 1.01
+    assert proc.pss_of_each(own)[own] > 0
 
 
 def test_parse_diag_counts_what_is_accepted_and_from_the_peer() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import faults, front, launch, proc, reload, scale
+from bench import edits, faults, front, launch, proc, reload, report, scale
 from bench.clients import Answer, Clients, Fault
 from bench.faults import Kill
 from bench.scenario import undisturbed
@@ -190,7 +190,53 @@ def test_reload_in_small_gives_the_numbers_that_are_judged(tmp_path: Path) -> No
     assert numbers["remark"]
 
 
-def test_reload_counts_the_ways_to_the_new_code() -> None:
+@pytest.mark.parametrize(
+    ("name", "server"), [("styles", "single"), ("load", "threading"), ("memory", "forking"), ("idle", "single")]
+)
+def test_a_reload_scenario_in_small_gives_the_numbers_that_are_judged(name: str, server: str, tmp_path: Path) -> None:
+    if name != "idle":
+        pytest.importorskip("flask")
+    scenario = reload.SCENARIOS[name]
+    numbers = scenario.measure(RELOADING[server], launch.Setting(work=tmp_path), reload.QUICK)
+    assert {*scenario.columns.values(), "remark"} == set(numbers)
+    for limit in scenario.limits:
+        if (limit.sense, limit.limit) == ("<=", 0):
+            assert numbers[limit.column] == 0, (limit.column, numbers)
+
+
+FLASK = """
+class Flask:
+    def __init__(self, name): pass
+    def get(self, path): return lambda function: function
+def render_template(name): return open(f"templates/{name}").read()
+"""
+
+
+@pytest.mark.parametrize("way", edits.WAYS)
+def test_each_way_of_saving_shows_in_what_the_application_says(way: str, tmp_path: Path) -> None:
+    """And only the whole of it does: it is told by code that was not compiled before."""
+    work = tmp_path / "work"
+    edits.create(work, "styles")
+    (tmp_path / "flask.py").write_text(FLASK)
+    for number in (3, 12345):
+        edits.WAYS[way](work, number)
+        code = "import main, served; print(served.index())"
+        environ = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        found = subprocess.run([sys.executable, "-c", code], cwd=work, env=environ, capture_output=True, check=True)
+        assert int(found.stdout) == number
+
+
+def test_a_save_of_the_same_size_is_one_that_compiled_code_seems_to_fit(tmp_path: Path) -> None:
+    edits.create(tmp_path / "work", "styles")
+    before = (tmp_path / "work" / "served.py").stat()
+    edits.same_size(tmp_path / "work", 7)
+    after = (tmp_path / "work" / "served.py").stat()
+    assert (after.st_size, int(after.st_mtime)) == (before.st_size, int(before.st_mtime))
+    edits.older(tmp_path / "work", 8)
+    assert (tmp_path / "work" / "served.py").stat().st_mtime < before.st_mtime - 1000
+
+
+def test_reload_counts_the_ways_the_ways_to_the_new_code() -> None:
     log = b"loaded in 80 ms; watching 9 files\nreloaded a.py  90 ms (cold: nothing was ready yet)\n" + b"".join(
         b"reloaded a.py and b.py  %d ms (checkpoint)\n" % took for took in (20, 21)
     )
@@ -214,15 +260,77 @@ def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
         return b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + shown.get(number, b"0")
 
     path, port = tmp_path / "work" / "served.py", answering(answer)
-    path.parent.mkdir()
-    path.with_name("log").touch()
-    served = reload.Served(port, path, path.with_name("log"), process=0)
+    edits.create(path.parent, "bare")
+    (tmp_path / "log").touch()
+    served = reload.Served(port, path.parent, tmp_path / "log", process=0)
     monkeypatch.setattr(reload, "serving", lambda *_: contextlib.nullcontext(served))
     monkeypatch.setattr(reload, "PATIENCE", 0.05)
     monkeypatch.setattr(reload, "REST", 0)
-    numbers = reload.saving(RELOADING["single"], launch.Setting(), "bare", 20, (0, 0))
+    ways = dict.fromkeys(("one", "other"), edits.resaving("bare"))
+    numbers = reload.saving(RELOADING["single"], launch.Setting(), "bare", ways, 20, (0, 0))
     assert numbers["missed"] == reload.MOST_MISSED and numbers["stale"] > 0
-    assert numbers["remark"] == "given up after 5 of 20 saves"
+    assert (
+        re.sub("p50: other [0-9]+", "p50", numbers["remark"])
+        == "given up after 5 of 20 saves; p50; faults after 3 x one"
+    )
+
+
+def test_what_clients_of_a_reload_meet_is_told_apart(
+    answering: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "PATIENCE", 0.2)
+    seen = reload.Seen()
+    answers = {
+        b"/right": b"HTTP/1.0 200 OK\r\n\r\n0012",
+        b"/page": b"HTTP/1.0 500 No\r\n\r\nsorry",
+        b"/cut": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12",
+    }
+    port = answering(lambda request: answers[request.split()[1]])
+    assert [reload.ask_anew(port, path.decode(), seen) for path in answers] == [12, None, None]
+    assert reload.ask_anew(launch.free_port(), "/", seen) is None
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert reload.ask_anew(silent.getsockname()[1], "/", seen) is None
+    assert reload.account(seen) == {"stale": 0, "refused": 1, "reset": 1, "timeouts": 1, "other": 1}
+
+
+def test_a_kept_connection_that_was_closed_is_no_fault_but_told(answering: Callable[..., int]) -> None:
+    """The server says that it keeps each, and keeps none."""
+    seen = reload.Seen()
+    port = answering(lambda _: b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n7")
+    with contextlib.closing(reload.connection_to(port)) as connection:
+        assert [reload.ask(connection, "/", seen) for _ in range(3)] == [7, 7, 7]
+    assert seen.closed == 2 and seen.faults() == 0
+
+
+def test_a_stream_that_ends_is_opened_again_and_must_not_be_refused(answering: Callable[..., int]) -> None:
+    def follow(port: int, saved: int, kind: str) -> reload.Seen:
+        seen, is_over = reload.Seen(), threading.Event()
+        thread = threading.Thread(target=reload.follow, args=(port, 3, seen, [saved], is_over))
+        thread.start()
+        try:
+            assert faults.until(lambda: getattr(seen, kind) > 2, 10)
+        finally:
+            is_over.set()
+            thread.join()
+        return seen
+
+    cut = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n05\n\r\n"
+    answers = [cut]
+    port = answering(lambda _: answers[0])
+    assert follow(port, 5, "streams").faults() == 0
+    assert follow(port, 6, "stale").streams == 0
+    answers[0] = b""
+    assert follow(port, 5, "reset").streams == 0
+    assert follow(launch.free_port(), 5, "refused").streams == 0
+
+
+def test_a_column_may_be_the_ratio_to_another_workload() -> None:
+    results = {(app, "single"): report.Result([{"p50": p50}]) for app, p50 in (("heavy", 15.0), ("flask", 12.0))}
+    assert report.cell(results, ("heavy", "single"), "p50/flask") == "1.25"
+    assert (
+        report.cell({("heavy", "single"): results["heavy", "single"]}, ("heavy", "single"), "p50/flask")
+        == report.ABSENT
+    )
 
 
 def test_a_process_of_which_a_thread_is_left_is_not_gone() -> None:
