@@ -10,6 +10,9 @@ use pyo3::prelude::*;
 use crate::net::listener::duplicate;
 use crate::net::outbox::FileRange;
 
+/// What is no larger is read at once.
+const SMALL: u64 = 65536;
+
 /// Wraps a file-like object: anything with `read(size)`, perhaps with `close()`.
 #[pyclass(module = "poorhttp._engine", immutable_type)]
 pub struct FileWrapper {
@@ -49,8 +52,8 @@ impl FileWrapper {
 
 impl FileWrapper {
     /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
-    /// One that fails to tell is read instead, as is one that takes no room on a disk: it may be made as it is read (/proc,
-    /// /sys), and its size says nothing. What is no Exception (a timeout, the end of the process) is raised.
+    /// One that fails to tell is read instead, as is a small one that takes no room on a disk: it may be made as it is read
+    /// (/proc, /sys), and its size says nothing. What is no Exception (a timeout, the end of the process) is raised.
     pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
         match numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
@@ -72,7 +75,7 @@ fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
 
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     let file = File::from(duplicate(descriptor).ok()?);
-    let facts = file.metadata().ok().filter(|facts| facts.is_file() && facts.blocks() > 0)?;
+    let facts = file.metadata().ok().filter(|facts| facts.is_file() && (facts.blocks() > 0 || facts.len() > SMALL))?;
     Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
 }
 
