@@ -35,6 +35,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+# In the background of a script it is ignored, and so it would be in all that is started here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Shape = tuple[int, int]
 SHAPES: list[Shape] = [(1, 1), (2, 1), (1, 4), (2, 2)]
 PATIENCE = 20.0  # seconds that a condition may take on a loaded machine; nothing waits this long on purpose

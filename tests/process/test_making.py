@@ -134,17 +134,21 @@ def test_an_application_that_dies_is_told_with_its_place(tmp_path: Path, fault: 
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
 def test_ctrl_c_is_told_with_the_place_of_the_application(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "app.py").write_text("import signal\nopen('loading', 'w').close()\nsignal.pause()\n")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "poorhttp", *command, "app.py"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    wait_for((tmp_path / "loading").exists, "the application to be loaded")
-    os.killpg(process.pid, signal.SIGINT)
-    out, told = process.communicate(timeout=30)
+    ) as process:
+        try:
+            wait_for((tmp_path / "loading").exists, "the application to be loaded")
+            os.killpg(process.pid, signal.SIGINT)
+            out, told = process.communicate(timeout=30)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert (out, told) == ("", "error: app.py:3: stopped while it loaded the application\n")
 
