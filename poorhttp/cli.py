@@ -115,6 +115,11 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp import front
 
         return write(front.render(flags.command.removeprefix("print_"), settings))
+    is_in_the_making = flags.is_dev or (settings.autoreload and settings.debug)
+    if is_in_the_making and not flags.public and handover is None and flags.command not in config.ACTIONS:
+        from poorhttp.dev.settings import refuse_public
+
+        refuse_public(settings.addresses, os.environ)
     if flags.command == "check_config":
         from poorhttp import trial
 
@@ -125,10 +130,6 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return check.run(settings)
     if flags.command in config.ACTIONS and handover is None:
         return _act(flags, settings, directory)
-    if handover is None and not flags.public and (flags.is_dev or (settings.autoreload and settings.debug)):
-        from poorhttp.dev.settings import refuse_public
-
-        refuse_public(settings.addresses, os.environ)
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 

@@ -90,6 +90,8 @@ def check(app: object, title: str) -> WSGI:
     if not isinstance(code, CODE):
         return app
     names = code.co_varnames[bound : code.co_argcount]
+    if code.co_flags & (COROUTINE | ASYNC_GENERATOR) and len(names) == 2:
+        raise LoadError(f"{title} is an async function, which WSGI does not know", "write def, not async def")
     if code.co_flags & (COROUTINE | ASYNC_GENERATOR) or names[:3] == ("scope", "receive", "send"):
         raise LoadError(f"{title} is an ASGI application", "poorhttp serves WSGI; the package a2wsgi can wrap it")
     required = len(names) - len(function.__defaults__ or ())

@@ -30,7 +30,8 @@ LETTERS = "SACEWNID0"
 STDOUT, STDERR = 1, 2
 NO_LOG = -1
 
-_SERVING = os.path.join(os.path.dirname(__file__), "worker.py")
+_OURS = os.path.join(os.path.dirname(__file__), "")
+_SERVING = f"{_OURS}worker.py"
 """What calls the engine, which calls the application: nobody looks for a fault above it."""
 
 _PAGE = """<!DOCTYPE html>
@@ -280,6 +281,10 @@ def _traceback(exc: BaseException) -> str:
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
     while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
         del told.stack[-1]
+    # What of ours has called the application tells its author nothing.
+    if not all(each.filename.startswith(_OURS) for each in told.stack):
+        while told.stack[0].filename.startswith(_OURS):
+            del told.stack[0]
     return "".join(told.format())
 
 

@@ -182,15 +182,15 @@ def tried() -> list[str] | None:
     if not text:
         return None
     server, *facts = text.split("\n")
-    _end_with_parent()
+    end_with_parent()
     if server != str(os.getppid()) or len(facts) < FACTS:
         raise PoorhttpError(f"{TRIAL} is not what a server says that is to be reloaded", "unset it")
     _distrust_bytecode()
     return facts
 
 
-def _end_with_parent() -> None:
-    """Let the kernel end this trial with the server, whatever the application does in it: nobody else would."""
+def end_with_parent() -> None:
+    """Let the kernel end this trial with who asked for it, whatever the application does in it: nobody else would."""
     try:
         import ctypes
     except ImportError:

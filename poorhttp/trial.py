@@ -103,6 +103,7 @@ def in_child(
     """
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
+    parent = os.getpid()
     stack = os.memfd_create("stack")
     pid = os.fork()
     if pid:
@@ -128,6 +129,7 @@ def in_child(
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
+        _end_with(parent)
         app = _load(settings)
         os.write(telling, b"loaded %d\n" % os.getpid())
         doing = CALLED
@@ -159,6 +161,15 @@ def leave(code: int) -> NoReturn:
         with suppress(OSError):  # the application may have closed it
             os.write(each, b"told %d\n" % os.getpid())
     os._exit(code)
+
+
+def _end_with(parent: int) -> None:
+    """Behind a change of user, which would make the kernel forget it."""
+    from poorhttp.reload import end_with_parent
+
+    end_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _keep_stack(descriptor: int) -> None:

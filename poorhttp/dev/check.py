@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import io
 import warnings
+from itertools import chain
 from types import TracebackType
 from wsgiref import validate
 from wsgiref.util import FileWrapper, setup_testing_defaults
@@ -47,11 +48,18 @@ def _call(app: WSGI, settings: Config) -> None:
     statuses: list[str] = []
     blocks: list[bytes] = []
 
+    lengths: list[str] = []
+
     def start_response(status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
+        if statuses and exc_info is None:
+            raise AssertionError("start_response was called again without exc_info")
         statuses.append(status)
+        lengths[:] = _lengths(status, fields)
         return blocks.append
 
     validate.IteratorWrapper.closed = True  # else one of what is no iterable complains
+    given: Any = validate.InputWrapper
+    given.read = lambda wrapper, *size: wrapper.input.read(*size)  # it would not have it without a size
     _give_up_after(settings.request_timeout or trial.PATIENCE, app)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
@@ -64,10 +72,24 @@ def _call(app: WSGI, settings: Config) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     for doubt in doubts:
         say(f"note: {doubt.message}")
-    told = f"GET / is answered {statuses[-1]}, in {sum(map(len, blocks))} bytes"
+    size = sum(map(len, blocks))
+    if size <= LIMIT and lengths and int(lengths[0]) != size and not statuses[-1].startswith(("204", "304")):
+        say(f"note: the body has {size} bytes, and Content-Length says {lengths[0]}")
+    told = f"GET / is answered {statuses[-1]}, in {size} bytes"
     if statuses[-1] >= "500":
         raise LoadError(told, "what it logged, or poorhttp dev, tells why")
     say(told)
+
+
+def _lengths(status: str, fields: list[tuple[str, str]]) -> list[str]:
+    """The Content-Length of a head, if it has one. Raises AssertionError for what the engine refuses."""
+    for text in (status, *chain.from_iterable(fields)):
+        if not text.isascii() and max(text) > "\xff":
+            raise AssertionError(f"{text!r} is not latin-1")
+    lengths = [value.strip() for name, value in fields if name.lower() == "content-length"]
+    if len(lengths) > 1 or not all(each.isascii() and each.isdecimal() for each in lengths):
+        raise AssertionError(f"Content-Length must be one whole number, not {' and '.join(lengths)}")
+    return lengths
 
 
 def _give_up_after(seconds: float, app: WSGI) -> None:

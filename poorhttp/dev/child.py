@@ -54,6 +54,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         os.set_inheritable(descriptor, False)
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
     word = wait_for_word(parent, link, lifeline, gates[-1])

@@ -245,10 +245,12 @@ def _tell(
         heading = heading or "During handling of the above exception, another exception occurred:"
     steps = _walk(error.__traceback__ if error is not None else None, skip)
     stack = list(told.stack)[-len(steps) :] if steps else []
+    # The text of a syntax error tells its place; nobody has called anything.
+    is_all_ours = not isinstance(error, SyntaxError) and all(_is_ours(each.filename) for each in stack)
     frames = [
         _frame(summary, steps[number][0])
         for number, summary in enumerate(stack)
-        if not _is_ours(summary.filename) or all(_is_ours(each.filename) for each in stack)
+        if not _is_ours(summary.filename) or is_all_ours
     ]
     if len(frames) > MOST_FRAMES:
         frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]

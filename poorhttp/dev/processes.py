@@ -96,7 +96,7 @@ class Process:
                 [sys.executable, *sys.orig_argv[1:]],
                 {**os.environ, child.VARIABLE: facts},
                 setsigdef=RESET,
-                setsigmask=(),
+                setsigmask=(signal.SIGINT,),  # the terminal's may come while the interpreter starts
             )
         except OSError:
             self.close()

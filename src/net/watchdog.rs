@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use super::access_log::escaped;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
@@ -435,11 +437,14 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 }
 
 /// The first thread is the main one, which a signal brings back from the application, by the interpreter's handler. One
-/// that came right before a system call waits for the end of that: send it again.
+/// that came right before a system call, or that another thread took, waits for the end of that: send it again. A first
+/// one that asks to stop would count as a second; in its place goes one that means little, where the call is given up.
 fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let shared = server.shared();
     let is_in_application = server.team().pulse(0).and_then(Pulse::last).is_some();
-    let Some(signal) = shared.stop_at_once().filter(|_| is_in_application) else {
+    let is_given_up = || seen.calls.stuck().iter().any(|&(slot, _)| slot == 0);
+    let signal = shared.stop_at_once().or_else(|| (shared.is_stopping() && is_given_up()).then_some(Signal::USR1));
+    let Some(signal) = signal.filter(|_| is_in_application) else {
         seen.next_urging = None;
         return;
     };
@@ -460,5 +465,5 @@ fn end_overdue<H: Handler>(shared: &Shared<H>) {
 fn kill<H: Handler>(shared: &Shared<H>, why: &str) {
     shared.handler.last_words(why);
     let _ = shared.access_log.flush(|| false);
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }

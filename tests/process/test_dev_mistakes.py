@@ -54,6 +54,7 @@ def test_a_mistake_is_shown_and_mended(launch: Start, tmp_path: Path, name: str)
         status, body = server.get()
         assert status == 500
         assert says in body
+        assert "loader.py" not in body
         (tmp_path / "app.py").write_text(GOOD)
         assert server.get() == (200, "good")
         (tmp_path / "app.py").write_bytes(source.encode("utf-8", "surrogateescape"))
@@ -190,7 +191,12 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         server = launch("dev", "app.py", "--port=0", f"--address={address}")
         assert server.end() == 2
         assert "others could connect" in server.said
-        for words in ("--reload", "--debug", "app.py"), ("dev", "app.py", "--no-reload"):
+        for words in (
+            ("--reload", "--debug", "app.py"),
+            ("dev", "app.py", "--no-reload"),
+            ("dev", "app.py", "--check-config"),
+            ("check", "app.py", "--reload", "--debug"),
+        ):
             server = launch(*words, "--port=0", f"--address={address}")
             assert server.end() == 2
             assert "others could connect" in server.said

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from starter import Start, wait_for
 
@@ -78,6 +79,18 @@ def test_init_takes_a_place_only(tmp_path: Path) -> None:
         (OK + "    raise SystemExit(0)\n", "error: app.py:3: GET / fails: SystemExit: 0"),
         (OK + "    yield b'a'\n    no\n", "error: app.py:4: GET / fails: NameError: name 'no' is not defined"),
         ("    start_response(200, [])\n", "error: app.py:2: the answer to GET / is against PEP 3333: Status must be"),
+        (
+            OK + OK + "    return []\n",
+            "error: app.py:3: the answer to GET / is against PEP 3333: start_response was called",
+        ),
+        (
+            OK.replace(")])", "), ('X-A', '\\u0161')])"),
+            "error: app.py:2: the answer to GET / is against PEP 3333: '\u0161' is not",
+        ),
+        (
+            OK.replace(")])", "), ('Content-Length', 'ab')])"),
+            "error: app.py:2: the answer to GET / is",
+        ),
         (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / is against PEP 3333: Iterator yielded"),
         ("    return []\n", "error: app.py:1: the answer to GET / is against PEP 3333: start_response was not called"),
         (OK.replace("200 OK", "503 No") + "    return [b'a']\n", "error: GET / is answered 503 No, in 1 bytes"),
@@ -216,3 +229,19 @@ def test_beside_its_own_server_nothing_is_touched(start: Start, tmp_path: Path) 
     assert (code, told) == (0, "ok\n")
     assert sorted(each.name for each in tmp_path.iterdir() if each.name != "__pycache__") == before
     assert server.get("/")[0] == 200
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
+def test_who_is_ended_leaves_nobody(tmp_path: Path, command: tuple[str, ...], signum: int) -> None:
+    """Nor what loads the application, which may go on for ever."""
+    (tmp_path / "app.py").write_text(
+        "import os, time\nopen('loading', 'w').write(str(os.getpid()))\ntime.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-m", "poorhttp", *command, "app.py"], cwd=tmp_path) as process:
+        wait_for(lambda: (tmp_path / "loading").exists() and (tmp_path / "loading").read_text(), "the application")
+        process.send_signal(signum)
+        process.wait(15)
+    number = int((tmp_path / "loading").read_text())
+    assert number != process.pid
+    wait_for(lambda: not psutil.pid_exists(number) or psutil.Process(number).status() == "zombie", "its end")

@@ -456,6 +456,18 @@ def test_a_stop_does_not_wait_for_a_call_that_was_given_up(start: Start, shape: 
     assert not (server.directory / "server.pid").exists()
 
 
+def test_a_stop_that_another_thread_hears_brings_back_the_call(start: Start, pool: ThreadPoolExecutor) -> None:
+    """The kernel gives a signal to whichever thread it likes; the first one sleeps in the call."""
+    server = start("1x1", TIMEOUT, "--graceful-timeout=60", source=SOURCE)
+    _, answer = begin(server, pool, "nap")
+    assert answer.result(PATIENCE)[0] == 504
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    watching = [each for each in tasks if (each / "comm").read_text().strip() == "poorhttp-watch"]
+    os.kill(int(watching[0].name), signal.SIGTERM)
+    assert server.end() == 0
+    assert "stopping: SIGTERM" in server.said
+
+
 @pytest.mark.parametrize("shape", ["1x1", "2x1"])
 def test_without_another_thread_a_stop_waits_for_it_as_others_may_be_served_then(
     start: Start, shape: str, pool: ThreadPoolExecutor

@@ -345,7 +345,6 @@ def test_a_directory_that_may_not_be_listed(denied, tmp_path):
     "text",
     [
         "async def application(scope, receive, send): pass\n",
-        "async def application(environ, start_response): yield b''\n",
         "def application(scope, receive, send): pass\n",
         "class A:\n    async def __call__(self, scope, receive, send): pass\napplication = A()\n",
         "class A:\n    async def run(self, scope, receive, send): pass\napplication = A().run\n",
@@ -353,6 +352,12 @@ def test_a_directory_that_may_not_be_listed(denied, tmp_path):
 )
 def test_asgi(fault, text):
     assert fault("one", one=text).startswith("one:application is an ASGI application | poorhttp serves WSGI")
+
+
+@pytest.mark.parametrize("body", ["yield b''", "return [b'']"])
+def test_wsgi_with_a_stray_async(fault, body):
+    said = fault("one", one=f"async def application(environ, start_response): {body}\n")
+    assert said == "one:application is an async function, which WSGI does not know | write def, not async def"
 
 
 def test_the_traceback_of_a_failing_module_is_its_own(fault):

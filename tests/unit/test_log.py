@@ -144,6 +144,19 @@ def test_a_late_call_is_told_without_the_handler_in_which_it_was_interrupted(mak
     assert frames[-1].endswith(", in call")
 
 
+def test_what_of_ours_has_called_the_application_is_left_out(make: Make, path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def guard(call):\n    call()", worker.__file__, "exec"), names)
+    exec(compile("def application():\n    1 / 0", "application.py", "exec"), names)
+    with pytest.raises(ZeroDivisionError) as caught:
+        names["guard"](names["application"])
+    error = caught.value
+    assert error.__traceback__ is not None
+    make().exception(error.with_traceback(error.__traceback__.tb_next), "-", "GET /")
+    frames = [line for line in path.read_text().splitlines() if line.startswith('      File "')]
+    assert [frame.rpartition(", in ")[2] for frame in frames] == ["application"]
+
+
 def test_an_exception_is_logged_whatever_the_level(make: Make, path: Path) -> None:
     make("emerg").exception(raised(ValueError("wrong")), "-", "GET /")
     assert "ValueError: wrong" in path.read_text()
