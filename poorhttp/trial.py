@@ -122,6 +122,8 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
+    from poorhttp.reload import end_with
+
     code, doing = 1, LOADED
     _telling.append(telling)
     try:
@@ -129,7 +131,7 @@ def in_child(
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
-        _end_with(parent)
+        end_with(parent)  # behind a change of user, which makes the kernel forget it
         app = _load(settings)
         os.write(telling, b"loaded %d\n" % os.getpid())
         doing = CALLED
@@ -161,15 +163,6 @@ def leave(code: int) -> NoReturn:
         with suppress(OSError):  # the application may have closed it
             os.write(each, b"told %d\n" % os.getpid())
     os._exit(code)
-
-
-def _end_with(parent: int) -> None:
-    """Behind a change of user, which would make the kernel forget it."""
-    from poorhttp.reload import end_with_parent
-
-    end_with_parent()
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _keep_stack(descriptor: int) -> None:

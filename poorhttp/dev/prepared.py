@@ -73,7 +73,7 @@ class Prepared:
         """These files have changed: let nobody wait on who would find anything else now than what he has found."""
         if self._installed != _installed():
             self._without.clear()
-            self._drop()
+            self.drop()
         modules = [path for path in changed if path.endswith(".py")]
         self._hot = [*modules, *(path for path in self._hot if path not in modules)][:HOT]
         is_content = bool(changed) and all(map(os.path.isfile, changed))
@@ -156,7 +156,7 @@ class Prepared:
             self._without.update(json.loads(fields[0]))
             self._refused, process.is_refused = process.order, True
             self._order = self._without_needy(json.loads(process.order))
-            self._drop()
+            self.drop()
         elif kind == COLD:
             self._refused, process.is_refused = process.order, True
             self._be_cold(os.fsdecode(fields[0]))
@@ -169,10 +169,6 @@ class Prepared:
         elif process is self._spare:
             self._spare, self._may_prepare = None, may_again
         self._checkpoints = [each for each in self._checkpoints if each is not process]
-
-    def drop(self) -> None:
-        """Let nobody wait any more: who is sent next begins anew."""
-        self._drop()
 
     def drop_checkpoints(self, why: str) -> None:
         """Nobody may go on from there any more."""
@@ -221,7 +217,7 @@ class Prepared:
             self._be_cold(facts["why"])
         elif order not in (self._refused, self._order):
             self._order, self._never = order, ""
-            self._drop()
+            self.drop()
 
     def _without_needy(self, order: dict[str, Any]) -> bytes:
         modules = [name for name in order["modules"] if name not in self._without]
@@ -232,10 +228,10 @@ class Prepared:
         if why != self._never:
             self._error_log.write("I", f"nothing is imported in advance: {why}")
         self._order, self._never = b"", why
-        self._drop()
+        self.drop()
 
-    def _drop(self) -> None:
-        """What was imported in advance is no longer what it ought to be."""
+    def drop(self) -> None:
+        """What was imported in advance is no longer what it ought to be: who is sent next begins anew."""
         for each in self.all():
             self._end(each)
         self._spare, self._zygote, self._checkpoints = None, None, []
