@@ -208,7 +208,7 @@ class _Signals:
         self._backlog: Backlog | None = None
         self._is_stuck = self._is_leaving = False
         self._is_supervised = supervised
-        self._is_over = False  # the interpreter waits for the thread of a trial, which therefore waits for nothing then
+        self._is_over = False  # `restore` waits for the thread of a trial, which therefore waits for nothing then
         self._is_asked = False  # for a reload
         self._on_trial = allocate_lock()
         self._graceful_timeout = graceful_timeout
@@ -263,6 +263,9 @@ class _Signals:
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         self._is_over = True
+        if self._reload is not None:
+            self._reload.cancel()
+        self._on_trial.acquire()  # an interpreter that ends while the thread of a trial goes on may end by SIGSEGV
         if signal.SIGALRM in self._old:
             signal.setitimer(signal.ITIMER_REAL, 0)
         restore(self._old)

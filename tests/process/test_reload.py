@@ -209,9 +209,23 @@ def test_a_reload_told_twice_is_one(start: Start, shape: str) -> None:
         assert "Error" not in server.said
 
 
+TELL_TRIAL = """
+import atexit
+import sys
+import traceback
+
+def tell():
+    for frame in sys._current_frames().values():
+        if "_await_trial" in "".join(traceback.format_stack(frame)):
+            print("the interpreter ends before the trial's thread does", file=sys.stderr, flush=True)
+
+atexit.register(tell)
+"""
+
+
 def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
     """The trial imports for ever; whoever wants the server to stop need not wait for it."""
-    server = start(shape, source=VERSION.format(version="0", more=""))
+    server = start(shape, source=VERSION.format(version="0", more=TELL_TRIAL))
     write(tmp_path, "endless", f"open({str(tmp_path / 'trial')!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)")
     server.send(signal.SIGHUP)
     wait_for(lambda: (tmp_path / "trial").exists() and (tmp_path / "trial").read_text(), "the trial")
@@ -219,6 +233,7 @@ def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
     assert server.stop() == 0
     wait_for(lambda: not psutil.pid_exists(trial), "the end of the trial")
     assert "reload failed" not in server.said
+    assert "before the trial's thread" not in server.said
 
 
 def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, supervised: str) -> None:
