@@ -169,6 +169,16 @@ class ErrorLog:
         """Return the descriptor; it stays the same for the life of the process."""
         return self._descriptor
 
+    def streams(self) -> list[int]:
+        """Which of standard output and error go here too, as in the background; none where it is one of them."""
+        if self._descriptor <= STDERR:
+            return []
+        try:
+            log = os.fstat(self._descriptor)
+            return [each for each in (STDOUT, STDERR) if os.path.samestat(os.fstat(each), log)]
+        except OSError:  # the application has closed one of them
+            return []
+
     def _html(self, title: str, text: str) -> bytes:
         foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
         if self._debug:
@@ -195,7 +205,7 @@ def reopen_access_log(descriptor: int, path: str) -> None:
     if descriptor == NO_LOG or path == "-":
         return
     new = _open(path)
-    os.dup2(new, descriptor, inheritable=False)
+    os.dup2(new, descriptor, inheritable=descriptor <= STDERR)
     os.close(new)
 
 

@@ -62,7 +62,8 @@ class Handover:
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
     and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
-    that came meanwhile, -1 for none. pidfile: "" for none. pause: seconds before what cannot be loaded is tried again,
+    that came meanwhile, -1 for none. pidfile: "" for none. streams: standard output and error, those that go to the
+    error log. pause: seconds before what cannot be loaded is tried again,
     0 where it was not yet.
     """
 
@@ -75,6 +76,7 @@ class Handover:
         self.connections: list[tuple[int, int]] = []
         self.signals = -1
         self.pidfile = ""
+        self.streams: list[int] = []
         self.pause = 0.0
         self._text = ""  # as it was received
 
@@ -86,8 +88,10 @@ class Handover:
         countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
         count = f"count {self.wanted} {self.configured}"
         pause = [f"pause {self.pause:g}"] if self.pause else []
+        streams = [f"stream {descriptor}" for descriptor in self.streams]
         of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.pidfile}"
-        return "\n".join([of, *sockets, *workers, *passed, *connections, *countdown, *pause, count, signals, pidfile])
+        facts = *sockets, *workers, *passed, *connections, *countdown, *streams, *pause
+        return "\n".join([of, *facts, count, signals, pidfile])
 
     @classmethod
     def parse(cls, text: str) -> Handover:
@@ -119,6 +123,8 @@ class Handover:
                 self.signals = int(rest)
             elif kind == "pidfile":
                 self.pidfile = rest
+            elif kind == "stream":
+                self.streams.append(int(rest))
             elif kind == "pause":
                 self.pause = float(rest)
             else:
@@ -292,6 +298,8 @@ class Reload:
             stderr=self._said,
         )
         self._began = time.monotonic()
+        if self._cancelled:  # meanwhile
+            self._trial.kill()
 
     def is_trying(self) -> bool:
         """Whether a trial goes on."""
@@ -365,6 +373,7 @@ class Reload:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         signal.setitimer(signal.ITIMER_REAL, 0)  # it would go on in the new image, which does not know it
         self._error_log.flush()
+        self.handover.streams = self._error_log.streams()
         try:
             _execute(self.handover, self._home)
         finally:  # it was impossible

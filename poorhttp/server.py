@@ -63,6 +63,8 @@ def serve(
         if handover is not None:
             try_again(handover, home, error, None)
         raise
+    for descriptor in handover.streams if handover is not None and settings.errorlog != "-" else ():
+        os.dup2(error_log.fileno(), descriptor)
     boot = _boot()
     listeners: list[socket] = []
     keys: list[str] = []
@@ -122,7 +124,8 @@ def serve(
                 error_log.write("S", f"started: {', '.join(facts)}")
         if serving is not None:
             serving(error_log)
-        _follow_streams(error_log, settings)
+        for descriptor in error_log.streams():
+            error_log.follow(descriptor, settings.errorlog)
         make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, shown)) if home else None
         if is_supervised(settings):
             from poorhttp.supervisor import supervise
@@ -394,16 +397,6 @@ def _drop_rest(handover: Handover, written: str) -> None:
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
     handover.drop_rest(written)
-
-
-def _follow_streams(error_log: ErrorLog, settings: Config) -> None:
-    """Open standard output and error anew with the log where they are the same file, as they are in the background."""
-    if settings.errorlog == "-":
-        return
-    log = os.fstat(error_log.fileno())
-    for descriptor in 1, 2:
-        if os.path.samestat(os.fstat(descriptor), log):
-            error_log.follow(descriptor, settings.errorlog)
 
 
 def _boot() -> Boot:

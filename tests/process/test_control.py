@@ -96,6 +96,42 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     assert run("reload") == (1, "not running\n")
 
 
+@pytest.mark.parametrize("kind", ["single", "forking"])
+def test_what_is_printed_goes_to_the_log_of_the_day_after_a_reload(run: Run, tmp_path: Path, kind: str) -> None:
+    """Rotated, reloaded, rotated without being told, led to another file, reloaded again."""
+
+    def printed_to(name: str) -> bool:
+        pid = pid_of(tmp_path)
+        serving = workers_of(pid) if kind == "forking" else [psutil.Process(pid)]
+        streams = [os.readlink(f"/proc/{each.pid}/fd/{number}") for each in serving for number in (1, 2)]
+        return set(streams) == {str(tmp_path / name)}
+
+    def reload(name: str, number: int) -> None:
+        assert run("reload")[0] == 0
+        log = tmp_path / name
+        wait_for(lambda: log.exists() and log.read_text().count("reloaded: ") == number, "the reload")
+
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("type = forking", f"type = {kind}"))
+    (tmp_path / "app.py").write_text('print("loaded", flush=True)\n' + APP)
+    assert run("start")[0] == 0
+    assert printed_to("error.log")
+    (tmp_path / "error.log").rename(tmp_path / "error.log.1")
+    assert run("logrotate")[0] == 0
+    wait_for((tmp_path / "error.log").exists, "the new log")
+    reload("error.log", 1)
+    wait_for(lambda: printed_to("error.log"), "the streams in the log")
+    (tmp_path / "error.log").rename(tmp_path / "error.log.2")
+    reload("error.log", 1)
+    wait_for(lambda: printed_to("error.log"), "the streams in the new log")
+    ini.write_text(ini.read_text().replace("error.log", "other.log"))
+    reload("other.log", 1)
+    wait_for(lambda: printed_to("other.log"), "the streams in the other log")
+    assert (tmp_path / "other.log").read_text().startswith("loaded\n")
+    assert run("logrotate")[0] == 0
+    assert printed_to("other.log")
+
+
 def test_without_a_server_a_restart_starts_one_and_a_logrotate_fails(run: Run, tmp_path: Path) -> None:
     assert run("logrotate") == (1, "not running\n")
     assert run("reload") == (1, "not running\n")
