@@ -255,7 +255,6 @@ impl<H: Handler> EventLoop<H> {
             self.queued.extend(self.table.late(now).into_iter().map(Event::Late));
         }
         if self.stop_at.is_some_and(|time| time <= now) {
-            shared.stop_is_late(self.table.len());
             shared.finish();
         }
     }
@@ -530,6 +529,19 @@ impl<H: Handler> EventLoop<H> {
     pub fn is_done(&self, given_up: usize) -> bool {
         // A connection that waits for its turn has a place in the table.
         self.stop_at.is_some() && self.table.len() <= given_up && self.queued.is_empty()
+    }
+
+    /// How many connections have something unfinished. Idle ones are here no more after a stop, but where this loop has
+    /// not come to it.
+    pub fn unfinished(&mut self) -> usize {
+        let mut idle = 0;
+        for key in self.table.waiting() {
+            if let Some(connection) = self.table.take(key) {
+                idle += usize::from(connection.is_idle());
+                self.table.put(key, connection, u64::MAX);
+            }
+        }
+        self.table.len() - idle
     }
 
     /// How many connections there are.

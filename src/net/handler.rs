@@ -1,6 +1,8 @@
 //! What the network asks of an application. `wsgi` implements it with Python; tests implement it without.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::Pulse;
 use super::outbox::Outbox;
@@ -17,8 +19,17 @@ pub struct Thread<S> {
     pub slot: usize,
     /// Beat it whenever the application gives something.
     pub pulse: Pulse,
+    /// Every run is to return: the time of a stop is over.
+    pub finished: Arc<AtomicBool>,
     /// What the handler keeps for it.
     pub seat: S,
+}
+
+impl<S> Thread<S> {
+    /// Whether an answer that could go on is to be left, suspended: nobody resumes it but to clean up.
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Relaxed)
+    }
 }
 
 /// A whole request.

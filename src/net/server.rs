@@ -134,7 +134,10 @@ impl<H: Handler> Server<H> {
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         let (pulse, slate) = self.team.join(slot)?;
-        let mut desk = Desk::new(Thread { slot, pulse, seat: self.shared.handler.enter(slot) }, slate);
+        let mut desk = Desk::new(
+            Thread { slot, pulse, finished: self.shared.finished(), seat: self.shared.handler.enter(slot) },
+            slate,
+        );
         if slot == 0 {
             self.shared.note_first(true);
             self.shared.row.enter(State::Serving);
@@ -186,16 +189,23 @@ impl<H: Handler> Server<H> {
         accepted.load(Ordering::Relaxed) + requests.load(Ordering::Relaxed)
     }
 
-    /// Break off the streams of this thread that a stop left behind, so that the application closes them.
+    /// Tell how many a stop leaves unfinished, and break off the streams of this thread among them, so that the application
+    /// closes them.
     fn close_streams(&self, desk: &mut Desk<H>) {
+        let is_late = self.shared.stop_deadline().is_some_and(|deadline| clock::now() >= deadline);
         // Mail is sent with the baton in hand: none comes later.
-        let streams = self.shared.handler.detached(|| {
+        let (streams, unfinished) = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
             self.adopt_returned(&mut event_loop);
+            let given_up = self.shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last));
+            let unfinished = event_loop.unfinished().saturating_sub(given_up);
             let mut streams = event_loop.take_streams(desk.thread.slot);
             streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
-            streams
+            (streams, unfinished)
         });
+        if is_late {
+            self.shared.stop_is_late(unfinished);
+        }
         let end = clock::now() + LAST_CLOSES;
         for (_, mut connection) in streams {
             if clock::now() > end {

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -102,7 +102,9 @@ pub struct Shared<H: Handler> {
     has_returned: AtomicBool,
     sleeping: AtomicBool,
     stopping: AtomicBool,
-    finished: AtomicBool,
+    finished: Arc<AtomicBool>,
+    /// It is told who is left unfinished.
+    is_left_told: AtomicBool,
     /// When a signal asked to stop; 0 before it.
     first_stop_signal: AtomicU64,
     /// The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 before it.
@@ -144,7 +146,8 @@ impl<H: Handler> Shared<H> {
             has_returned: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-            finished: AtomicBool::new(false),
+            finished: Arc::default(),
+            is_left_told: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
             stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
@@ -215,6 +218,11 @@ impl<H: Handler> Shared<H> {
     /// Whether the server accepts no more.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// What tells a thread that its run is to return.
+    pub fn finished(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.finished)
     }
 
     /// Whether every run is to return.
@@ -320,8 +328,11 @@ impl<H: Handler> Shared<H> {
         self.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stop reached its deadline with `connections` left.
+    /// A stop reached its deadline with `connections` left: tell it once.
     pub fn stop_is_late(&self, connections: usize) {
+        if connections == 0 || self.is_left_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let text = format!("stopped after graceful_timeout with unfinished connections: {connections}");
         self.handler.report('W', None, &text);
     }

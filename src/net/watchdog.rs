@@ -426,6 +426,8 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
 
 fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     let shared = server.shared();
+    // The loop does that, unless its threads are in the application.
+    shared.end_drain(usize::MAX, || 0);
     let is_late = shared.stop_deadline().is_some_and(|deadline| clock::now() >= deadline);
     if is_late && !seen.is_stop_late {
         shared.finish();

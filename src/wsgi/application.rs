@@ -376,7 +376,7 @@ impl Handler for Application {
                 let result = returned
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
-                    .and_then(|returned| take_body(&exchange, returned, request.transport, request.thread.pulse));
+                    .and_then(|returned| take_body(&exchange, returned, request.transport, request.thread));
                 request.thread.seat.known.forget_interrupt();
                 self.hand_over(
                     py,
@@ -411,7 +411,7 @@ impl Handler for Application {
                 let result = match iterator {
                     _ if is_broken => Ok((Progress::Gone, None)),
                     None => Ok((Progress::Finished, None)),
-                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, resumed.thread.pulse)
+                    Some(iterator) => iterate(&exchange, &iterator, None, resumed.transport, resumed.thread)
                         .map(|progress| (progress, Some(iterator))),
                 };
                 known.forget_interrupt();

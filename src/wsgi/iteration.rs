@@ -6,9 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
+use super::application::Seat;
 use super::exchange::{Exchange, type_name};
 use super::file_wrapper::FileWrapper;
-use crate::net::clock;
+use crate::net::handler::Thread;
 use crate::net::outbox::Flushed;
 use crate::net::transport::Transport;
 
@@ -19,7 +20,7 @@ const BURST: usize = 1024 * 1024;
 pub enum Progress {
     /// All blocks were given.
     Finished,
-    /// The client has to take some first, or others have their turn.
+    /// The client has to take some first, or others have their turn, or the time of a stop is over.
     Full,
     /// The client is gone.
     Gone,
@@ -30,7 +31,7 @@ pub fn take_body<'py>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,
     transport: &Transport,
-    pulse: clock::Pulse,
+    thread: &Thread<Seat>,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
     if let Some(block) = only_block(returned) {
         whole(exchange, block.as_bytes(), transport)?;
@@ -52,7 +53,7 @@ pub fn take_body<'py>(
         let returned = named(returned);
         PyTypeError::new_err(format!("the application returned {returned}, which is no iterable of bytes"))
     })?;
-    let progress = iterate(exchange, &iterator, total(returned), transport, pulse)?;
+    let progress = iterate(exchange, &iterator, total(returned), transport, thread)?;
     Ok((progress, Some(iterator)))
 }
 
@@ -93,7 +94,7 @@ pub fn iterate<'py>(
     iterator: &Bound<'py, PyIterator>,
     total: Option<u64>,
     transport: &Transport,
-    pulse: clock::Pulse,
+    thread: &Thread<Seat>,
 ) -> PyResult<Progress> {
     let mut taken = 0;
     for block in iterator {
@@ -105,7 +106,7 @@ pub fn iterate<'py>(
             // It gives nothing: no sign of life, or an application that gives no more than this would never be late.
             continue;
         }
-        pulse.beat();
+        thread.pulse.beat();
         let mut exchange = exchange.try_borrow_mut()?;
         if !exchange.is_committed() {
             exchange.commit(total)?;
@@ -118,7 +119,7 @@ pub fn iterate<'py>(
             return Ok(Progress::Gone);
         }
         taken += block.as_bytes().len();
-        if exchange.outbox.is_full() || taken >= BURST {
+        if exchange.outbox.is_full() || taken >= BURST || thread.is_finished() {
             return Ok(Progress::Full);
         }
     }

@@ -1,5 +1,6 @@
 """A stop, for whom a connection is just about to be used: what a front server and a quick client do."""
 
+import http.client
 import select
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,47 @@ def test_an_open_connection_learns_by_the_health_that_the_server_stops(start: St
     assert (answer.status, answer.read(), answer.will_close) == (503, b"leaving\n", True)
     connection.close()
     assert server.end() == 0
+
+
+STREAM = """
+import os
+import time
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/event-stream")])
+    return events() if environ["PATH_INFO"] == "/stream" else [b"ok"]
+
+def events():
+    try:
+        while True:
+            yield b"data: x\\n\\n"
+            time.sleep(0.05)
+    finally:
+        os.close(os.open("closed", os.O_CREAT | os.O_WRONLY))
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP], ids=["TERM", "HUP"])
+def test_an_endless_stream_is_closed_when_the_time_of_a_stop_is_over(
+    start: Start, shape: str, signum: signal.Signals
+) -> None:
+    """Its client sees that it is not whole, the application cleans up, the log tells of it, and the stop is a clean one."""
+    server = start(shape, "--graceful-timeout=1", source=STREAM)
+    connection = server.connection()
+    connection.request("GET", "/stream")
+    answer = connection.getresponse()
+    assert answer.read(9) == b"data: x\n\n"
+    server.send(signum)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        answer.read()
+    connection.close()
+    wait_for((server.directory / "closed").exists, "the end of the generator")
+    server.await_text("unfinished connections: 1")
+    if signum == signal.SIGHUP:
+        wait_for(lambda: server.get() == (200, "ok"), "the new image")
+        server.send(signal.SIGTERM)
+    assert server.end() == 0
+    assert "KILL" not in server.said and "did not return" not in server.said
 
 
 def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
