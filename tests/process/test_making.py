@@ -93,6 +93,14 @@ def test_init_takes_a_place_only(tmp_path: Path) -> None:
         ),
         (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / is against PEP 3333: Iterator yielded"),
         ("    return []\n", "error: app.py:1: the answer to GET / is against PEP 3333: start_response was not called"),
+        (
+            OK.replace(")])", "), ('Content-Length', '5')])") + "    return [b'a']\n",
+            "error: app.py:1: the answer to GET / is against PEP 3333: the body has 1 bytes, and Content-Length says 5",
+        ),
+        (
+            OK.replace(")])", "), ('Content-Length', '1')])") + "    return [b'abc']\n",
+            "error: app.py:1: the answer to GET / is against PEP 3333: the body has 3 bytes, and Content-Length says 1",
+        ),
         (OK.replace("200 OK", "503 No") + "    return [b'a']\n", "error: GET / is answered 503 No, in 1 bytes"),
     ],
 )
@@ -192,6 +200,22 @@ def test_a_fault_while_it_is_loaded_is_told_with_its_place(tmp_path: Path) -> No
 def test_a_stream_without_an_end_is_read_for_a_while(tmp_path: Path) -> None:
     body = OK + "    while True:\n        yield b'x' * 600000\n"
     assert check(tmp_path, body) == (0, "GET / is answered 200 OK, in 1200000 bytes")
+
+
+def test_a_file_may_be_longer_than_its_content_length(tmp_path: Path) -> None:
+    """It is sent as far as that reaches."""
+    body = OK.replace(")])", "), ('Content-Length', '3')])") + (
+        "    import io\n    return environ['wsgi.file_wrapper'](io.BytesIO(b'abcdef'))\n"
+    )
+    assert check(tmp_path, body) == (0, "GET / is answered 200 OK, in 6 bytes")
+
+
+def test_headers_that_are_the_servers_are_noted(tmp_path: Path) -> None:
+    names = "Connection", "Transfer-Encoding", "Trailer"
+    fields = ", ".join(f"({name!r}, 'x')" for name in names)
+    code, told = check(tmp_path, OK.replace(")])", f"), {fields}])") + "    return [b'a']\n")
+    noted = "note: hop-by-hop headers are the server's business; left out: Connection, Transfer-Encoding, Trailer"
+    assert (code, told.splitlines()) == (0, [noted, "GET / is answered 200 OK, in 1 bytes"])
 
 
 def test_the_application_finds_what_it_finds_when_served(tmp_path: Path) -> None:
