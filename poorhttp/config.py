@@ -265,7 +265,8 @@ def _argument(flags: Flags, word: str, directory: str) -> None:
         raise ConfigError(f"there is an application already, and now {word!r}", "poorhttp serves one: [APP] [options]")
     if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
         raise ConfigError(f"{_quoted(word)} is an ini file, not an application", f"write -c {word}")
-    flags.given["application"] = (word, "argument", directory)
+    source = f"argument of {flags.command}" if flags.command in (*ACTIONS, *MAKING) else "argument"
+    flags.given["application"] = (word, source, directory)
 
 
 def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:

@@ -39,11 +39,14 @@ COROUTINE, ASYNC_GENERATOR, VARIABLE_ARGUMENTS = 0x80, 0x200, 0x04
 """Flags of a code object, as in the inspect module."""
 
 
-def load(spec: str, directory: str) -> WSGI:
-    """Return the application; `directory` (absolute) is where modules and paths are looked for. Raises LoadError."""
+def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
+    """Return the application; `directory` (absolute) is where modules and paths are looked for. Raises LoadError.
+
+    may_be_command: it is a word that could be a mistyped command.
+    """
     place, name = split_application(Application().parse(spec, directory))
     if not os.path.isabs(place):
-        return _attribute(_import(place, directory), name, place)
+        return _attribute(_import(place, directory, may_be_command), name, place)
     if not name and os.path.isfile(_table(place)):
         return _dispatch(place)
     path = os.path.join(place, "__init__.py") if os.path.isdir(place) else place
@@ -198,7 +201,7 @@ def _import_file(path: str, directory: str, module: str) -> ModuleType:
     return imported
 
 
-def _import(module: str, directory: str) -> ModuleType:
+def _import(module: str, directory: str, may_be_command: bool = False) -> ModuleType:
     if "" in module.split(".") or ":" in module:
         raise LoadError(f"{module!r} is not the name of a module", _mistyped(module))
     if sys.path[:1] != [directory]:
@@ -208,7 +211,7 @@ def _import(module: str, directory: str) -> ModuleType:
         return sys.modules[module]
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
-            raise _no_module(error.name, directory, module) from None
+            raise _no_module(error.name, directory, module, may_be_command) from None
         raise _failed(module, error) from None
     except (Exception, SystemExit) as error:
         raise _failed(module, error) from None
@@ -218,7 +221,7 @@ def _mistyped(spec: str) -> str:
     return f"did you mean '{spec})'? {FORMS}" if spec.endswith("(") else FORMS
 
 
-def _no_module(missing: str, directory: str, spec: str) -> LoadError:
+def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) -> LoadError:
     if os.path.isfile(os.path.join(directory, spec)):
         return LoadError(f"{spec} is no Python file", FORMS)
     package, dot, name = missing.rpartition(".")
@@ -237,8 +240,8 @@ def _no_module(missing: str, directory: str, spec: str) -> LoadError:
         from poorhttp.config import ACTIONS, COMMANDS, MAKING
 
         modules += [each for each in files if each.endswith(".py")]
-        words = [*ACTIONS, *MAKING]  # a word without a flag that is none of these is taken for an application
-        modules += words if "." not in spec else []
+        words = [*ACTIONS, *MAKING]
+        modules += words if may_be_command and "." not in spec else []
         if spec in words:
             hint = f"it is a command, which goes first and alone: poorhttp {spec}"
         elif spec.replace("-", "_") in COMMANDS:

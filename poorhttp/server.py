@@ -262,7 +262,8 @@ def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     title = loader.title(settings.application)
     loading.append(title)
     try:
-        return loader.load(settings.application, settings.import_directory), title
+        may_be_command = settings.sources["application"] == "argument"  # of no command
+        return loader.load(settings.application, settings.import_directory, may_be_command), title
     finally:
         loading.clear()
 

@@ -244,6 +244,22 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
     assert f"hint: did you mean {meant}?" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["dev", "devx", "--check-config"], "start in its directory"),
+        (["check", "statsu", "--port=0"], "start in its directory"),
+        (["check", "modul", "--port=0"], "did you mean module?"),
+        (["check", "status", "--port=0"], "it is a command, which goes first and alone: poorhttp status"),
+    ],
+)
+def test_behind_a_command_no_other_one_is_meant(capfd, tmp_path, monkeypatch, argv, hint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "module.py").touch()
+    assert cli.main(argv) == 3
+    assert f"hint: {hint}" in capfd.readouterr().err
+
+
 def test_print_config(capsys):
     assert cli.main(["--print-config", "--port=5"]) == 0
     assert "port = 5                                  # flag --port\n" in capsys.readouterr().out

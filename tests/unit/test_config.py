@@ -77,6 +77,7 @@ def test_application_is_an_argument():
     settings = read("simple:app", "-d")
     assert (settings.application, settings.debug) == ("simple:app", True)
     assert settings.sources["application"] == "argument"
+    assert read("check", "simple:app").sources["application"] == "argument of check"
 
 
 def test_bind_is_repeatable_and_replaces_address_and_port():
