@@ -212,9 +212,21 @@ def _import(module: str, directory: str, may_be_command: bool = False) -> Module
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             raise _no_module(error.name, directory, module, may_be_command) from None
-        raise _failed(module, error) from None
+        raise _failed(module, error, _beside(error.name or "", directory, module)) from None
     except (Exception, SystemExit) as error:
         raise _failed(module, error) from None
+
+
+def _beside(missing: str, directory: str, module: str) -> str:
+    """The hint where a module that was not found lies in the directory of the application's file; "" elsewhere."""
+    path = os.path.join(directory, *module.split(".")) + ".py"
+    place = os.path.dirname(path)
+    found = next(filter(os.path.isfile, (os.path.join(place, missing, "__init__.py"), f"{place}/{missing}.py")), "")
+    if not missing or place == directory or not found or not os.path.isfile(path):
+        return ""
+    if os.path.isfile(os.path.join(place, "__init__.py")):
+        return f"{seen(found)} is in a package: import it as {module.rpartition('.')[0]}.{missing}"
+    return f"{seen(found)} is there: name the application by its file, {seen(path)}"
 
 
 def _mistyped(spec: str) -> str:
@@ -314,13 +326,13 @@ def _elsewhere(module: ModuleType) -> str:
 # Failures
 
 
-def _failed(what: str, error: BaseException) -> LoadError:
+def _failed(what: str, error: BaseException, remedy: str = "") -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
     trace, line = _told(error)
     where = place_of(error)
-    return LoadError(f"{where or f'{what} cannot be loaded: '}{line}", _remedy(error, trace, what), trace)
+    return LoadError(f"{where or f'{what} cannot be loaded: '}{line}", remedy or _remedy(error, trace, what), trace)
 
 
 def place_of(error: BaseException) -> str:

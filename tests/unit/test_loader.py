@@ -237,6 +237,32 @@ one, proxy = Callable(), Proxy()
             {"one": "class A:\n    def __init__(self, x): ...\n"},
             "one:A takes (x): that is no WSGI application",
         ),
+        (
+            "bare.one",
+            {"bare__SLASH__one": "from two import x\n", "bare__SLASH__two": ""},
+            "bare/two.py is there: name the application by its file, bare/one.py",
+        ),
+        (
+            "bare.one",
+            {"bare__SLASH__one": "from two import x\n", "bare__SLASH__two__SLASH____init__": ""},
+            "bare/two/__init__.py is there: name the application by its file, bare/one.py",
+        ),
+        (
+            "pkg.one",
+            {"pkg__SLASH____init__": "", "pkg__SLASH__one": "import two\n", "pkg__SLASH__two": ""},
+            "pkg/two.py is in a package: import it as pkg.two",
+        ),
+        (
+            "pkg/one.py",
+            {"pkg__SLASH____init__": "", "pkg__SLASH__one": "import two\n", "pkg__SLASH__two": ""},
+            "pkg/two.py is in a package: import it as pkg.two",
+        ),
+        ("bare.one", {"bare__SLASH__one": "import no_such\n"}, "| is it installed for "),
+        (
+            "pkg.one",
+            {"pkg__SLASH____init__": "", "pkg__SLASH__one": "raise ModuleNotFoundError('no')\n"},
+            "| is it installed for ",
+        ),
         ("one.py", {"one": "from one import x\n"}, "one.py imports itself, as it hides the one that is installed"),
         (
             "one",
