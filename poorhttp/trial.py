@@ -19,7 +19,8 @@ from poorhttp.units import Address
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
+    from mmap import mmap
+    from typing import Any, NoReturn
 
     from poorhttp.config import Config
     from poorhttp.loader import WSGI
@@ -34,6 +35,9 @@ LOADED, CALLED = "loaded", "called"
 """What the application was in when it died."""
 
 FAULTS = "an exit, or a fault in compiled code?"
+
+LAST = 4096
+"""Bytes for the path of the file that was imported last: PATH_MAX."""
 
 LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
@@ -101,16 +105,19 @@ def in_child(
     application and `use` it. Returns its exit code. Raises LoadError where it dies, loading takes longer than
     `patience`, or the use does not come to an end. more: what the hint about a late one has to add.
     """
+    import mmap
+
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
     parent = os.getpid()
     stack = os.memfd_create("stack")
+    last = mmap.mmap(-1, LAST)
     pid = os.fork()
     if pid:
         os.close(telling)
         os.set_blocking(steps, False)
         try:
-            return _end_of(pid, steps, stack, patience, settings, more)
+            return _end_of(pid, steps, stack, last, patience, settings, more)
         except KeyboardInterrupt:  # which the child has heard too, and tells where it was
             from poorhttp import control
 
@@ -128,6 +135,7 @@ def in_child(
     _telling.append(telling)
     try:
         _keep_stack(stack)
+        _keep_last(last)
         if privileges.can_become(settings.user, settings.group):
             privileges.drop(settings.user, settings.group)
             server.check_logs(settings)
@@ -173,6 +181,25 @@ def _keep_stack(descriptor: int) -> None:
     faulthandler.register(signal.SIGUSR1, descriptor, all_threads=False)
 
 
+def _keep_last(memory: mmap) -> None:
+    """Let it hold the file of the author's that was imported last, from its cached bytecode too."""
+    from poorhttp.loader import is_own
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        file = getattr(arguments[0], "co_filename", "") if event == "exec" else ""
+        if os.path.isabs(file) and is_own(file):
+            memory[:] = file.encode("utf-8", "replace")[:LAST].ljust(LAST, b"\0")
+
+    sys.addaudithook(hear)
+
+
+def _last_in(memory: mmap) -> str:
+    from poorhttp.loader import seen
+
+    file = memory[:].rstrip(b"\0").decode("utf-8", "replace")
+    return f"; the last file it imported was {seen(file)}" if file else ""
+
+
 def _place_in(stack: int) -> str:
     """The innermost line of the application in what was written there, as `file:line: `; "" where there is none."""
     from poorhttp import loader
@@ -208,7 +235,7 @@ def _read(descriptor: int) -> str:
         return ""
 
 
-def _end_of(pid: int, steps: int, stack: int, patience: float, settings: Config, more: str) -> int:
+def _end_of(pid: int, steps: int, stack: int, last: mmap, patience: float, settings: Config, more: str) -> int:
     from poorhttp.loader import title
 
     application, told, is_loaded = title(settings.application), "", False
@@ -223,10 +250,12 @@ def _end_of(pid: int, steps: int, stack: int, patience: float, settings: Config,
             code = os.waitstatus_to_exitcode(status)
             if f"told {pid}\n" in told:
                 return abs(code)
+            place = _place_in(stack)
+            file = _last_in(last) if not is_loaded and not place else ""
             if code == 0:
                 when = "called" if is_loaded else "imported"
-                raise LoadError(f"{application} ends the process when it is {when}", "it must return")
-            raise LoadError(_place_in(stack) + died(code, CALLED if is_loaded else LOADED), FAULTS)
+                raise LoadError(f"{application} ends the process when it is {when}{file}", "it must return")
+            raise LoadError(f"{place}{died(code, CALLED if is_loaded else LOADED)}{file}", FAULTS)
         if time.monotonic() > end:
             where = _where_it_is(pid, stack)
             os.kill(pid, signal.SIGKILL)

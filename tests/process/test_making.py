@@ -137,19 +137,36 @@ def test_an_application_that_ends_the_process_is_told_when(tmp_path: Path) -> No
     [
         ("os.abort()", "app.py:{line}: {died}: killed by SIGABRT"),
         ("ctypes.string_at(0)", "app.py:{line}: {died}: killed by SIGSEGV"),
-        ("os._exit(5)", "{died}: exit code 5"),
+        ("os._exit(5)", "{died}: exit code 5{last}"),
     ],
 )
 def test_an_application_that_dies_is_told_with_its_place(tmp_path: Path, fault: str, reason: str) -> None:
     body = f"    import os, ctypes\n    {fault}\n"
     code, told = check(tmp_path, body)
-    expected = reason.format(line=3, died="the process died while it called the application")
+    expected = reason.format(line=3, died="the process died while it called the application", last="")
     assert (code, told.splitlines()[0]) == (3, f"error: {expected}")
     (tmp_path / "app.py").write_text(f"import os, ctypes\n{fault}\n")
     for command in ("check", "app.py", "--port=0"), ("app.py", "--check-config"):
         code, _, told = poorhttp(tmp_path, *command)
-        expected = reason.format(line=2, died="the process died while it loaded the application")
+        last = "; the last file it imported was app.py"
+        expected = reason.format(line=2, died="the process died while it loaded the application", last=last)
         assert (code, told.splitlines()) == (3, [f"error: {expected}", f"hint: {trial.FAULTS}"])
+
+
+@pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
+def test_who_ends_the_process_when_it_is_imported_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "app.py").write_text("import json, first, helper\n")
+    (tmp_path / "first.py").write_text("exec('x = 1')\n")
+    last = "; the last file it imported was helper.py"
+    reasons = {0: "app.py ends the process when it is imported"}
+    helper = tmp_path / "helper.py"
+    for number in 70, 70, 0:  # the second time from bytecode
+        text = f"import os\nos._exit({number})\n"
+        if not helper.exists() or helper.read_text() != text:
+            helper.write_text(text)
+        code, _, told = poorhttp(tmp_path, *command, "app.py")
+        reason = reasons.get(number, f"the process died while it loaded the application: exit code {number}")
+        assert (code, told.splitlines()[0]) == (3, f"error: {reason}{last}")
 
 
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
