@@ -344,6 +344,9 @@ class _Supervisor:
                 if self._stopping is not None:
                     self._code = self._late_code
                     self._error_log.write("E", f"process {process.pid} is late to stop; killed")
+                else:
+                    patience = f"graceful_timeout ({self._settings.graceful_timeout:g} s)"
+                    self._error_log.write("W", f"cut off: what the code before had in flight lasted over {patience}")
         if self._stopping is not None:
             return
         if self._watcher.sweeps and self._dirty is None and now >= self._next_sweep:

@@ -119,7 +119,8 @@ pub fn iterate<'py>(
             return Ok(Progress::Gone);
         }
         taken += block.as_bytes().len();
-        if exchange.outbox.is_full() || taken >= BURST || thread.is_finished() {
+        // What is here as a whole needs nothing more of the application.
+        if exchange.outbox.is_full() || taken >= BURST || (total.is_none() && thread.is_finished()) {
             return Ok(Progress::Full);
         }
     }
