@@ -173,11 +173,7 @@ class ErrorLog:
         """Which of standard output and error go here too, as in the background; none where it is one of them."""
         if self._descriptor <= STDERR:
             return []
-        try:
-            log = os.fstat(self._descriptor)
-            return [each for each in (STDOUT, STDERR) if os.path.samestat(os.fstat(each), log)]
-        except OSError:  # the application has closed one of them
-            return []
+        return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
 
     def _html(self, title: str, text: str) -> bytes:
         foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
@@ -254,6 +250,13 @@ def _open(path: str) -> int:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     os.set_blocking(descriptor, True)
     return descriptor
+
+
+def _is_same(one: int, other: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(one), os.fstat(other))
+    except OSError:  # the application has closed it
+        return False
 
 
 def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:

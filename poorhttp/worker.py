@@ -421,7 +421,7 @@ class _Signals:
         if self._is_over or self._is_leaving:
             return
         if self._since is not None:  # a stop came meanwhile, for which the main thread's alarm was put off
-            self._leave_application(self._late_code)
+            self._leave_application()
         self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
         self._execute(reload)
 
@@ -465,11 +465,11 @@ class _Signals:
         if self._successor is not None and self._since is None:
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
             self._become_successor(self._successor)
-        self._leave_application(128 + self._at_once if self._at_once else self._late_code)
+        self._leave_application()
 
-    def _leave_application(self, code: int) -> NoReturn:
+    def _leave_application(self) -> NoReturn:
         self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
-        self._leave(code)
+        self._leave(128 + self._at_once if self._at_once else self._late_code)
 
     def _leave(self, code: int) -> NoReturn:
         leave_at_once(code, self._error_log, self._clean_up)

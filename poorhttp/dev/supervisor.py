@@ -345,8 +345,8 @@ class _Supervisor:
                     self._code = self._late_code
                     self._error_log.write("E", f"process {process.pid} is late to stop; killed")
                 else:
-                    patience = f"graceful_timeout ({self._settings.graceful_timeout:g} s)"
-                    self._error_log.write("W", f"cut off: what the code before had in flight lasted over {patience}")
+                    text = "cut off: what an old process had in flight took too long; graceful_timeout gives it more"
+                    self._error_log.write("W", text)
         if self._stopping is not None:
             return
         if self._watcher.sweeps and self._dirty is None and now >= self._next_sweep:

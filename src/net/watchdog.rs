@@ -77,8 +77,8 @@ enum Job {
     Interrupt(Late),
     /// Answer in the place of a stuck call.
     GiveUp(Late),
-    /// Interrupt whatever runs on this slot: the time of a stop is over.
-    End(usize),
+    /// Interrupt what runs on this slot since then: the time of a stop is over.
+    End(usize, u64),
     /// Tell the process, where there is no supervisor.
     Tell(u8),
 }
@@ -408,9 +408,9 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
             Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
             Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
             Job::Tell(what) => handler.told(*what),
-            Job::End(slot) => {
-                let is_busy = || server.team().pulse(*slot).and_then(Pulse::last).is_some();
-                handler.interrupt(*slot, None, &is_busy);
+            Job::End(slot, began) => {
+                let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;
+                handler.interrupt(*slot, None, &|| server.team().pulse(*slot).is_some_and(is_it));
             }
         };
         for job in &jobs {
@@ -433,7 +433,7 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         shared.finish();
         // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
         let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
-        let late: Vec<Job> = busy.map(|(slot, _)| Job::End(slot)).collect();
+        let late: Vec<Job> = busy.map(|(slot, pulse)| Job::End(slot, pulse.began())).collect();
         seen.is_stop_late = late.is_empty() || begin(server, late);
     }
 }

@@ -118,9 +118,10 @@ pub fn iterate<'py>(
         if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
             return Ok(Progress::Gone);
         }
+        // Where the first block comes late, it is perhaps the only one; what is here as a whole needs nothing more.
+        let is_endless = taken > 0 && total.is_none();
         taken += block.as_bytes().len();
-        // What is here as a whole needs nothing more of the application.
-        if exchange.outbox.is_full() || taken >= BURST || (total.is_none() && thread.is_finished()) {
+        if exchange.outbox.is_full() || taken >= BURST || (is_endless && thread.is_finished()) {
             return Ok(Progress::Full);
         }
     }

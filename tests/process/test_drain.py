@@ -88,6 +88,32 @@ def test_an_endless_stream_is_closed_when_the_time_of_a_stop_is_over(
     assert "KILL" not in server.said and "did not return" not in server.said
 
 
+LATE = """
+import os
+import time
+
+class Response:
+    def __iter__(self):
+        yield b"late"
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    os.close(os.open("called", os.O_CREAT | os.O_WRONLY))
+    time.sleep(1.25)
+    return Response()
+"""
+
+
+def test_an_answer_that_comes_a_moment_after_the_time_of_a_stop_is_whole(start: Start) -> None:
+    server = start("1x1", "--graceful-timeout=1", source=LATE)
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(server.get, "/late")
+        wait_for((server.directory / "called").exists, "the call")
+        server.send(signal.SIGTERM)
+        assert late.result() == (200, "late")
+    assert server.end() == 0
+
+
 def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
     """A reload waits for a call, and new clients in the queue of the socket for the new image; then comes a stop."""
     server = start("1x4")

@@ -53,6 +53,9 @@ def world(monkeypatch, tmp_path):
         def fileno(self):
             return 2
 
+        def streams(self):
+            return []
+
     class Boot:
         def check(self):
             if world.asked:
