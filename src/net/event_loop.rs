@@ -168,11 +168,12 @@ impl<H: Handler> EventLoop<H> {
         self.poller.interrupted
     }
 
-    /// Get a new batch of events, asleep if there is none yet; `hear_signals` is called before that, and tells whether
-    /// to sleep. `keeps` tells whether the caller is to sleep once others know that it does; without it, he serves.
+    /// Get a new batch of events, asleep if there is none yet, at most for what `most` says then; `hear_signals` is called
+    /// before that, and tells whether to sleep. `keeps` tells whether the caller is to sleep once others know that it does; without it, he serves.
     pub fn wait(
         &mut self,
         shared: &Shared<H>,
+        most: impl FnOnce() -> Option<Duration>,
         keeps: Option<impl Fn() -> bool>,
         hear_signals: impl Fn() -> bool,
     ) -> io::Result<()> {
@@ -192,7 +193,7 @@ impl<H: Handler> EventLoop<H> {
                 return Ok(());
             }
         }
-        let timeout = self.timeout(shared.drain_until());
+        let timeout = self.timeout(shared.drain_until()).into_iter().chain(most()).min();
         let due = timeout.map(|time| clock::now() + u64::try_from(time.as_millis()).unwrap_or(0));
         if hear_signals() && shared.may_sleep() {
             if keeps.is_some_and(|keeps| !keeps()) {

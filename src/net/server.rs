@@ -42,6 +42,9 @@ use crate::limits::Limits;
 
 /// Connections accepted in one turn, so that those which are open get theirs.
 const ACCEPTS: usize = 32;
+/// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
+/// waits at, nothing wakes him.
+const LOOK_UP: Duration = Duration::from_secs(1);
 /// A call that takes longer than this makes the application slow ...
 const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
@@ -402,7 +405,8 @@ impl<H: Handler> Server<H> {
         }
         // The caretaker leaves as soon as there is somebody else.
         let keeps = self.team.is_caretaker(slot).then_some(|| !self.team.has_sleeper());
-        if let Err(error) = event_loop.wait(shared, keeps, || !self.hear_signals(slot)) {
+        let most = || self.is_busy().then_some(LOOK_UP);
+        if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
             shared.finish();
         }

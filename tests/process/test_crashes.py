@@ -26,6 +26,7 @@ def greedy(environ):
 
 
 def unplug(environ):
+    time.sleep(float(environ["QUERY_STRING"]))
     os.closerange(3, 100)
     return ""
 
@@ -161,13 +162,14 @@ def test_out_of_memory_in_the_application_is_one_failed_request(start: Start, sh
 UNPLUGGED = (), ("--bind=unix:server.sock", "--pidfile=server.pid"), ("--errorlog=error.log",)
 
 
+@pytest.mark.parametrize("after", ["0", "0.2"], ids=["at-once", "while-another-thread-waits"])
 @pytest.mark.parametrize("arguments", UNPLUGGED)
 def test_an_application_that_closes_every_descriptor_is_told_so(
-    start: Start, shape: str, arguments: tuple[str, ...]
+    start: Start, shape: str, arguments: tuple[str, ...], after: str
 ) -> None:
     server = start(shape, *arguments, source=APPLICATION + MORE)
     with contextlib.suppress(OSError, http.client.HTTPException):
-        server.get("/unplug")
+        server.get(f"/unplug?{after}")
     server.await_text("[C] the application has closed descriptors of the server")
     if shape in SUPERVISED:
         log = server.directory / "error.log"
