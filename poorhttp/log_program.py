@@ -65,7 +65,13 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
     """
     arguments = words(command)
     told, tell = os.pipe()
-    pid = os.fork()
+    # A guardian that is told to end before it hears that would take the first lines with it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        pid = os.fork()
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     if pid == 0:
         try:
             os.setsid()  # what a terminal sends is not for the program
@@ -76,6 +82,7 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
             os._exit(1)
         finally:
             os._exit(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.waitpid(pid, 0)
     os.close(told)
     return tell

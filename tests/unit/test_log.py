@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import worker
+from poorhttp import log_program, worker
 from poorhttp.errors import printable
 from poorhttp.log import LETTERS, ErrorLog, open_access_log, reopen_access_log
 from poorhttp.settings import LEVELS
@@ -373,3 +375,19 @@ def test_files_are_for_appending_and_not_inherited_by_programs(make: Make, path:
 def test_the_nasty_ones_by_name() -> None:
     assert len(NASTY.splitlines()) > 8
     assert len(printable(NASTY).splitlines()) == 1
+
+
+def test_a_guardian_hears_no_signal_before_it_has_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tells the whole group to end may do so at once."""
+    reader, writer = os.pipe()
+
+    def tell(*_: Any) -> None:
+        os.write(writer, b"%d" % (signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+
+    monkeypatch.setattr(log_program, "_become_guardian", tell)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    os.close(log_program.start(sys.executable, lambda text: text.encode(), -1))
+    os.close(writer)
+    with open(reader, "rb") as told:
+        assert told.read() == b"1"
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
