@@ -63,8 +63,7 @@ class Handover:
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
     and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
     that came meanwhile, -1 for none. pidfile: "" for none. streams: standard output and error, those that go to the
-    error log. pause: seconds before what cannot be loaded is tried again,
-    0 where it was not yet.
+    error log. pause: seconds before what cannot be loaded is tried again, 0 where it was not yet.
     """
 
     def __init__(self) -> None:

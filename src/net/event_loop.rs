@@ -168,8 +168,9 @@ impl<H: Handler> EventLoop<H> {
         self.poller.interrupted
     }
 
-    /// Get a new batch of events, asleep if there is none yet, at most for what `most` says then; `hear_signals` is called
-    /// before that, and tells whether to sleep. `keeps` tells whether the caller is to sleep once others know that it does; without it, he serves.
+    /// Get a new batch of events, asleep if there is none yet, at most for what `most` says then; `hear_signals` is
+    /// called before that, and tells whether to sleep. `keeps` tells whether the caller is to sleep once others know
+    /// that it does; without it, he serves.
     pub fn wait(
         &mut self,
         shared: &Shared<H>,

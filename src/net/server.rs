@@ -200,8 +200,7 @@ impl<H: Handler> Server<H> {
         let (streams, unfinished) = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
             self.adopt_returned(&mut event_loop);
-            let given_up = self.shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last));
-            let unfinished = event_loop.unfinished().saturating_sub(given_up);
+            let unfinished = event_loop.unfinished().saturating_sub(self.given_up());
             let mut streams = event_loop.take_streams(desk.thread.slot);
             streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
             (streams, unfinished)
@@ -229,6 +228,11 @@ impl<H: Handler> Server<H> {
         if !self.is_busy() {
             shared.handler.detached(|| shared.watchdog.join());
         }
+    }
+
+    /// How many connections are not waited for: their calls do not return.
+    fn given_up(&self) -> usize {
+        self.shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last))
     }
 
     /// Whether a thread is in the application.
@@ -395,11 +399,10 @@ impl<H: Handler> Server<H> {
             self.adopt_returned(event_loop);
             event_loop.unshelve();
         }
-        let given_up = || shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last));
-        shared.end_drain(event_loop.connections(), given_up);
+        shared.end_drain(event_loop.connections(), || self.given_up());
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
-            if event_loop.is_done(given_up()) {
+            if event_loop.is_done(self.given_up()) {
                 return shared.finish();
             }
         }
