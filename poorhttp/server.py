@@ -93,6 +93,8 @@ def serve(
         if handover is None:
             say_notes(settings)
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
+        if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
+            boot.answer_first(lambda: _are_waiting(listeners, handover), settings.graceful_timeout)
         if handover is not None:
             _drop_rest(handover, written)
             boot.go_on(handover.signals)
@@ -150,7 +152,12 @@ def serve(
             try_again(handover, home, error, error_log)
         raise
     except SystemExit:
-        if handover is None or not handover.workers or not boot.signum:
+        if handover is None or not boot.signum:
+            raise
+        if not handover.workers:
+            from poorhttp.signals import NAMES
+
+            error_log.write("S", f"stopped while the new code was loaded: {NAMES[boot.signum]}")
             raise
         # Stopped while it loads the application: the workers of the image before finish what they have.
         from poorhttp.supervisor import dismiss
@@ -166,6 +173,15 @@ def serve(
             boot.expect_end(settings.graceful_timeout, error_log)
         else:
             boot.restore()
+
+
+def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
+    """Whether there are clients whom a stop before this process serves would reset; at sockets that were passed they
+    wait for the next one.
+    """
+    if not listener.are_own(listeners):
+        return False
+    return bool(handover and handover.connections) or any(backlog.queue(each)[0] for each in listeners)
 
 
 def listen(settings: Config, address: Address) -> socket:

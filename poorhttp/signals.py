@@ -37,15 +37,18 @@ its whole group; nobody's patience ends so soon."""
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
-    HUP is heard once the server serves; USR1 and the like, which would end a process that does not expect them, are
-    ignored. `serve` and `supervise` bring handlers of their own; when they come back there is only clean-up left, so a
-    stop is ignored until `restore`.
+    TERM does not where clients wait already (`answer_first`). HUP is heard once the server serves; USR1 and the like,
+    which would end a process that does not expect them, are ignored. `serve` and `supervise` bring handlers of their
+    own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
     signum: the signal that asked for a stop, 0 for none.
     """
 
     def __init__(self) -> None:
         self.signum = 0
         self._asked: float | None = None
+        self._are_waiting: Callable[[], bool] | None = None
+        self._patience = 0.0
+        self._is_heard_later = False
         _delayed.clear()
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
@@ -61,10 +64,21 @@ class Boot:
             os.close(signals)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
+    def answer_first(self, are_waiting: Callable[[], bool], seconds: float) -> None:
+        """From here on TERM, where `are_waiting()`, is heard once the server serves: clients who were let in would be
+        reset. They wait for no more than so many seconds, and an impatient second signal ends it at once.
+        """
+        self._are_waiting, self._patience = are_waiting, seconds
+
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
-        if self._asked is not None:
+        if self._asked is not None and not self._is_heard_later:
             raise SystemExit(0)
+        if self._is_heard_later:
+            self.signum = 0
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if self._are_waiting is not None:
+            self.answer_first(lambda: True, 0.0)  # from here to where it serves nothing waits for the application
 
     def silence(self) -> None:
         """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
@@ -99,11 +113,21 @@ class Boot:
         restore(self._old)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self._asked is None or now - self._asked >= REPEAT:
-            self._asked, self.signum = now, signum
-            _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        before, now = self._asked, time.monotonic()
+        if before is not None and now - before < REPEAT:
+            return
+        self._asked, self.signum = now, signum
+        _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        is_patient = before is None and signum == signal.SIGTERM
+        self._is_heard_later = is_patient and self._are_waiting is not None and self._are_waiting()
+        if not self._is_heard_later:
             raise SystemExit(0)
+        signal.signal(signal.SIGALRM, self._give_up)
+        signal.setitimer(signal.ITIMER_REAL, self._patience)
+
+    def _give_up(self, signum: int, frame: FrameType | None) -> None:
+        self._is_heard_later = False
+        raise SystemExit(0)
 
 
 _delayed: set[int] = set()

@@ -284,7 +284,7 @@ class Server:
         wait_for(lambda: can_listen(self.port), "the port to be free")
         return time.monotonic() - began
 
-    def insist(self, signum: int) -> int:
+    def insist(self, signum: int = signal.SIGTERM) -> int:
         """Send the signal again and again until it is over, as somebody without patience does: the exit code."""
         for _ in range(30):
             self.send(signum)
@@ -295,6 +295,8 @@ class Server:
 
     def clean_up(self) -> None:
         """End whatever is left."""
+        if self.process.poll() is None and not self._reader.is_alive():
+            self._said.append("(here ended what was read of its standard error, though it lives)\n")
         self.workers()
         for each in [psutil.Process(self.process.pid)] if self.process.poll() is None else []:
             self._children.update(each.children(recursive=True))

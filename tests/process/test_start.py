@@ -1,12 +1,13 @@
 """Starts that fail say why, with an exit code of their own; starts that are interrupted end cleanly."""
 
+import contextlib
 import os
 import signal
 import socket
 from pathlib import Path
 
 import pytest
-from starter import SHAPES, Start
+from starter import SHAPES, SUPERVISED, Start
 
 LOADING = """
 import os, time
@@ -24,6 +25,28 @@ except:
 def application(environ, start_response):
     raise AssertionError("never called")
 """
+
+AWAITED = """
+import os, signal, time
+
+def marked(name):
+    return os.path.exists(os.path.join(os.environ["MARKS"], name))
+
+def mark(name):
+    open(os.path.join(os.environ["MARKS"], name), "w").close()
+
+if str(os.getppid()) == os.environ["TESTER"]:
+    mark("loading")
+    while not marked("go"):
+        if signal.getitimer(signal.ITIMER_REAL)[0]:
+            mark("patient")
+        time.sleep(0.01)
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "3")])
+    return [b"new"]
+"""
+"""Is loaded when the test says so; at once in the trial of a reload, which another process is."""
 
 
 def test_every_shape_answers(start: Start, shape: str) -> None:
@@ -45,6 +68,69 @@ def test_a_stop_while_the_application_is_loaded_is_clean(
     assert server.stop(signum) == 0
     assert "Traceback" not in server.said
     assert not (tmp_path / "server.pid").exists()
+
+
+def test_who_waits_while_the_application_is_loaded_is_answered_before_a_stop(
+    launch: Start, tmp_path: Path, shape: str
+) -> None:
+    (tmp_path / "app.py").write_text(AWAITED)
+    server = launch("app.py", "--bind=unix:server.sock", *SHAPES[shape], TESTER=str(os.getpid()))
+    server.await_mark("loading")
+    with contextlib.closing(server.connection()) as client:
+        client.request("GET", "/")
+        server.send(signal.SIGTERM)
+        server.await_mark("patient")
+        (server.marks / "go").touch()
+        assert client.getresponse().read() == b"new"
+    assert server.end() == 0
+
+
+def test_who_waits_for_what_a_reload_loads_is_answered_before_a_stop(start: Start, tmp_path: Path, shape: str) -> None:
+    server = start(shape, TESTER=str(os.getpid()))
+    (tmp_path / "app.py").write_text(AWAITED)
+    server.send(signal.SIGHUP)
+    server.await_mark("loading")
+    with contextlib.closing(server.connection()) as client:
+        client.request("GET", "/")
+        server.send(signal.SIGTERM)
+        if shape in SUPERVISED:
+            assert client.getresponse().status == 200, "by a worker of before"
+        else:
+            server.await_mark("patient")
+            (server.marks / "go").touch()
+            assert client.getresponse().read() == b"new"
+    assert server.end() == 0
+
+
+@pytest.mark.parametrize("shape", ["1x1", "1x4"])
+def test_a_stop_while_a_reload_loads_is_told(start: Start, tmp_path: Path, shape: str) -> None:
+    server = start(shape, TESTER=str(os.getpid()))
+    (tmp_path / "app.py").write_text(AWAITED)
+    server.send(signal.SIGHUP)
+    server.await_mark("loading")
+    assert server.stop() == 0
+    assert "[S] stopped while the new code was loaded: SIGTERM" in server.said
+
+
+def test_nobody_waits_for_ever_for_what_is_loaded(launch: Start, tmp_path: Path, shape: str) -> None:
+    (tmp_path / "app.py").write_text(AWAITED)
+    server = launch(
+        "app.py", "--bind=unix:server.sock", "--graceful-timeout=0.2", *SHAPES[shape], TESTER=str(os.getpid())
+    )
+    server.await_mark("loading")
+    with contextlib.closing(server.connection()) as client:
+        client.connect()
+        assert server.stop() == 0
+        assert (server.marks / "patient").exists()
+
+
+def test_who_is_impatient_waits_for_nobody(launch: Start, tmp_path: Path, shape: str) -> None:
+    (tmp_path / "app.py").write_text(AWAITED)
+    server = launch("app.py", "--bind=unix:server.sock", *SHAPES[shape], TESTER=str(os.getpid()))
+    server.await_mark("loading")
+    with contextlib.closing(server.connection()) as client:
+        client.connect()
+        assert server.insist() == 0
 
 
 def test_an_application_that_cannot_be_loaded(launch: Start, tmp_path: Path, shape: str) -> None:

@@ -57,6 +57,9 @@ def world(monkeypatch, tmp_path):
             return []
 
     class Boot:
+        def answer_first(self, are_waiting, seconds):
+            pass
+
         def check(self):
             if world.asked:
                 raise SystemExit(0)
