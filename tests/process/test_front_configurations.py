@@ -37,12 +37,21 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def events():
+    while True:
+        yield b"data: event\\n\\n"
+        time.sleep(0.05)
+
+
 def application(environ, start_response):
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
     if environ["PATH_INFO"] == "/sleep":
         time.sleep(0.3)
+    if environ["PATH_INFO"] == "/stream":
+        start_response("200 OK", [("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")])
+        return events()
     told = {name: value for name, value in environ.items() if isinstance(value, str)}
     told["pid"] = os.getpid()
     told["length"] = len(environ["wsgi.input"].read())
@@ -146,6 +155,16 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
     status, fields, body = ask(port, "/file", Range="bytes=4-")
     assert (status, body) == (206, b"file"), "poorhttp has no ranges: it was the front server"
     assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
+    port, _ = front(name, "--forwarded=x-forwarded", backends=1)
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", "/stream", headers={"Host": "www.example"})
+        response = connection.getresponse()
+        assert response.status == 200
+        assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:

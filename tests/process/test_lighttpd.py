@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(LIGHTTPD is None, reason="lighttpd is not instal
 
 CONFIGURATION = """
 server.modules += ( "mod_proxy" )
+server.stream-response-body = 1
 server.document-root = "{directory}"
 server.bind = "127.0.0.1"
 server.port = {port}
