@@ -107,7 +107,7 @@ def _no_application(*_: object) -> NoReturn:
 
 
 def reason(code: int, killed: bool = False) -> str:
-    """Say why a process ended; code as of `os.waitstatus_to_exitcode`; killed: by this supervisor."""
+    """Say why a process ended; code as of `os.waitstatus_to_exitcode`; killed: by this supervisor, or by itself."""
     if code >= 0:
         return f"exit code {code}"
     return f"killed by {_name(-code)}{' (perhaps out of memory)' if -code == signal.SIGKILL and not killed else ''}"
@@ -191,6 +191,7 @@ class _Supervisor:
         for pid, (lifeline, is_leaving) in handover.workers.items():
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
+            self._killed.add(pid)  # it may do that itself, and what it tells is not heard here
         if self._scale:
             self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
@@ -253,8 +254,9 @@ class _Supervisor:
         if worker.READY in told:
             self._state.ready(pid)
             self._tell_manager()
-        if worker.STUCK in told and self._state.retire(pid):
+        if worker.STUCK in told:
             self._killed.add(pid)  # it may do that itself
+        if worker.STUCK in told and self._state.retire(pid):
             self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
         if worker.SPENT in told and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")

@@ -150,6 +150,20 @@ def test_a_worker_with_a_stuck_call_is_replaced(
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGWINCH])
+def test_one_that_is_leaving_and_ends_itself_is_not_out_of_memory(
+    start: Start, signum: int, pool: ThreadPoolExecutor
+) -> None:
+    """After HUP it is told to leave by another image, which does not hear what it says of itself."""
+    server = start("2x1", TIMEOUT.replace("0.5", "2"), "--processes=1", "--graceful-timeout=30", source=SOURCE)
+    victim, answer = begin(server, pool, "lock")
+    server.send(signum)
+    server.await_text(f"worker {victim} left: ")
+    assert answer.result(PATIENCE)[0] == 504
+    assert f"worker {victim} left: killed by SIGKILL\n" in server.said
+    assert server.stop() == 0
+
+
 def test_what_else_is_in_flight_is_finished_before(start: Start, pool: ThreadPoolExecutor) -> None:
     server = start("2x2", TIMEOUT.replace("0.5", "3"), "--processes=1", "--graceful-timeout=30", source=SOURCE)
     victim, answer = begin(server, pool, "lock")
