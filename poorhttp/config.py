@@ -277,6 +277,8 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
     name, value = _split_flag(word)
     if name == "config":
         flags.config = _value(word, value, words, "FILE")
+        if not flags.config:  # a variable of the shell that is not set; no file would be read, and nobody told
+            raise ConfigError("flag --config must be the path of an ini file, not ''", "without one leave it out")
     elif name == "wait":
         text = _value(word, value, words, "SECONDS")
         try:

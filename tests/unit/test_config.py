@@ -106,6 +106,8 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         ),
         (["app.py", "-d", "Off"], "-d takes no value in a word of its own: 'Off' | write -d, or --debug=Off"),
         (["-c"], "-c needs a value | write -c FILE"),
+        (["app:app", "-c", ""], "flag --config must be the path of an ini file, not '' | without one leave it out"),
+        (["start", "--config="], "flag --config must be the path of an ini file, not ''"),
         (["--version=2"], "'--version=2': this flag takes no value"),
         (["--no-debug=1"], "this flag takes no value"),
         (["-dx"], "debug must be yes or no, not 'x'"),
