@@ -390,7 +390,10 @@ class _Ini:
             separator = min((line.find(each) for each in "=:" if each in line), default=0)
             if not section or separator < 1:
                 missing = "a section such as [http] before" if not section else "`key = value` instead of"
-                raise ConfigError(f"{where}: expected {missing} {_quoted(line)}", "a comment begins with #")
+                key, _, text = line.partition(" ")
+                is_meant = section == SECTION and key in SETTINGS and text
+                hint = f"write {key} = {text.strip()}" if is_meant else "a comment begins with #"
+                raise ConfigError(f"{where}: expected {missing} {_quoted(line)}", hint)
             yield section, line[:separator].strip(), line[separator + 1 :].strip(), where
 
     def read(self) -> str:
