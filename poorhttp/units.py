@@ -295,7 +295,9 @@ class SendfileHeader(Text):
         name, *prefix = text.split() or [""]
         # Nothing that means something else, such as Content-Length, goes through by mistake.
         is_name = name.isascii() and name.replace("-", "").isalnum() and name[:2] in ("X-", "x-")
-        if text and (not is_name or len(prefix) > 1):
+        # Without a prefix nginx would take the file's path for one of the application, and ask that for it.
+        is_lost = name.lower() == "x-accel-redirect" and not "".join(prefix).strip("/")
+        if text and (not is_name or len(prefix) > 1 or is_lost):
             raise ValueError("X-Sendfile, or X-Accel-Redirect /prefix")
         return " ".join([name, *(UrlPath().parse(path).rstrip("/") for path in prefix)])
 

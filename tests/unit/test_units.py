@@ -153,6 +153,9 @@ def test_sendfile_header(text, value):
         "-",
         "Content-Length",
         "Location /a",
+        "X-Accel-Redirect",
+        "x-accel-redirect",
+        "X-Accel-Redirect /",
     ],
 )
 def test_sendfile_header_refused(text):
