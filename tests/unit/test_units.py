@@ -336,6 +336,15 @@ def test_a_log_may_be_a_program():
     assert Path().parse("|x", "/etc") == "/etc/|x"
 
 
+def test_a_log_program_has_no_shell():
+    unit = Path(dash=True, pipe=True)
+    for text in "|sh -c 'cat >> x.log'", "|logger -t a>b", "|sh -c 'cat | gzip > x && true; exit &'":
+        assert unit.parse(text) == text
+    for text in "|cat >> x.log", "|a | b", "|a 2> b", "|a > b 2>&1", "|a && b", "|a ; b", "|a &", "|a || b", "|a < b":
+        with pytest.raises(ValueError, match=r"^a program .*no shell reads .*; a script or \|sh -c '\.\.\.' does"):
+            unit.parse(text)
+
+
 def test_addresses_without_a_host():
     unit = Addresses()
     found = unit.parse("fd:web, fd:3, unix:@name", "/etc")
