@@ -18,7 +18,7 @@ from wsgiref.util import FileWrapper, is_hop_by_hop, setup_testing_defaults
 
 from poorhttp import control, trial
 from poorhttp.dev import problem
-from poorhttp.dev.settings import for_process
+from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
 from poorhttp.lean import signal
 from poorhttp.loader import function_of
@@ -43,7 +43,9 @@ ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
 def run(settings: Config) -> int:
     """Return the exit code. Raises PoorhttpError."""
     trial.check_addresses(settings, control.find(settings) if settings.pidfile else 0)
-    return trial.check(for_process(settings, ()), lambda app: _call(app, settings))
+    found = for_process(settings, ())
+    refuse_nothing(found, "check")
+    return trial.check(found, lambda app: _call(app, settings))
 
 
 def _call(app: WSGI, settings: Config) -> None:

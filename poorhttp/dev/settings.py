@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
-"""What `poorhttp dev` serves where nothing is named and there is no dispatch_table.py: the first of these, or the
-wsgi.py of a Django project."""
+"""What `poorhttp dev` serves, and `check` loads, where nothing is named and there is no dispatch_table.py: the first
+of these, or the wsgi.py of a Django project."""
 
 TABLE = "dispatch_table.py"
 
@@ -91,12 +91,14 @@ def found(directory: str) -> str:
     return os.path.join(directory, projects[0]) if len(projects) == 1 else directory
 
 
-def refuse_nothing(settings: Config) -> None:
-    """Raise LoadError where no application is named, and none was found."""
+def refuse_nothing(settings: Config, command: str = "dev") -> None:
+    """Raise LoadError where no application is named to this command, and none was found."""
     place = settings.application
-    if settings.sources["application"] == "default" and os.path.isdir(place) and TABLE not in os.listdir(place):
+    is_named = settings.sources["application"] != "default"
+    if not is_named and os.path.isdir(place) and os.access(place, os.R_OK) and TABLE not in os.listdir(place):
         files = [*sorted(each for each in os.listdir(place) if each.endswith(".py")), *wsgi_modules(place)]
-        named = f"there are: {', '.join(files[:8])}; name one, as in poorhttp dev {files[0]}; or " if files else ""
+        listed = ", ".join(files[:8])
+        named = f"there are: {listed}; name one, as in poorhttp {command} {files[0]}; or " if files else ""
         accepted = ", ".join((TABLE, *CANDIDATES))
         raise LoadError(f"nothing to serve in this directory: none of {accepted}", f"{named}poorhttp init writes one")
 

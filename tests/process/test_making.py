@@ -252,6 +252,15 @@ def test_it_finds_the_application_as_dev_does(tmp_path: Path) -> None:
     assert (code, told) == (0, "ok\n")
 
 
+def test_where_nothing_is_found_it_says_what_is_looked_for_as_dev_does(tmp_path: Path) -> None:
+    looked_for = "dispatch_table.py, app.py, application.py, wsgi.py, main.py, simple.py"
+    told = f"error: nothing to serve in this directory: none of {looked_for}\nhint: "
+    assert poorhttp(tmp_path, "check", "--port=0") == (3, "", f"{told}poorhttp init writes one\n")
+    (tmp_path / "app2.py").touch()
+    hint = "there are: app2.py; name one, as in poorhttp check app2.py; or poorhttp init writes one\n"
+    assert poorhttp(tmp_path, "check", "--port=0") == (3, "", told + hint)
+
+
 def test_an_address_that_others_hold_is_found(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
