@@ -26,6 +26,8 @@ pub struct FileRange {
     pub offset: u64,
     /// How many.
     pub left: u64,
+    /// It ended before them: it became shorter meanwhile.
+    pub is_short: bool,
 }
 
 impl FileRange {
@@ -118,7 +120,7 @@ impl Outbox {
     pub fn lay_aside(&mut self) -> std::io::Result<()> {
         let mut aside = match self.aside.take() {
             Some(range) => range,
-            None => FileRange { file: temporary_file()?, offset: 0, left: 0 },
+            None => FileRange { file: temporary_file()?, offset: 0, left: 0, is_short: false },
         };
         let written = aside.append(self.bytes.get(self.sent..).unwrap_or_default());
         self.aside = Some(aside).filter(|range| range.left > 0);
@@ -189,8 +191,11 @@ impl Outbox {
         while !*broken && range.left > 0 && burst > 0 {
             let count = usize::try_from(range.left).unwrap_or(usize::MAX).min(burst);
             match transport.send_file(&range.file, &mut range.offset, count) {
-                // The file became shorter than was announced.
-                Sent::Bytes(0) | Sent::Broken => *broken = true,
+                Sent::Bytes(0) => {
+                    range.is_short = true;
+                    *broken = true;
+                }
+                Sent::Broken => *broken = true,
                 Sent::Bytes(count) => {
                     range.left -= count as u64;
                     burst -= count.min(burst);
@@ -273,7 +278,7 @@ mod tests {
     #[test]
     fn only_so_much_is_laid_aside_and_nothing_is_lost_then() {
         let file = temporary_file().unwrap();
-        let aside = Some(FileRange { file, offset: LAID_ASIDE - 30, left: 10 });
+        let aside = Some(FileRange { file, offset: LAID_ASIDE - 30, left: 10, is_short: false });
         let mut outbox = Outbox { aside, bytes: bytes(21), ..Outbox::default() };
         assert_eq!(outbox.lay_aside().unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
         assert_eq!((outbox.unsent(), outbox.aside.as_ref().map(|range| range.left)), (21, Some(10)));

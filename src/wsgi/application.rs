@@ -145,6 +145,12 @@ impl Application {
         if missing > 0 && !exchange.outbox.is_broken() {
             self.warn(py, &about(), &format!("the body is {missing} bytes shorter than its Content-Length"));
         }
+        let lost = exchange.leave_file();
+        if lost > 0 {
+            let missing = missing + lost;
+            let text = format!("the file became shorter: the body is {missing} bytes shorter than its Content-Length");
+            self.warn(py, &about(), &text);
+        }
         // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional Platform-Specific
         // File Handling"); of any other body that is a fault.
         let is_file = iterable.is_some_and(PyAnyMethods::is_exact_instance_of::<FileWrapper>);

@@ -480,6 +480,13 @@ impl Exchange {
         self.left
     }
 
+    /// What is left of a file will not be sent: it does not count. Returns how much that is where the file is too short.
+    pub fn leave_file(&mut self) -> u64 {
+        let Some(range) = &self.outbox.file else { return 0 };
+        self.length -= range.left;
+        if range.is_short { range.left } else { 0 }
+    }
+
     /// Give the outbox back; from now on the application cannot write.
     pub fn release(&mut self) -> Outbox {
         self.transport = None;

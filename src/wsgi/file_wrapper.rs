@@ -76,7 +76,7 @@ fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     let file = File::from(duplicate(descriptor).ok()?);
     let facts = file.metadata().ok().filter(|facts| facts.is_file() && (facts.blocks() > 0 || facts.len() > SMALL))?;
-    Some(FileRange { file, offset, left: facts.len().saturating_sub(offset) })
+    Some(FileRange { file, offset, left: facts.len().saturating_sub(offset), is_short: false })
 }
 
 /// Whether what `read` gives is what the file holds: not so for text, or for a file that is decompressed.

@@ -5,6 +5,7 @@ Knows PEP 3333's optional platform-specific file handling.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,45 @@ def test_no_descriptor_is_left(server: Any, until: Any) -> None:
         for _ in range(5):
             server.get(f"/{kind}?length=10")
     until(lambda: server.descriptors() <= base, "the descriptors of the files")
+
+
+LARGE = """
+import os
+from gate import HERE
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "large"), "rb"))
+"""
+
+
+@pytest.mark.parametrize("end", ["shrinks", "shrinks and grows", "client leaves"])
+def test_a_file_that_is_not_sent_to_its_end(start: Any, any_shape: Any, until: Any, end: str) -> None:
+    """One that becomes shorter is told as any other short body; the access log has what was sent."""
+    length, left = 40_000_000, 20_000_000  # neither fits into the buffers of two sockets
+    server = start(LARGE, any_shape)
+    path = server.directory / "large"
+    path.write_bytes(b"")
+    os.truncate(path, length)
+    with server.connect(receive_buffer=4096) as client:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.head_only().header("Content-Length") == str(length)
+        if end == "client leaves":
+            client.reset()
+        else:
+            os.truncate(path, left)
+            assert len(client.rest()) == left
+        if end == "shrinks and grows":
+            os.truncate(path, length)
+    until(lambda: any('"GET / HTTP/1.1"' in line for line in server.request_lines()), "a line in the access log")
+    logged = next(line for line in server.request_lines() if '"GET / HTTP/1.1"' in line)
+    if end == "client leaves":
+        assert int(logged.split()[-1]) < left
+        assert server.error_lines() == []
+    else:
+        assert logged.endswith(f" 200 {left}")
+        told = f"the file became shorter: the body is {length - left} bytes shorter than its Content-Length (GET /)"
+        assert [line for line in server.error_lines() if told in line and "[W]" in line] == server.error_lines() != []
 
 
 INTERRUPTED = """
