@@ -97,6 +97,9 @@ class Engine:
     def stopped_at_once_by(self) -> int:
         """The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 for none."""
 
+    def has_failed(self) -> bool:
+        """Whether it stopped because nothing could be waited for any more: the application took its descriptors."""
+
     def makes_way(self) -> bool:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 

@@ -113,7 +113,8 @@ def serve(
     USR1 reopens the logs. Where the main thread is inside the application then, or a thread does not return from it in
     time, the process is left without further ado.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
-    QUIT or INT that cut the application off; 1 where the application did not return in time after TERM.
+    QUIT or INT that cut the application off; 1 where the application did not return in time after TERM, or has
+    taken descriptors of the engine.
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
@@ -144,7 +145,7 @@ def serve(
         _close(listeners, supervised=lifeline is not None)
         _run(engine, threads, ready, signals)
         signals.make_way()
-        return signals.exit_code(engine.stopped_at_once_by())
+        return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
         _serving.clear()
         signals.restore()

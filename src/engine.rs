@@ -116,6 +116,10 @@ impl Engine {
         self.server.stopped_at_once_by()
     }
 
+    fn has_failed(&self) -> bool {
+        self.server.has_failed()
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.server.counts();
         let stats = PyDict::new(py);

@@ -74,6 +74,8 @@ pub struct Server<H: Handler> {
     calls: AtomicU64,
     /// Above 0 while the application is slow.
     slow: AtomicU32,
+    /// Nothing could be waited for any more.
+    failed: AtomicBool,
 }
 /// What a server is connected to.
 #[derive(Debug)]
@@ -131,6 +133,7 @@ impl<H: Handler> Server<H> {
             held: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             slow: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
         })
     }
 
@@ -273,6 +276,11 @@ impl<H: Handler> Server<H> {
         self.shared.stop_at_once().map_or(0, Signal::as_raw)
     }
 
+    /// Whether it has finished because nothing could be waited for any more.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     /// The application.
     pub fn handler(&self) -> &H {
         &self.shared.handler
@@ -411,6 +419,7 @@ impl<H: Handler> Server<H> {
         let most = || self.is_busy().then_some(LOOK_UP);
         if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
+            self.failed.store(true, Ordering::Relaxed);
             shared.finish();
         }
         if event_loop.was_interrupted() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use rustix::process::Signal;
 
 use super::access_log::AccessLog;
@@ -600,9 +601,14 @@ fn set_sooner(time: &AtomicU64, milliseconds: u64) {
 }
 
 /// What is to be read on a control descriptor, which never blocks: the loop and the watchdog may want the same byte. The
-/// signals, and whether its other end is gone.
+/// signals, and whether its other end is gone; what the application has put in its place says nothing of that.
 pub fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
     let mut signals = Vec::with_capacity(64);
     let is_ended = rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);
-    (signals, is_ended)
+    (signals, is_ended && has_other_end(control))
+}
+
+fn has_other_end(descriptor: &OwnedFd) -> bool {
+    let kind = rustix::fs::fstat(descriptor).map(|facts| FileType::from_raw_mode(facts.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
 }

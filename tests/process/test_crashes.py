@@ -31,6 +31,14 @@ def unplug(environ):
     return ""
 
 
+def usurp(environ):
+    time.sleep(float(environ["QUERY_STRING"]))
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3, 100):
+        os.dup2(null, descriptor)
+    return ""
+
+
 def hog(environ):
     mark("hog")
     sum(range(10**13))  # one call that never lets another thread run
@@ -180,6 +188,22 @@ def test_an_application_that_closes_every_descriptor_is_told_so(
         assert server.end() == 1
         assert not (server.directory / "server.pid").exists()
     assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
+
+
+@pytest.mark.parametrize("after", ["0", "0.2"], ids=["at-once", "while-another-thread-waits"])
+def test_an_application_that_replaces_every_descriptor_is_a_failure(start: Start, shape: str, after: str) -> None:
+    """None is closed, but nothing can be waited for."""
+    server = start(shape, source=APPLICATION + MORE)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        server.get(f"/usurp?{after}")
+    server.await_text("[C] waiting for events failed: ")
+    if shape in SUPERVISED:
+        server.await_text("died: exit code 1;")
+        assert server.get("/pid")[0] == 200
+        assert server.stop() == 0
+    else:
+        assert server.end() == 1
+    assert "Traceback" not in server.said
 
 
 def test_a_call_that_keeps_the_interpreter_keeps_one_worker_only(start: Start, pool: ThreadPoolExecutor) -> None:

@@ -66,6 +66,9 @@ class Engine:
     def stopped_at_once_by(self):
         return 0
 
+    def has_failed(self):
+        return False
+
 
 def SignalHandler(handler):
     return handler
