@@ -10,7 +10,7 @@ import os
 import sys
 
 from poorhttp import config, server
-from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, tell, write
+from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:  # stopped before it served
         return OK
     except Exception as error:
+        told = shortage(error)
+        if told is not None:
+            tell(told)
+            return told.exit_code
         from traceback import format_exc
 
         tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", format_exc()))

@@ -7,6 +7,7 @@ Contract: whatever a message quotes from outside is printed as one line of print
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -51,6 +52,22 @@ class ListenError(PoorhttpError):
     """An address that cannot be listened on."""
 
     exit_code = 4
+
+
+def shortage(error: Exception) -> PoorhttpError | None:
+    """Return what to tell of an error that means that no descriptor is left, None for any other.
+
+    Nothing is imported for it: that takes a descriptor.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EMFILE:
+        limit = os.sysconf("SC_OPEN_MAX")
+        hint = "raise it: ulimit -n in a shell, LimitNOFILE= in a unit of systemd"
+        return PoorhttpError(f"too many open files: RLIMIT_NOFILE lets this process have {limit} descriptors", hint)
+    if number == errno.ENFILE:
+        hint = "raise it: sysctl fs.file-max; or end what has so many open"
+        return PoorhttpError("too many open files: fs.file-max lets this machine have no more", hint)
+    return None
 
 
 def printable(text: str) -> str:

@@ -136,8 +136,14 @@ impl Engine {
     }
 }
 
-fn os_error(error: impl std::error::Error) -> PyErr {
-    PyOSError::new_err(error.to_string())
+/// With its number, where it has one: some are told in words of their own.
+fn os_error(error: impl Into<std::io::Error>) -> PyErr {
+    let error = error.into();
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, text)),
+        None => PyOSError::new_err(text),
+    }
 }
 
 /// A setting, by its one name.

@@ -133,6 +133,21 @@ def test_who_is_impatient_waits_for_nobody(launch: Start, tmp_path: Path, shape:
         assert server.insist() == 0
 
 
+@pytest.mark.parametrize(("shape", "descriptors"), [("1x1", 7), ("1x1", 12), ("1x4", 12), ("2x1", 8)])
+def test_too_few_descriptors_are_told_with_their_limit(
+    launch: Start, tmp_path: Path, shape: str, descriptors: int
+) -> None:
+    """For Python's part, for that of the engine, and for a supervisor's."""
+    (tmp_path / "app.py").write_text("def application(environ, start_response):\n    raise AssertionError\n")
+    limited = "sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"
+    server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], inside=limited)
+    assert server.end() == 1
+    error, hint = server.said.splitlines()[-2:]
+    assert error == f"error: too many open files: RLIMIT_NOFILE lets this process have {descriptors} descriptors"
+    assert hint.startswith("hint: raise it: ulimit -n")
+    assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
+
+
 def test_an_application_that_cannot_be_loaded(launch: Start, tmp_path: Path, shape: str) -> None:
     (tmp_path / "app.py").write_text("raise ValueError('broken on purpose')\n")
     server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape])

@@ -1,5 +1,6 @@
 """The order of a start, what is told, exit codes, and the pidfile. Whoever serves is a stand-in."""
 
+import errno
 import os
 import signal
 import socket
@@ -334,6 +335,25 @@ def test_unexpected(capsys, world):
     said = capsys.readouterr().err
     assert "in fail\n" in said
     assert said.endswith("error: unexpected RuntimeError: a\\nb\nhint: this is a fault of poorhttp\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "limit", "remedy"),
+    [
+        (errno.EMFILE, f"RLIMIT_NOFILE lets this process have {os.sysconf('SC_OPEN_MAX')}", "ulimit -n"),
+        (errno.ENFILE, "fs.file-max lets this machine have no more", "sysctl fs.file-max"),
+    ],
+)
+def test_without_a_descriptor(capsys, world, number, limit, remedy):
+    def fail():
+        raise OSError(number, os.strerror(number))
+
+    world.serving = fail
+    assert cli.main(["one", "--port=0"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2].startswith(f"error: too many open files: {limit}")
+    assert said[-1].startswith("hint: ") and remedy in said[-1]
+    assert not [line for line in said if "Traceback" in line]
 
 
 def test_missing_engine(capsys, monkeypatch):
