@@ -94,7 +94,7 @@ def serve(
             say_notes(settings)
         written = pidfile.write(settings.pidfile) if settings.pidfile else ""
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
-            boot.answer_first(lambda: _are_waiting(listeners, handover), settings.graceful_timeout)
+            boot.answer_first(lambda: _are_waiting(listeners, handover))
         if handover is not None:
             _drop_rest(handover, written)
             boot.go_on(handover.signals)

@@ -34,26 +34,32 @@ REPEAT = 0.3
 its whole group; nobody's patience ends so soon."""
 
 
+PATIENCE = 3.0
+"""Seconds for which a stop waits for what is being loaded: whoever waits for the stop has a little more than the time
+for what is in flight then."""
+
+
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
-    TERM does not where clients wait already (`answer_first`). HUP is heard once the server serves; USR1 and the like,
-    which would end a process that does not expect them, are ignored. `serve` and `supervise` bring handlers of their
-    own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
+    TERM does not where clients wait already (`answer_first`), nor once all is loaded. HUP and USR1 are heard when the
+    server serves; TTIN and TTOU are ignored, for there are no workers yet. `serve` and `supervise` bring handlers of
+    their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
     signum: the signal that asked for a stop, 0 for none.
     """
 
     def __init__(self) -> None:
         self.signum = 0
+        self._process = os.getpid()
         self._asked: float | None = None
-        self._are_waiting: Callable[[], bool] | None = None
-        self._patience = 0.0
-        self._is_heard_later = False
-        _delayed.clear()
+        self._are_waiting: Callable[[], bool] = lambda: False
+        self._is_loaded = False
+        self._is_patient = False
+        self._alarm: Any = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            reload = _delay if signum in RELOADS else signal.SIG_IGN
-            signal.signal(signum, self._leave if signum in STOPS else reload)
+            later = signal.SIG_IGN if signum in COUNTS else _delay
+            signal.signal(signum, self._leave if signum in STOPS else later)
 
     def go_on(self, signals: int) -> None:
         """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
@@ -64,21 +70,19 @@ class Boot:
             os.close(signals)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
-    def answer_first(self, are_waiting: Callable[[], bool], seconds: float) -> None:
-        """From here on TERM, where `are_waiting()`, is heard once the server serves: clients who were let in would be
-        reset. They wait for no more than so many seconds, and an impatient second signal ends it at once.
+    def answer_first(self, are_waiting: Callable[[], bool]) -> None:
+        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is in `PATIENCE`:
+        clients who were let in would be reset.
         """
-        self._are_waiting, self._patience = are_waiting, seconds
+        self._are_waiting = are_waiting
 
     def check(self) -> None:
         """Raise SystemExit(0) if a stop was asked for: call it when the application, that may swallow one, is there."""
-        if self._asked is not None and not self._is_heard_later:
+        self._disarm()
+        if self._asked is not None and not self._is_patient:
             raise SystemExit(0)
-        if self._is_heard_later:
-            self.signum = 0
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-        if self._are_waiting is not None:
-            self.answer_first(lambda: True, 0.0)  # from here to where it serves nothing waits for the application
+        self._is_loaded = True
+        self.signum = 0
 
     def silence(self) -> None:
         """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
@@ -110,28 +114,41 @@ class Boot:
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
+        self._disarm()
+        _delayed.clear()
         restore(self._old)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
         before, now = self._asked, time.monotonic()
-        if before is not None and now - before < REPEAT:
+        is_another = self._is_patient and signum != self.signum
+        if before is not None and now - before < REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
         _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
-        is_patient = before is None and signum == signal.SIGTERM
-        self._is_heard_later = is_patient and self._are_waiting is not None and self._are_waiting()
-        if not self._is_heard_later:
+        # A child that the application has forked, with this handler, has nobody to answer.
+        may_wait = before is None and signum == signal.SIGTERM and os.getpid() == self._process
+        self._is_patient = may_wait and (self._is_loaded or self._are_waiting())
+        if not self._is_patient:
+            self._disarm()
             raise SystemExit(0)
-        signal.signal(signal.SIGALRM, self._give_up)
-        signal.setitimer(signal.ITIMER_REAL, self._patience)
+        if not self._is_loaded:  # else it serves at once
+            self._alarm = signal.signal(signal.SIGALRM, self._give_up)
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def _give_up(self, signum: int, frame: FrameType | None) -> None:
-        self._is_heard_later = False
+        self._is_patient = False
+        self._disarm()
         raise SystemExit(0)
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, self._alarm)
+            self._alarm = None
 
 
 _delayed: set[int] = set()
-"""The signals for a reload or a stop that came before there was a server."""
+"""The signals for a reload, new logs or a stop that came before there was a server."""
 
 
 def _delay(signum: int, frame: FrameType | None) -> None:
@@ -140,8 +157,10 @@ def _delay(signum: int, frame: FrameType | None) -> None:
 
 def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
-    while _delayed:
-        os.kill(os.getpid(), _delayed.pop())
+    signums = list(_delayed)
+    _delayed.clear()  # before: who still delays one of them does it again
+    for signum in signums:
+        os.kill(os.getpid(), signum)
 
 
 def afterwards(signum: int) -> Any:

@@ -15,8 +15,6 @@ UNIX_PATH_LIMIT = 107
 YEAR = 365 * 24 * 3600.0
 TIMES = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "h": 3600.0}
 SIZES = {"": 1.0, "k": 1024.0, "m": 1024.0**2, "g": 1024.0**3}
-OF_SHELLS = frozenset(["|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1"])
-"""Words that mean something to a shell alone."""
 WORDS = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 
 
@@ -404,13 +402,17 @@ def _command(text: str, directory: str) -> str:
     """`|program arguments`: the quotes in it are closed, and a program with a slash is absolute."""
     import shlex
 
+    tokens = shlex.shlex(text[1:], punctuation_chars=True)
+    tokens.commenters = ""
     try:
         words = shlex.split(text[1:])
+        of_shells = next((token for token in tokens if not token.strip("();<>|&")), "")
     except ValueError:
-        words = []
-    of_shells = next((word for word in words if word in OF_SHELLS), "")
+        words, of_shells = [], ""
     if of_shells:
-        raise ValueError(f"a program with its arguments (no shell reads {of_shells}; a script or |sh -c '...' does)")
+        raise ValueError(
+            f"a program with its arguments (there is no shell for '{of_shells}': quote it, or sh -c '...')"
+        )
     if words:
         is_relative = "/" in words[0] and not os.path.isabs(words[0])
         return "|" + shlex.join([os.path.join(directory, words[0]), *words[1:]]) if is_relative else text

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from starter import SHAPES, SUPERVISED, Start
+from starter import SHAPES, SUPERVISED, Start, wait_for
 
 LOADING = """
 import os, time
@@ -114,9 +114,7 @@ def test_a_stop_while_a_reload_loads_is_told(start: Start, tmp_path: Path, shape
 
 def test_nobody_waits_for_ever_for_what_is_loaded(launch: Start, tmp_path: Path, shape: str) -> None:
     (tmp_path / "app.py").write_text(AWAITED)
-    server = launch(
-        "app.py", "--bind=unix:server.sock", "--graceful-timeout=0.2", *SHAPES[shape], TESTER=str(os.getpid())
-    )
+    server = launch("app.py", "--bind=unix:server.sock", *SHAPES[shape], TESTER=str(os.getpid()))
     server.await_mark("loading")
     with contextlib.closing(server.connection()) as client:
         client.connect()
@@ -131,6 +129,24 @@ def test_who_is_impatient_waits_for_nobody(launch: Start, tmp_path: Path, shape:
     with contextlib.closing(server.connection()) as client:
         client.connect()
         assert server.insist() == 0
+
+
+def test_logs_that_were_rotated_while_the_application_is_loaded_are_opened_anew(
+    launch: Start, tmp_path: Path, shape: str
+) -> None:
+    (tmp_path / "app.py").write_text(AWAITED)
+    logged = "--errorlog=error.log", "--accesslog=access.log"
+    server = launch("app.py", "--bind=127.0.0.1:0", *logged, *SHAPES[shape], TESTER=str(os.getpid()))
+    server.await_mark("loading")
+    for name in ("error.log", "access.log"):
+        (tmp_path / name).rename(tmp_path / f"{name}.1")
+    server.send(signal.SIGUSR1)
+    (server.marks / "go").touch()
+    server.await_address()
+    wait_for(lambda: all((tmp_path / name).exists() for name in ("error.log", "access.log")), "the new logs")
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+    assert '"GET / HTTP/1.1" 200' in (tmp_path / "access.log").read_text()
 
 
 @pytest.mark.parametrize(("shape", "descriptors"), [("1x1", 7), ("1x1", 12), ("1x4", 12), ("2x1", 8)])

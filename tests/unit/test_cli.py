@@ -58,7 +58,7 @@ def world(monkeypatch, tmp_path):
             return []
 
     class Boot:
-        def answer_first(self, are_waiting, seconds):
+        def answer_first(self, are_waiting):
             pass
 
         def check(self):

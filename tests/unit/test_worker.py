@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -303,14 +304,81 @@ def test_boot_remembers_a_stop_that_was_swallowed() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(SystemExit):
             boot.check()
+        os.kill(os.getpid(), signal.SIGUSR1)
         heard: list[int] = []
-        for signum in (signal.SIGTERM, signal.SIGHUP):  # as whoever serves then
+        for signum in (signal.SIGTERM, signal.SIGHUP):  # as whoever goes on without new logs
             signal.signal(signum, lambda number, _: heard.append(number))
         signals.raise_delayed()
+        signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))  # as whoever serves then
         signals.raise_delayed()
-        assert heard == [signal.SIGTERM]
+        signals.raise_delayed()
+        assert heard == [signal.SIGTERM, signal.SIGUSR1]
     finally:
         boot.restore()
+
+
+@pytest.fixture
+def patient() -> Iterator[signals.Boot]:
+    """One for which clients wait. The alarm, which it leaves as it was, is that of the time limit of a test otherwise."""
+    limit, left = signal.signal(signal.SIGALRM, signal.SIG_IGN), signal.setitimer(signal.ITIMER_REAL, 0.0)
+    boot = signals.Boot()
+    boot.answer_first(lambda: True)
+    try:
+        yield boot
+    finally:
+        boot.restore()
+        alarm = signal.getitimer(signal.ITIMER_REAL), signal.signal(signal.SIGALRM, limit)
+        signal.setitimer(signal.ITIMER_REAL, *left)
+    assert alarm == ((0.0, 0.0), signal.SIG_IGN)
+
+
+def test_boot_has_a_stop_heard_later_where_clients_wait(patient: signals.Boot) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)  # the first one told twice
+    patient.check()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    signals.raise_delayed()
+    assert heard == [signal.SIGTERM]
+
+
+def test_boot_has_a_stop_heard_later_where_all_is_loaded(patient: signals.Boot) -> None:
+    patient.check()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    with pytest.raises(SystemExit):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGQUIT])
+def test_boot_waits_for_nobody_where_more_is_asked_for(patient: signals.Boot, signum: int) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        os.kill(os.getpid(), signum)
+    assert patient.signum == signum
+    with pytest.raises(SystemExit):
+        patient.check()
+
+
+def test_boot_waits_no_longer_than_it_may(patient: signals.Boot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "PATIENCE", 0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        time.sleep(60)
+    with pytest.raises(SystemExit):
+        patient.check()
+
+
+def test_a_child_of_the_application_waits_for_nobody(patient: signals.Boot) -> None:
+    pid = os.fork()
+    if not pid:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except SystemExit:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
 def test_boot_forgets_the_stop_of_a_server_before() -> None:

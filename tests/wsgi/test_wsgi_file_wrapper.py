@@ -265,7 +265,7 @@ def test_a_file_that_is_not_sent_to_its_end(start: Any, any_shape: Any, until: A
     path = server.directory / "large"
     path.write_bytes(b"")
     os.truncate(path, length)
-    with server.connect(receive_buffer=4096) as client:
+    with server.connect() as client:
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert client.head_only().header("Content-Length") == str(length)
         if end == "client leaves":
