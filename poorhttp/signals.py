@@ -119,16 +119,17 @@ class Boot:
         restore(self._old)
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:
+            raise SystemExit(0)  # a child that the application has forked, with this handler
         before, now = self._asked, time.monotonic()
-        is_another = self._is_patient and signum != self.signum
+        is_another = self._is_patient and signum != signal.SIGTERM
         if before is not None and now - before < REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
         _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
-        # A child that the application has forked, with this handler, has nobody to answer.
-        may_wait = before is None and signum == signal.SIGTERM and os.getpid() == self._process
-        self._is_patient = may_wait and (self._is_loaded or self._are_waiting())
-        if not self._is_patient:
+        self._is_patient = before is None and signum == signal.SIGTERM  # another signal may come in the next line
+        if not (self._is_patient and (self._is_loaded or self._are_waiting())):
+            self._is_patient = False
             self._disarm()
             raise SystemExit(0)
         if not self._is_loaded:  # else it serves at once
@@ -157,7 +158,7 @@ def _delay(signum: int, frame: FrameType | None) -> None:
 
 def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
-    signums = list(_delayed)
+    signums = sorted(_delayed, key=STOPS.__contains__, reverse=True)  # a stop first: what another does may raise
     _delayed.clear()  # before: who still delays one of them does it again
     for signum in signums:
         os.kill(os.getpid(), signum)

@@ -335,12 +335,15 @@ def patient() -> Iterator[signals.Boot]:
 def test_boot_has_a_stop_heard_later_where_clients_wait(patient: signals.Boot) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)  # the first one told twice
+    os.kill(os.getpid(), signal.SIGHUP)
     patient.check()
+    os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    for signum in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(signum, lambda number, _: heard.append(number))
     signals.raise_delayed()
-    assert heard == [signal.SIGTERM]
+    assert heard == [signal.SIGTERM, signal.SIGHUP]
 
 
 def test_boot_has_a_stop_heard_later_where_all_is_loaded(patient: signals.Boot) -> None:
@@ -370,7 +373,10 @@ def test_boot_waits_no_longer_than_it_may(patient: signals.Boot, monkeypatch: py
         patient.check()
 
 
-def test_a_child_of_the_application_waits_for_nobody(patient: signals.Boot) -> None:
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_a_child_of_the_application_waits_for_nobody(patient: signals.Boot, has_asked: bool) -> None:
+    if has_asked:
+        os.kill(os.getpid(), signal.SIGTERM)
     pid = os.fork()
     if not pid:
         try:
