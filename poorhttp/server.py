@@ -179,7 +179,10 @@ def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
     """Whether there are clients whom a stop before this process serves would reset; at sockets that were passed they
     wait for the next one.
     """
-    if not listener.are_own(listeners):
+    try:
+        if not listener.are_own(listeners):
+            return False
+    except OSError:  # the application has closed them
         return False
     return bool(handover and handover.connections) or any(backlog.queue(each)[0] for each in listeners)
 

@@ -216,7 +216,7 @@ def test_a_stalled_reader_of_a_stream_costs_bounded_memory_and_no_thread(
 def test_a_stream_goes_on_beside_calls_that_block(start: Any, compose: Any) -> None:
     """Its thread alone can go on with it, so a call that may take long goes to another one while there is any."""
     server = start(APP, (1, 4))
-    with server.connect(receive_buffer=4096) as reader:
+    with server.connect() as reader:
         reader.send(compose("/stream/s"))
         server.await_note("produced s 0")
         blocked = [server.connect().send(compose(f"/block/{name}")) for name in "abc"]
@@ -232,7 +232,7 @@ def test_a_stream_goes_on_beside_calls_that_block(start: Any, compose: Any) -> N
 
 def test_where_every_thread_has_a_stream_calls_are_served(start: Any, compose: Any) -> None:
     server = start(APP, (1, 4))
-    readers = [server.connect(receive_buffer=4096).send(compose(f"/stream/s{number}")) for number in range(8)]
+    readers = [server.connect().send(compose(f"/stream/s{number}")) for number in range(8)]
     for number in range(8):
         server.await_note(f"produced s{number} 0")
         assert server.get(f"/{number}").body == f"/{number}".encode()
