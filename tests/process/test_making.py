@@ -171,7 +171,7 @@ def test_who_ends_the_process_when_it_is_imported_is_told(tmp_path: Path, comman
 
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
 def test_ctrl_c_is_told_with_the_place_of_the_application(tmp_path: Path, command: tuple[str, ...]) -> None:
-    (tmp_path / "app.py").write_text("import signal\nopen('loading', 'w').close()\nsignal.pause()\n")
+    (tmp_path / "app.py").write_text("import signal\n\nopen('loading', 'w').close(); signal.pause()\n")
     with subprocess.Popen(
         [sys.executable, "-m", "poorhttp", *command, "app.py"],
         cwd=tmp_path,
