@@ -33,7 +33,6 @@ REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
 its whole group; nobody's patience ends so soon."""
 
-
 PATIENCE = 3.0
 """Seconds for which a stop waits for what is being loaded: whoever waits for the stop has a little more than the time
 for what is in flight then."""

@@ -256,8 +256,8 @@ class _Supervisor:
             self._tell_manager()
         if worker.STUCK in told:
             self._killed.add(pid)  # it may do that itself
-        if worker.STUCK in told and self._state.retire(pid):
-            self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
+            if self._state.retire(pid):
+                self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
         if worker.SPENT in told and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
         if worker.PRESSED in told:

@@ -142,14 +142,11 @@ impl Application {
         }
         let Ok(mut exchange) = exchange.try_borrow_mut() else { return LOST };
         let missing = if exchange.persistent || exchange.is_committed() { exchange.end() } else { 0 };
-        if missing > 0 && !exchange.outbox.is_broken() {
-            self.warn(py, &about(), &format!("the body is {missing} bytes shorter than its Content-Length"));
-        }
         let lost = exchange.leave_file();
-        if lost > 0 {
+        if lost > 0 || missing > 0 && !exchange.outbox.is_broken() {
+            let cause = if lost > 0 { "the file became shorter: " } else { "" };
             let missing = missing + lost;
-            let text = format!("the file became shorter: the body is {missing} bytes shorter than its Content-Length");
-            self.warn(py, &about(), &text);
+            self.warn(py, &about(), &format!("{cause}the body is {missing} bytes shorter than its Content-Length"));
         }
         // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional Platform-Specific
         // File Handling"); of any other body that is a fault.
