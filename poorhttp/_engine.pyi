@@ -1,4 +1,4 @@
-"""The boundary between policy (Python) and bytes (Rust): one class.
+"""The boundary between policy (Python) and bytes (Rust): one class, and three small ones.
 
 Times are seconds in `Config` and in messages; sizes are bytes. Every setting the engine obeys is read from the
 `Config` attribute of the same name, once, in `Engine.__init__`; the engine has no defaults of its own.
@@ -6,6 +6,7 @@ Times are seconds in `Config` and in messages; sizes are bytes. Every setting th
 
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
+from typing import Self
 
 from poorhttp.board import Row
 from poorhttp.config import Config
@@ -24,6 +25,35 @@ class SignalHandler:
 
     def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None: ...
     def __call__(self, signal: int, frame: FrameType | None) -> None: ...
+
+class HeldBody:
+    """The body of an answer as far as it was written and not sent; the base of poorhttp.dispatch.answer.Answer.
+
+    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
+    """
+
+    _limit: int  # how many bytes are held; set it once, before anything else is done
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self: ...
+    @property
+    def _holds(self) -> bool:
+        """Whether there are bytes."""
+
+    @property
+    def _raw(self) -> bool:
+        """Whether something in the body was given as bytes, whose charset only the application knows."""
+
+    def write(self, data: str | bytes) -> None:
+        """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""
+
+    def _take(self) -> bytes:
+        """The bytes; none are left."""
+
+    def _seal(self) -> None:
+        """A file stands behind the bytes: the next write() calls flush() before it adds, not only behind the limit."""
+
+    def _drop(self) -> None:
+        """Forget the bytes, and that there were any."""
 
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""

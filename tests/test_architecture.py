@@ -162,8 +162,10 @@ def test_python_modules_open_with_a_docstring(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "dispatch").rglob("*.py")), ids=name_of)
 def test_dispatch_imports_nothing_of_the_server(path: Path) -> None:
-    """It must run under any WSGI server, without the compiled engine."""
+    """It must run under any WSGI server, without the compiled engine, of which it takes one class where it is loaded already."""
     known = {name for name in imports_of(path, everywhere=True) if name.split(".")[0] == "poorhttp"}
+    if path.name == "answer.py":
+        known -= {"poorhttp._engine", "poorhttp._engine.HeldBody"}
     assert all(name.startswith("poorhttp.dispatch") for name in known - {"poorhttp", "poorhttp.__version__"}), known
 
 
@@ -199,8 +201,8 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_the_worker_knows_the_engine(path: Path) -> None:
-    if path.name not in ("worker.py", "__init__.py"):
+def test_only_the_worker_and_an_answer_know_the_engine(path: Path) -> None:
+    if name_of(path) not in ("poorhttp/worker.py", "poorhttp/__init__.py", "poorhttp/dispatch/answer.py"):
         assert "_engine" not in own_modules(imports_of(path, everywhere=True))
 
 

@@ -1,14 +1,23 @@
 """The answer as a handler writes it: status, type, fields and body, held back until the handler has returned.
 
 Knows `start_response`, `write()` and `wsgi.file_wrapper` of PEP 3333. Knows nothing of handlers and the table.
+`HeldBody` holds the bytes.
 Contract: nothing reaches the server before the buffer is full, `flush` is called or `finish` returns, so that until
 then the whole answer can be discarded for an error page; when all was held back, Content-Length is true.
 """
 
 from __future__ import annotations
 
+import sys
+
 from poorhttp.dispatch.headers import Headers, checked_value
 from poorhttp.dispatch.reasons import status_line
+
+# A process of another server stays without the engine, by which one of poorhttp is known (poorhttp/control.py).
+if sys.modules.get("poorhttp._engine"):
+    from poorhttp._engine import HeldBody
+else:
+    from poorhttp.dispatch.held_body import HeldBody  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +35,7 @@ _FULL_TYPES = {DEFAULT_TYPE: DEFAULT_TYPE, "text/html": DEFAULT_TYPE, "text/plai
 _WITHOUT_CONTENT = frozenset((204, 304))  # RFC 9110 sections 15.3.5 and 15.4.5
 
 
-class Answer:
+class Answer(HeldBody):
     """The half of a request that goes out.
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
@@ -44,12 +53,7 @@ class Answer:
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
     _swallowed = 0  # bytes that the answer to HEAD leaves out
 
-    _raw = False  # whether the body has bytes in it whose charset only the application knows
-
     _start: StartResponse
-    _parts: list[str | bytes]
-    _limit: int
-    _room: int
 
     @property
     def headers_out(self) -> Headers:
@@ -65,18 +69,9 @@ class Answer:
             self._err_headers_out = Headers()
         return self._err_headers_out
 
-    def write(self, data: str | bytes) -> None:
-        """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""
-        if data.__class__ is not str and not isinstance(data, (bytes, str)):
-            raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}: {data!r}")
-        self._parts.append(data)
-        room = self._room = self._room - len(data)
-        if room < 0:
-            self._make_room()
-
     def flush(self) -> None:
         """Send what has been written; from here on the status and the headers are fixed."""
-        body = self._taken_body()
+        body = self._take()
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             return
@@ -98,11 +93,10 @@ class Answer:
         file = open_slice(path, offset, limit)
         if self._file is not None:
             self.flush()
-        if self.content_type is DEFAULT_TYPE and not self._parts:
+        if self.content_type is DEFAULT_TYPE and not self._holds:
             self.content_type = FILE_TYPE
         self._file = file
-        self._raw = True
-        self._room = -1  # the next write() flushes: it stands behind the file
+        self._seal()  # the next write() flushes: it stands behind the file
         return file.size
 
     def started(self) -> bool:
@@ -111,16 +105,14 @@ class Answer:
 
     def empty(self) -> bool:
         """Whether there is no body yet."""
-        return not (self._parts or self._file or self._send or self._swallowed)
+        return not (self._holds or self._file or self._send or self._swallowed)
 
     def discard(self) -> None:
         """Forget body, headers_out and content type; err_headers_out stay. Raises RuntimeError if it is too late."""
         if self._send is not None:
             raise RuntimeError("part of the answer has been sent already, it cannot become another one")
-        self._parts.clear()
-        self._room = self._limit
+        self._drop()
         self._swallowed = 0
-        self._raw = False
         self._headers_out = None
         self.content_type = DEFAULT_TYPE
         if self._file is not None:
@@ -133,21 +125,19 @@ class Answer:
         A server that has sent nothing yet does not; then a short 500 takes the place of the answer.
         """
         self._send = self._start(status_line(500), [("Content-Type", "text/plain")], exc_info)
-        self._parts[:] = ["500 - Internal Server Error\n"]
+        self._drop()
         self._file = None
+        super().write("500 - Internal Server Error\n")
 
     def finish(self, exc_info: OptExcInfo | None = None) -> Iterable[bytes]:
         """Send the head, unless it was sent, and return the rest of the body for the server to iterate.
 
         exc_info: given when an error page replaces an answer that failed here before.
         """
-        body = self._taken_body()
-        if self._send is not None or self._file is not None or self._leaves_out_body():
-            return self._finish_otherwise(body, exc_info)
-        self._begin(len(body), exc_info)
-        return [body]
-
-    def _finish_otherwise(self, body: bytes, exc_info: OptExcInfo | None) -> Iterable[bytes]:
+        body = self._take()
+        if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
+            self._begin(len(body), exc_info)
+            return [body]
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             # A handler that leaves the work out for HEAD may still announce the length that GET has.
@@ -164,12 +154,7 @@ class Answer:
         return file.wrapped(self.environ.get("wsgi.file_wrapper"))
 
     def _begin(self, length: int | None, exc_info: OptExcInfo | None = None) -> Callable[[bytes], object]:
-        if exc_info is None:  # a server may count the arguments, so the third is not always there
-            return self._start(status_line(self.status), self._fields(length))
-        return self._start(status_line(self.status), self._fields(length), exc_info)
-
-    def _fields(self, length: int | None) -> list[tuple[str, str]]:
-        """The fields of the head; `length` in bytes, None if it is not known."""
+        """Send the head; `length` in bytes, None if it is not known."""
         content_type = _FULL_TYPES.get(self.content_type)
         if content_type is None or self._raw:
             content_type = self._full_type()
@@ -181,7 +166,9 @@ class Answer:
             fields = [("Content-Type", content_type), ("Content-Length", str(length))]
         if self._headers_out or self._err_headers_out:
             self._add_own_fields(fields)
-        return fields
+        if exc_info is None:  # a server may count the arguments, so the third is not always there
+            return self._start(status_line(self.status), fields)
+        return self._start(status_line(self.status), fields, exc_info)
 
     def _full_type(self) -> str:
         """The content type with its charset: what was written as str is utf-8, and a browser would not guess that."""
@@ -215,27 +202,6 @@ class Answer:
             self._swallowed += self._file.size
             self._file.close()
             self._file = None
-
-    def _make_room(self) -> None:
-        """Send the buffer after a write() that was too much for it."""
-        if self._file is None:
-            self.flush()
-        else:  # what was written last stands behind the file
-            last = self._parts.pop()
-            self.flush()
-            self._parts.append(last)
-
-    def _taken_body(self) -> bytes:
-        """The buffer as bytes; leaves it empty."""
-        parts = self._parts
-        try:
-            body = "".join(parts).encode()  # type: ignore[arg-type]  # the usual case: text alone, encoded at once
-        except TypeError:
-            self._raw = True
-            body = b"".join([part.encode() if isinstance(part, str) else part for part in parts])
-        parts.clear()
-        self._room = self._limit
-        return body
 
     def _send_file(self, send: Callable[[bytes], object]) -> None:
         file, self._file = self._file, None

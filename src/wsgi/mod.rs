@@ -7,6 +7,7 @@ pub mod environ;
 pub mod exchange;
 pub mod file_wrapper;
 pub mod handover;
+pub mod held_body;
 pub mod input;
 pub mod iteration;
 pub mod known;

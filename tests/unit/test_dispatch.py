@@ -326,7 +326,7 @@ def test_output_above_the_limit_is_streamed():
     sent = answer(handler)
     assert sent.code == 200
     assert sent.body == "ž".encode() * 100_000
-    assert sent.writes == 1
+    assert sent.writes == 2  # of 80,000 bytes; the rest is returned
     assert sent.header("Content-Length") is None
 
 
@@ -381,6 +381,7 @@ def test_a_lone_surrogate_is_a_500():
     sent = answer(write("\ud800"))
     assert sent.code == 500
     assert "UnicodeEncodeError" in sent.log
+    assert "req.write(text)" in sent.log
 
 
 @pytest.mark.parametrize("status", [100, 199, 600, "404", None])
@@ -414,6 +415,18 @@ def test_head_is_get_without_the_body():
 def test_head_of_a_long_page_counts_it():
     sent = answer(write("ž" * 100_000), method="HEAD")
     assert (sent.header("Content-Length"), sent.body, sent.writes) == ("200000", b"", 0)
+
+
+def test_head_of_text_bytes_and_a_file_is_that_of_get(file):
+    def handler(req):
+        req.write("\u017e" * 40_000)
+        req.sendfile(file)
+        req.write(b"\xff" * 70_000)
+        return http.DONE
+
+    head = answer(handler, method="HEAD")
+    assert (head.header("Content-Length"), head.body, head.writes) == ("406000", b"", 0)
+    assert answer(handler).body == "\u017e".encode() * 40_000 + Path(file).read_bytes() + b"\xff" * 70_000
 
 
 def test_head_of_a_long_page_that_fails_is_still_a_500():

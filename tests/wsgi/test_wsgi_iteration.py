@@ -582,3 +582,33 @@ def test_what_is_no_body_is_named_briefly(serve: Any, until: Any, what: str, tol
     assert server.get(f"/{what}").status == 500
     until(lambda: told in server.errors(), "the line in the error log")
     assert len(server.errors()) - before < 2000
+
+
+TABLE = """
+    import types
+    from poorhttp import http
+    from poorhttp.dispatch import application
+
+    def home(req):
+        req.write(type(req).__mro__[-2].__module__)
+        return http.DONE
+
+    def long(req):
+        for number in range(20000):
+            req.write(f"line {number}\\n")
+        req.sendfile(__file__, 0, 10)
+        req.write(b"end")
+        return http.DONE
+
+    handlers = {"/": (http.METHOD_GET, home), "/long": (http.METHOD_GET, long)}
+    application = application(types.SimpleNamespace(handlers=handlers))
+"""
+
+
+def test_what_a_handler_writes_is_held_by_the_engine(start: Any) -> None:
+    server = start(TABLE)
+    assert server.get("/").body == b"poorhttp._engine"
+    body = server.get("/long").body
+    lines = b"".join(b"line %d\n" % number for number in range(20000))
+    assert body[: len(lines)] == lines
+    assert (len(body), body[-3:]) == (len(lines) + 13, b"end")
