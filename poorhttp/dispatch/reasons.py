@@ -70,17 +70,18 @@ REASONS = {
     511: "Network Authentication Required",
 }
 
-_LINES = {code: f"{code} {reason}" for code, reason in REASONS.items() if code >= 200}
 
-
-def status_line(code: int) -> str:
+class _Lines(dict[int, str]):
     """`404` -> `404 Not Found`; a number without a registered word gets the word of its class (RFC 9110 section 15).
 
     Raises ValueError for what is not a final status, 200 to 599.
     """
-    line = _LINES.get(code)
-    if line is None:
+
+    def __missing__(self, code: int) -> str:
         if not isinstance(code, int) or not 200 <= code <= 599:
             raise ValueError(f"the status of an answer is a number from 200 to 599, not {code!r}")
-        line = f"{int(code)} {REASONS[code // 100 * 100]}"
-    return line
+        return f"{int(code)} {REASONS[code // 100 * 100]}"
+
+
+# In the usual case no Python runs for it.
+status_line = _Lines({code: f"{code} {reason}" for code, reason in REASONS.items() if code >= 200}).__getitem__
