@@ -29,7 +29,8 @@ class SignalHandler:
 class HeldBody:
     """The body of an answer as far as it was written and not sent; the base of poorhttp.dispatch.answer.Answer.
 
-    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
+    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is nearly the same in
+    Python.
     """
 
     _limit: int  # how many bytes are held; set it once, before anything else is done
@@ -41,7 +42,10 @@ class HeldBody:
 
     @property
     def _raw(self) -> bool:
-        """Whether something in the body was given as bytes, whose charset only the application knows."""
+        """Whether something in the body was given as bytes, whose charset only the application knows.
+
+        Told once the bytes were taken.
+        """
 
     def write(self, data: str | bytes) -> None:
         """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""

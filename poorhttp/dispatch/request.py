@@ -51,7 +51,7 @@ class Request(Answer):
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: bytes of output to hold back before it is sent."""
+        """limit: how much output is held back before it is sent; see `HeldBody`."""
         self.environ = environ
         self.method: str = environ["REQUEST_METHOD"]
         # A mount point without a slash leaves an empty path (PEP 3333).

@@ -4,7 +4,6 @@
 //! Python runs, so that what is called to send the body may write to it again.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::intern;
@@ -21,11 +20,11 @@ const FIRST: usize = 1024;
 #[derive(Default)]
 pub struct HeldBody {
     held: Mutex<Held>,
-    limit: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Held {
+    limit: usize,
     bytes: Vec<u8>,
     /// Some of them were given as bytes, not as text.
     raw: bool,
@@ -74,7 +73,8 @@ impl HeldBody {
     }
 
     fn _drop(&self) {
-        *lock(&self.held) = Held::default();
+        let mut held = lock(&self.held);
+        *held = Held { limit: held.limit, ..Held::default() };
     }
 
     #[getter]
@@ -90,24 +90,24 @@ impl HeldBody {
     #[setter(_limit)]
     fn set_limit(&self, limit: isize) {
         // A negative one is no room, as 0 is.
-        self.limit.store(usize::try_from(limit).unwrap_or(0), Ordering::Relaxed);
+        lock(&self.held).limit = usize::try_from(limit).unwrap_or(0);
     }
 }
 
 impl HeldBody {
     fn add(body: &Bound<'_, Self>, bytes: &[u8], raw: bool) -> PyResult<()> {
-        let this = body.get();
-        if lock(&this.held).sealed {
+        let mut held = lock(&body.get().held);
+        if held.sealed {
+            drop(held);
             Self::flush(body)?;
+            held = lock(&body.get().held);
         }
-        let is_too_much = {
-            let mut held = lock(&this.held);
-            let least = if held.bytes.capacity() == 0 { FIRST } else { 0 };
-            held.bytes.try_reserve(bytes.len().max(least)).map_err(|_| PyMemoryError::new_err(()))?;
-            held.bytes.extend_from_slice(bytes);
-            held.raw |= raw;
-            held.bytes.len() > this.limit.load(Ordering::Relaxed)
-        };
+        let least = if held.bytes.capacity() == 0 { FIRST } else { 0 };
+        held.bytes.try_reserve(bytes.len().max(least)).map_err(|_| PyMemoryError::new_err(()))?;
+        held.bytes.extend_from_slice(bytes);
+        held.raw |= raw;
+        let is_too_much = held.bytes.len() > held.limit;
+        drop(held);
         if is_too_much { Self::flush(body) } else { Ok(()) }
     }
 

@@ -319,14 +319,14 @@ def test_nothing_is_sent_before_the_handler_has_returned():
 
 def test_output_above_the_limit_is_streamed():
     def handler(req):
-        for _ in range(10):
-            req.write("ž" * 10_000)
+        for length in (10_000, 60_000, 30_000):
+            req.write("ž" * length)
         return http.DONE
 
     sent = answer(handler)
     assert sent.code == 200
     assert sent.body == "ž".encode() * 100_000
-    assert sent.writes == 2  # of 80,000 bytes; the rest is returned
+    assert sent.writes == 1  # of the first two; the rest is returned
     assert sent.header("Content-Length") is None
 
 
@@ -381,7 +381,6 @@ def test_a_lone_surrogate_is_a_500():
     sent = answer(write("\ud800"))
     assert sent.code == 500
     assert "UnicodeEncodeError" in sent.log
-    assert "req.write(text)" in sent.log
 
 
 @pytest.mark.parametrize("status", [100, 199, 600, "404", None])
