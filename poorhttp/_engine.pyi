@@ -27,37 +27,23 @@ class SignalHandler:
     def __call__(self, signal: int, frame: FrameType | None) -> None: ...
 
 class HeldBody:
-    """The body of an answer as far as it was written and not sent; the base of poorhttp.dispatch.answer.Answer.
+    """What was written of an answer and not sent; the base of poorhttp.dispatch.answer.Answer.
 
-    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is nearly the same in
-    Python.
+    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
     """
 
-    _limit: int  # how many bytes are held; set it once, before anything else is done
+    _parts: list[str | bytes]  # AttributeError until it is set
+    _room: int  # how much may be added: characters of str, bytes; below 0 it was too much
 
     def __new__(cls, *args: object, **kwargs: object) -> Self: ...
-    @property
-    def _holds(self) -> bool:
-        """Whether there are bytes."""
-
-    @property
-    def _raw(self) -> bool:
-        """Whether something in the body was given as bytes, whose charset only the application knows.
-
-        Told once the bytes were taken.
-        """
-
     def write(self, data: str | bytes) -> None:
         """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""
 
-    def _take(self) -> bytes:
-        """The bytes; none are left."""
+    def _refuse(self, data: object) -> None:
+        """The subclass's: raise TypeError for what is neither str nor bytes."""
 
-    def _seal(self) -> None:
-        """A file stands behind the bytes: the next write() calls flush() before it adds, not only behind the limit."""
-
-    def _drop(self) -> None:
-        """Forget the bytes, and that there were any."""
+    def _make_room(self) -> None:
+        """The subclass's: send the parts, of which the last one was too much."""
 
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""

@@ -1,7 +1,7 @@
 """The answer as a handler writes it: status, type, fields and body, held back until the handler has returned.
 
 Knows `start_response`, `write()` and `wsgi.file_wrapper` of PEP 3333. Knows nothing of handlers and the table.
-`HeldBody` holds the bytes.
+`HeldBody` takes what is written.
 Contract: nothing reaches the server before the buffer is full, `flush` is called or `finish` returns, so that until
 then the whole answer can be discarded for an error page; when all was held back, Content-Length is true.
 """
@@ -53,7 +53,10 @@ class Answer(HeldBody):
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
     _swallowed = 0  # bytes that the answer to HEAD leaves out
 
+    _raw = False  # whether the body has bytes in it whose charset only the application knows
+
     _start: StartResponse
+    _limit: int
 
     @property
     def headers_out(self) -> Headers:
@@ -71,7 +74,7 @@ class Answer(HeldBody):
 
     def flush(self) -> None:
         """Send what has been written; from here on the status and the headers are fixed."""
-        body = self._take()
+        body = self._taken_body()
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             return
@@ -93,10 +96,11 @@ class Answer(HeldBody):
         file = open_slice(path, offset, limit)
         if self._file is not None:
             self.flush()
-        if self.content_type is DEFAULT_TYPE and not self._holds:
+        if self.content_type is DEFAULT_TYPE and self.empty():
             self.content_type = FILE_TYPE
         self._file = file
-        self._seal()  # the next write() flushes: it stands behind the file
+        self._raw = True
+        self._room = -1  # the next write() flushes: it stands behind the file
         return file.size
 
     def started(self) -> bool:
@@ -105,14 +109,16 @@ class Answer(HeldBody):
 
     def empty(self) -> bool:
         """Whether there is no body yet."""
-        return not (self._holds or self._file or self._send or self._swallowed)
+        return not (self._parts or self._file or self._send or self._swallowed)
 
     def discard(self) -> None:
         """Forget body, headers_out and content type; err_headers_out stay. Raises RuntimeError if it is too late."""
         if self._send is not None:
             raise RuntimeError("part of the answer has been sent already, it cannot become another one")
-        self._drop()
+        self._parts.clear()
+        self._room = self._limit
         self._swallowed = 0
+        self._raw = False
         self._headers_out = None
         self.content_type = DEFAULT_TYPE
         if self._file is not None:
@@ -125,16 +131,15 @@ class Answer(HeldBody):
         A server that has sent nothing yet does not; then a short 500 takes the place of the answer.
         """
         self._send = self._start(status_line(500), [("Content-Type", "text/plain")], exc_info)
-        self._drop()
+        self._parts[:] = ["500 - Internal Server Error\n"]
         self._file = None
-        super().write("500 - Internal Server Error\n")
 
     def finish(self, exc_info: OptExcInfo | None = None) -> Iterable[bytes]:
         """Send the head, unless it was sent, and return the rest of the body for the server to iterate.
 
         exc_info: given when an error page replaces an answer that failed here before.
         """
-        body = self._take()
+        body = self._taken_body()
         if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
@@ -202,6 +207,30 @@ class Answer(HeldBody):
             self._swallowed += self._file.size
             self._file.close()
             self._file = None
+
+    def _refuse(self, data: object) -> None:
+        raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}: {data!r}")
+
+    def _make_room(self) -> None:
+        """Send the buffer after a write() that was too much for it."""
+        if self._file is None:
+            self.flush()
+        else:  # what was written last stands behind the file
+            last = self._parts.pop()
+            self.flush()
+            self._parts.append(last)
+
+    def _taken_body(self) -> bytes:
+        """The buffer as bytes; leaves it empty."""
+        parts = self._parts
+        try:
+            body = "".join(parts).encode()  # type: ignore[arg-type]  # the usual case: text alone, encoded at once
+        except TypeError:
+            self._raw = True
+            body = b"".join([part.encode() if isinstance(part, str) else part for part in parts])
+        parts.clear()
+        self._room = self._limit
+        return body
 
     def _send_file(self, send: Callable[[bytes], object]) -> None:
         file, self._file = self._file, None

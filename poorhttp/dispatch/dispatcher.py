@@ -27,7 +27,7 @@ from poorhttp.dispatch.constants import (
 )
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
-from poorhttp.dispatch.table import read_errors, read_hook, read_routes
+from poorhttp.dispatch.table import TableError, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def application(
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
         `default_handler`; it is read once, now.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
-    buffer_limit: bytes of an answer that are held back before it is sent in parts; other servers count characters.
+    buffer_limit: characters or bytes of an answer that are held back before it is sent in parts.
     Raises TableError.
     """
     return Dispatcher(table, debug, webmaster, options, buffer_limit).serve
@@ -66,6 +66,8 @@ class Dispatcher:
     def __init__(
         self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
     ) -> None:
+        if not isinstance(buffer_limit, int) or not 0 <= buffer_limit <= sys.maxsize:
+            raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
         hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
         self._routes = read_routes(table)
         self._errors = read_errors(table)

@@ -51,13 +51,14 @@ class Request(Answer):
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: how much output is held back before it is sent; see `HeldBody`."""
+        """limit: characters or bytes of output to hold back before it is sent."""
         self.environ = environ
         self.method: str = environ["REQUEST_METHOD"]
         # A mount point without a slash leaves an empty path (PEP 3333).
         self.uri: str = environ.get("PATH_INFO") or "/"
         self._start = start_response
-        self._limit = limit
+        self._parts = []
+        self._limit = self._room = limit
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.

@@ -50,8 +50,9 @@ const SLOW_CALL: Duration = Duration::from_micros(300);
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
-/// How long a request may wait for a thread that is awake and idle, in ms.
-const HOPE: u64 = 50;
+/// How long a request may wait for a thread that is awake and idle, or has yet to start, in ms: on a loaded machine that
+/// takes a while; where no thread can be started it never comes.
+const HOPE: u64 = 500;
 
 /// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
 const LAST_CLOSES: u64 = 500;

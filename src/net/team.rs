@@ -139,8 +139,8 @@ impl<M> Team<M> {
     }
 
     /// Whether a thread without streams can serve in place of that of `slot`, which has some. It is woken if it sleeps; one
-    /// that has yet to start comes of itself, and so does one that is awake and idle, unless something else keeps it: so
-    /// `is_patient` tells whether to hope.
+    /// that is awake and idle, or has yet to start, comes of itself, unless something else keeps it: so `is_patient` tells
+    /// whether to hope.
     pub fn relieves(&self, slot: usize, is_patient: bool) -> bool {
         if !self.has_streams(slot) {
             return false;
@@ -153,17 +153,12 @@ impl<M> Team<M> {
             seat.rouse();
             return true;
         }
-        let comes = |other| self.is_awaited(other) || is_patient && self.is_idle(other);
-        (0..self.seats.len()).any(|other| other != slot && !self.is_caretaker(other) && comes(other))
+        is_patient
+            && (0..self.seats.len()).any(|other| other != slot && !self.is_caretaker(other) && self.is_idle(other))
     }
 
     fn has_streams(&self, slot: usize) -> bool {
         self.seats.get(slot).is_some_and(|seat| seat.streams.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Whether the thread of `slot` has yet to start.
-    fn is_awaited(&self, slot: usize) -> bool {
-        self.seats.get(slot).is_some_and(|seat| !seat.taken.load(Ordering::Relaxed))
     }
 
     /// Whether the thread of `slot` has no stream and is not in the application.
@@ -245,18 +240,17 @@ mod tests {
     use crate::net::board::Row;
 
     #[test]
-    fn who_has_a_stream_leaves_a_call_to_who_has_yet_to_start_and_hopes_for_who_is_idle() {
+    fn who_has_a_stream_hopes_for_those_who_are_idle_or_have_yet_to_start() {
         let team = Team::<()>::new(Row::private(3, 3).unwrap().pulses(), false);
         team.join(0).unwrap();
         assert!(!team.relieves(0, true), "it has no stream");
         team.note_stream(0, false, true);
-        let (pulse, _) = team.join(1).unwrap();
-        assert!(team.relieves(0, false), "a third one has yet to start");
-        let (other, _) = team.join(2).unwrap();
+        let (idle, _) = team.join(1).unwrap();
         assert!(team.relieves(0, true) && !team.relieves(0, false));
-        for pulse in [pulse, other] {
-            pulse.beat();
-        }
+        idle.begin();
+        assert!(team.relieves(0, true), "a third one has yet to start");
+        let (last, _) = team.join(2).unwrap();
+        last.begin();
         assert!(!team.relieves(0, true), "all are in the application");
     }
 

@@ -1,35 +1,22 @@
-//! The body of an answer as far as a handler of a dispatch table has written it and nothing of it has been sent.
+//! What a handler of a dispatch table has written and nothing of which has been sent: parts, and room for more.
 //!
-//! Knows bytes and how many may be held; heads, files and servers are `poorhttp.dispatch`'s. No lock is held while
-//! Python runs, so that what is called to send the body may write to it again.
+//! Knows a list and a number; heads, files and servers are `poorhttp.dispatch`'s, whose `HeldBody` is the same in Python.
+//! Nothing is locked, so that who sends what is held may write to it again.
 
-use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
-use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
-
-use crate::net::team::lock;
-
-/// What most pages fit into at once.
-const FIRST: usize = 1024;
+use pyo3::types::{PyBytes, PyList, PyString};
 
 /// The base of `poorhttp.dispatch.answer.Answer`; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", subclass, frozen, immutable_type)]
 #[derive(Default)]
 pub struct HeldBody {
-    held: Mutex<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    limit: usize,
-    bytes: Vec<u8>,
-    /// Some of them were given as bytes, not as text.
-    raw: bool,
-    /// What is written next stands behind something else, so that these go first.
-    sealed: bool,
+    parts: OnceLock<Py<PyList>>,
+    room: AtomicIsize,
 }
 
 #[pymethods]
@@ -42,76 +29,35 @@ impl HeldBody {
 
     /// Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full.
     fn write(body: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Ok(text) = data.cast::<PyString>() {
-            Self::add(body, text.to_str()?.as_bytes(), false)
-        } else if let Ok(bytes) = data.cast::<PyBytes>() {
-            Self::add(body, bytes.as_bytes(), true)
-        } else {
-            Err(PyTypeError::new_err(format!(
-                "req.write() takes str or bytes, not {}: {}",
-                data.get_type().name()?.to_string_lossy(),
-                data.repr()?.to_string_lossy()
-            )))
+        let (this, py) = (body.get(), body.py());
+        if !data.is_instance_of::<PyString>() && !data.is_instance_of::<PyBytes>() {
+            return body.call_method1(intern!(py, "_refuse"), (data,)).map(drop);
         }
-    }
-
-    fn _take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = {
-            let mut held = lock(&self.held);
-            held.sealed = false;
-            std::mem::take(&mut held.bytes)
-        };
-        PyBytes::new_with(py, bytes.len(), |taken| {
-            taken.copy_from_slice(&bytes);
-            Ok(())
-        })
-    }
-
-    fn _seal(&self) {
-        let mut held = lock(&self.held);
-        (held.raw, held.sealed) = (true, true);
-    }
-
-    fn _drop(&self) {
-        let mut held = lock(&self.held);
-        *held = Held { limit: held.limit, ..Held::default() };
-    }
-
-    #[getter]
-    fn _holds(&self) -> bool {
-        !lock(&self.held).bytes.is_empty()
-    }
-
-    #[getter]
-    fn _raw(&self) -> bool {
-        lock(&self.held).raw
-    }
-
-    #[setter(_limit)]
-    fn set_limit(&self, limit: isize) {
-        // A negative one is no room, as 0 is.
-        lock(&self.held).limit = usize::try_from(limit).unwrap_or(0);
-    }
-}
-
-impl HeldBody {
-    fn add(body: &Bound<'_, Self>, bytes: &[u8], raw: bool) -> PyResult<()> {
-        let mut held = lock(&body.get().held);
-        if held.sealed {
-            drop(held);
-            Self::flush(body)?;
-            held = lock(&body.get().held);
+        this.parts()?.bind(py).append(data)?;
+        let length = data.len()?.cast_signed();
+        if this.room.fetch_sub(length, Ordering::Relaxed) < length {
+            body.call_method0(intern!(py, "_make_room"))?;
         }
-        let least = if held.bytes.capacity() == 0 { FIRST } else { 0 };
-        held.bytes.try_reserve(bytes.len().max(least)).map_err(|_| PyMemoryError::new_err(()))?;
-        held.bytes.extend_from_slice(bytes);
-        held.raw |= raw;
-        let is_too_much = held.bytes.len() > held.limit;
-        drop(held);
-        if is_too_much { Self::flush(body) } else { Ok(()) }
+        Ok(())
     }
 
-    fn flush(body: &Bound<'_, Self>) -> PyResult<()> {
-        body.call_method0(intern!(body.py(), "flush")).map(drop)
+    #[getter(_parts)]
+    fn parts(&self) -> PyResult<&Py<PyList>> {
+        self.parts.get().ok_or_else(|| PyAttributeError::new_err("_parts is not set"))
+    }
+
+    #[setter(_parts)]
+    fn set_parts(&self, parts: Py<PyList>) -> PyResult<()> {
+        self.parts.set(parts).map_err(|_| PyAttributeError::new_err("_parts is set already"))
+    }
+
+    #[getter(_room)]
+    fn room(&self) -> isize {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    #[setter(_room)]
+    fn set_room(&self, room: isize) {
+        self.room.store(room, Ordering::Relaxed);
     }
 }
