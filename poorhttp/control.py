@@ -39,53 +39,65 @@ def find(settings: Config) -> int:
 
     Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
     """
-    pid, written = _named(settings)
-    return pid if pid <= 0 or (wrote(pid, written) and is_server(pid)) else -1
+    pid, written, inode = _named(settings)
+    return pid if pid <= 0 or (wrote(pid, written, inode) and is_server(pid)) else -1
 
 
 def _other(settings: Config) -> str:
     """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
-    pid, written = _named(settings)
-    is_other = pid > 0 and wrote(pid, written) and not is_server(pid)
+    pid, written, inode = _named(settings)
+    is_other = pid > 0 and wrote(pid, written, inode) and not is_server(pid)
     return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
 
 
-def _named(settings: Config) -> tuple[int, float]:
-    """The number in the pidfile, 0 without one, -1 in an empty one; and when it was written."""
+def _named(settings: Config) -> tuple[int, float, int]:
+    """The number in the pidfile, 0 without one, -1 in an empty one; when it was written; its inode."""
     if not settings.pidfile:
         raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
     try:
         # It may be a pipe, or a link that somebody put there.
         descriptor = os.open(settings.pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(descriptor, "rb") as file:
-            text, written = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
+            text, seen = file.read(64).strip(), os.fstat(file.fileno())
             is_empty = not text and os.path.isfile(file.fileno())
     except FileNotFoundError:
-        return 0, 0.0
+        return 0, 0.0, 0
     except OSError as error:
         hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
         what = "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror
         raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {what}", hint) from None
     if is_empty:  # as a loss of power leaves it
-        return -1, written
+        return -1, seen.st_mtime, seen.st_ino
     if not text.isdigit() or not 1 < int(text) < 1 << 22:
         raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    return int(text), written
+    return int(text), seen.st_mtime, seen.st_ino
 
 
-def wrote(pid: int, written: float) -> bool:
-    """Whether the living process of this number may have written a pidfile at this time (s since the epoch).
+def wrote(pid: int, written: float, inode: int) -> bool:
+    """Whether the living process of this number may have written the pidfile of this inode at this time (s since the
+    epoch).
 
     One that is older than the file may: two do not have the same number at a time. Where the file's time has changed,
-    or the clock, as on a board that asks for the time when it runs already, the command line is to tell, or the engine.
-    A worker writes none.
+    or the clock, as on a board that asks for the time when it runs already, its lock is to tell. A worker writes none.
     """
     is_older = time.time() - age(pid) < written + SKEW
-    if not lives(pid) or not (is_older or _is_poorhttp(pid) or _has_engine(pid, unknown=False)):
+    if not lives(pid) or not (is_older or _locks(pid, inode)):
         return False
     from poorhttp import status as board
 
     return board.main_of(pid) in (0, pid)
+
+
+def _locks(pid: int, inode: int) -> bool:
+    """Whether it holds a lock on the file of this inode (proc_locks(5)), as who wrote a pidfile does until its end."""
+    try:
+        with open("/proc/locks", "rb") as file:
+            locks = [line.split() for line in file]
+    except OSError:
+        return False
+    # The device is left out: a file system may show another one there than stat(2) does.
+    end = b":%d" % inode
+    return any(each[1] == b"FLOCK" and each[4] == b"%d" % pid and each[5].endswith(end) for each in locks)
 
 
 def is_server(pid: int) -> bool:
@@ -125,13 +137,14 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
     _send(pid, signal.SIGTERM)
     if wait_for_end(pid, settings.graceful_timeout + GRACE):
         say(f"stopped (was pid {pid})")
-        return STOPPED
-    say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
-    _send(pid, signal.SIGKILL)
-    if not wait_for_end(pid, GRACE):
-        return FAILED
+    else:
+        say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
+        _send(pid, signal.SIGKILL)
+        if not wait_for_end(pid, GRACE):
+            return FAILED
     from poorhttp import pidfile
 
+    # Where it became another user it may not have been able to, as where it was killed.
     pidfile.remove(settings.pidfile, pid)
     return STOPPED
 

@@ -63,8 +63,15 @@ def _lighttpd(config: Config, backends: Sequence[Address]) -> list[str]:
     ]
     standard = ['proxy.forwarded = ( "for" => 1, "proto" => 1, "host" => 1 )'] if _is_standard(config) else []
     cleared = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Prefix", "X-Forwarded-User", "X-Real-IP", "X-Request-ID")
+    limit = [
+        "# Any file that lighttpd may read is sent where an answer names it. To limit that, beside x-sendfile:",
+        '#     "x-sendfile-docroot" => ( "/srv/files" )',
+    ]
     return [
         "server.port = 80",
+        "# Started by root it stays root, unless it is told whose it is to be:",
+        '# server.username = "www-data"',
+        '# server.groupname = "www-data"',
         'server.document-root = "/var/empty"',
         'server.modules += ( "mod_setenv", "mod_proxy" )',
         "",
@@ -75,6 +82,7 @@ def _lighttpd(config: Config, backends: Sequence[Address]) -> list[str]:
         "setenv.set-request-header = ( " + ", ".join(f'"{name}" => ""' for name in cleared) + " )",
         "",
         *standard,
+        *(limit if config.sendfile_header else []),
         'proxy.balance = "least-connection"',
         'proxy.server = ( "" => (',
         ",\n".join(f"    ( {place}{sendfile} )" for place in places),

@@ -19,7 +19,10 @@ _ANOTHER = "choose another pidfile, or remove it"
 
 
 def write(path: str) -> str:
-    """Write this process's number, whole or not at all; return the path. Raises ConfigError if another one lives."""
+    """Write this process's number, whole or not at all, and lock the file until this process ends; return the path.
+
+    Raises ConfigError if another one lives.
+    """
     draft = f"{path}.{os.getpid()}"
     try:
         while not _is_ours(path):  # it is where the image before this one wrote it
@@ -35,6 +38,10 @@ def write(path: str) -> str:
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
         raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
+    # Never closed: the lock tells this process from another one that has its number later, whatever the clock says.
+    descriptor = _open(path)
+    if descriptor >= 0:
+        _lock(descriptor)
     return path
 
 
@@ -86,7 +93,7 @@ def _is_ours(path: str) -> bool:
         pid = _number(path, text)
         if pid == os.getpid():
             return True
-        if text and control.wrote(pid, seen.st_mtime):
+        if text and control.wrote(pid, seen.st_mtime, seen.st_ino):
             hint = f"stop it first: kill {pid}" if control.is_server(pid) else f"that is no poorhttp; {_ANOTHER}"
             raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", hint)
         _lock(descriptor)

@@ -55,8 +55,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
     poorhttp("stop")
 
 
-def pid_of(directory: Path) -> int:
-    return int((directory / "run.pid").read_text())
+def pid_of(directory: Path, name: str = "run.pid") -> int:
+    return int((directory / name).read_text())
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
@@ -274,7 +274,7 @@ CALLS_RUN = 'import app, poorhttp\npoorhttp.run(app.application, config="poorhtt
 
 @pytest.mark.parametrize("kind", ["single", "forking"])
 @pytest.mark.parametrize("command", [("program.py",), ("-u", "-m", "poorhttp", "-c", "poorhttp.ini")])
-def test_a_server_is_found_by_its_engine_whatever_the_clock_says(
+def test_a_server_is_found_by_its_lock_whatever_the_clock_says(
     run: Run, tmp_path: Path, command: tuple[str, ...], kind: str
 ) -> None:
     """A program that calls run, and the command behind an option of Python; also after the clock was put forward, for
@@ -296,13 +296,32 @@ def test_a_server_is_found_by_its_engine_whatever_the_clock_says(
         assert run("start") == (0, f"running already: pid {program.pid}\n")
         if kind == "forking":
             wait_for(lambda: len(psutil.Process(program.pid).children()) == 2, "two workers")
-            hour_ago = time.time() - 3600
-            assert control.wrote(program.pid, hour_ago)
-            assert not any(control.wrote(each.pid, hour_ago) for each in psutil.Process(program.pid).children())
+            file = (tmp_path / "run.pid").stat()
+            mark = (file.st_mtime, file.st_ino)
+            assert control.wrote(program.pid, *mark)
+            assert not any(control.wrote(each.pid, *mark) for each in psutil.Process(program.pid).children())
         assert run("stop") == (0, f"stopped (was pid {program.pid})\n") and program.wait(PATIENCE) == 0
     finally:
         program.kill()
         program.wait()
+
+
+def test_the_number_of_another_server_is_that_of_none(run: Run, tmp_path: Path) -> None:
+    """As after a start of the machine in another order: its pidfile is older than who has its number now."""
+    assert run("start", "--pidfile=other.pid", "--bind=unix:other.sock")[0] == 0
+    pid = pid_of(tmp_path, "other.pid")
+    try:
+        (tmp_path / "run.pid").write_text(f"{pid}\n")
+        put_back(tmp_path / "run.pid")
+        assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
+        assert run("stop") == (0, "not running\n")
+        code, said = run("restart")
+        assert code == 0 and "stale pidfile" in said, said
+        assert pid_of(tmp_path) != pid
+        assert run("stop")[0] == 0
+        assert run("status", "--pidfile=other.pid")[0] == 0
+    finally:
+        assert run("stop", "--pidfile=other.pid")[0] == 0
 
 
 def put_back(path: Path) -> None:

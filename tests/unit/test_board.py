@@ -247,9 +247,9 @@ def test_the_main_process_of_a_worker(board: Board) -> None:
     assert status.main_of(os.getpid()) == os.getpid()
     board.tell(pid="7")
     assert status.main_of(os.getpid()) == 7
-    assert not control.wrote(os.getpid(), time.time() + 60), "a worker of another process"
+    assert not control.wrote(os.getpid(), time.time() + 60, 0), "a worker of another process"
     board.tell(pid=str(os.getpid()))
-    assert control.wrote(os.getpid(), time.time() + 60)
+    assert control.wrote(os.getpid(), time.time() + 60, 0)
 
 
 def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
