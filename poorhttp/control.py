@@ -104,16 +104,14 @@ def is_server(pid: int) -> bool:
     """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
     also where this user may not look there.
     """
-    return _is_poorhttp(pid) or _has_engine(pid, unknown=True)
-
-
-def _has_engine(pid: int, unknown: bool) -> bool:
-    """Whether the engine is in its memory; unknown: the answer where this user may not look."""
+    _, *words = _read(pid, "cmdline").split(b"\0")
+    if words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp":
+        return True
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             return b"/poorhttp/_engine." in file.read()
     except OSError:
-        return unknown
+        return True
 
 
 def serves(pid: int) -> bool:
@@ -272,12 +270,6 @@ def wait_for_end(pid: int, seconds: float) -> bool:
 def lives(pid: int) -> bool:
     fields = _stat(pid)
     return bool(fields) and fields[0] not in (b"Z", b"X")
-
-
-def _is_poorhttp(pid: int) -> bool:
-    """Whether this process was started as the command."""
-    _, *words = _read(pid, "cmdline").split(b"\0")
-    return words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp"
 
 
 def children(pid: int) -> Iterator[int]:
