@@ -174,6 +174,8 @@ def hold_back() -> dict[int, Any]:
     """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
     what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
     (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
+
+    One that such a thread has taken, and has not written yet when the image changes, is lost with the thread.
     """
     return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
 
