@@ -377,7 +377,9 @@ class _Supervisor:
             else:
                 each.close()
         if self._countdown:
-            os.write(self._countdown[1], bytes(max(len(self._state.workers) - 1, 0)))
+            # One that drains has left its clients to the others.
+            staying = sum(each.draining is None for each in self._state.workers.values())
+            os.write(self._countdown[1], bytes(max(staying - 1, 0)))
         self._end_countdown()
 
     def _end_countdown(self) -> None:

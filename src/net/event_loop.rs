@@ -485,19 +485,21 @@ impl<H: Handler> EventLoop<H> {
         let _ = self.poller.remove(control);
     }
 
+    /// Accept no more: other workers do. The queue must not be kept open where those stop meanwhile: who came then would
+    /// be reset with its end.
+    pub fn leave(&mut self) {
+        self.pause_accepting(Accepting::Never);
+        self.listeners.clear();
+    }
+
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
     pub fn stop(&mut self, deadline: u64, shared: &Shared<H>) {
         if self.stop_at.replace(deadline).is_none() {
             self.queued.extend(self.table.waiting().into_iter().map(Event::Ready));
             self.pause_accepting(Accepting::Never);
         }
-        if shared.has_successor() {
-            // It takes over who waits already. A worker must not keep the queue open where all others stop meanwhile:
-            // who came then would be reset with its end. A process alone hands it over.
-            if shared.is_supervised() {
-                self.listeners.clear();
-            }
-        } else if !self.listeners.is_empty() {
+        // A successor takes over who waits already.
+        if !shared.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
             self.accept_last(&listeners, shared);
             // Not before: who comes between now and the close has to ask once more, a second later.

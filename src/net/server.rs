@@ -408,6 +408,9 @@ impl<H: Handler> Server<H> {
             self.adopt_returned(event_loop);
             event_loop.unshelve();
         }
+        if shared.has_left() {
+            event_loop.leave();
+        }
         shared.end_drain(event_loop.connections(), || self.given_up());
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);

@@ -112,6 +112,8 @@ pub struct Shared<H: Handler> {
     stop_at_once: AtomicU8,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
+    /// See [`Shared::has_left`].
+    has_left: AtomicBool,
     /// The listeners, for a successor.
     kept: Mutex<Vec<OwnedFd>>,
     /// See [`Shared::is_last`].
@@ -152,6 +154,7 @@ impl<H: Handler> Shared<H> {
             first_stop_signal: AtomicU64::new(0),
             stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
+            has_left: AtomicBool::new(false),
             kept: Mutex::new(kept),
             countdown,
             stop_deadline: AtomicU64::new(0),
@@ -371,11 +374,16 @@ impl<H: Handler> Shared<H> {
         Signal::from_named_raw(self.stop_at_once.load(Ordering::Relaxed).into())
     }
 
-    /// Make room for a successor: close each connection with its next answer, accept as before, then stop.
+    /// Make room for a successor: close each connection with its next answer, then stop. A worker leaves new clients to
+    /// the others, which serve already; a process alone accepts as before.
     fn begin_drain(&self) {
         if !self.is_stopping() {
             self.drain_until.store(clock::now() + DRAIN_TIME, Ordering::Relaxed);
             self.row.enter(State::Draining);
+            if self.is_supervised() {
+                self.has_left.store(true, Ordering::Relaxed);
+                lock(&self.kept).clear();
+            }
         }
     }
 
@@ -387,8 +395,13 @@ impl<H: Handler> Shared<H> {
     /// Stop once all have gone but those that are given up, or have had their time.
     pub fn end_drain(&self, connections: usize, given_up: impl Fn() -> usize) {
         if self.drain_until().is_some_and(|time| connections <= given_up() || time <= clock::now()) {
-            self.stop();
+            self.stop_within(self.limits.graceful_timeout);
         }
+    }
+
+    /// Whether new clients are for other workers, for good: a stop before the end of a drain does not change that.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
     }
 
     /// Whether a connection may have another request.
@@ -423,13 +436,6 @@ impl<H: Handler> Shared<H> {
         lock(&self.kept).clear();
         self.drain_until.store(0, Ordering::Relaxed);
         self.stop_within(milliseconds.min(self.limits.graceful_timeout));
-    }
-
-    fn stop(&self) {
-        if self.is_supervised() {
-            lock(&self.kept).clear(); // see `EventLoop::stop`
-        }
-        self.stop_within(self.limits.graceful_timeout);
     }
 
     fn stop_within(&self, milliseconds: u64) {

@@ -1,5 +1,6 @@
 """A stop, for whom a connection is just about to be used: what a front server and a quick client do."""
 
+import contextlib
 import http.client
 import select
 import signal
@@ -7,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starter import Start, wait_for
+
+from poorhttp import status
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
@@ -45,6 +48,33 @@ def test_an_open_connection_learns_by_the_health_that_the_server_stops(start: St
     assert (answer.status, answer.read(), answer.will_close) == (503, b"leaving\n", True)
     connection.close()
     assert server.end() == 0
+
+
+def test_a_worker_that_drains_leaves_new_clients_to_the_others(start: Start) -> None:
+    """It is gone as soon as those are who were with it, and whoever comes is served by one that stays."""
+    server = start("2x2")
+    before = server.workers()
+    with contextlib.ExitStack() as stack:
+        known: set[int] = set()
+        while known != before:  # one connection each that says nothing more, so that they drain for a second
+            connection = stack.enter_context(contextlib.closing(server.connection()))
+            connection.request("GET", "/")
+            known.add(int(connection.getresponse().read()))
+        server.send(signal.SIGHUP)
+
+        def draining() -> set[int]:
+            told = status.of(server.process.pid) or {"processes": []}
+            return {each["pid"] for each in told["processes"] if each["state"] == "draining"}
+
+        looks = 0
+        while before & server.workers():
+            leaving = draining()
+            served_by = {int(server.get()[1]) for _ in range(20)}
+            if leaving and leaving <= draining():  # else it may have begun, or ended, meanwhile
+                looks += 1
+                assert not leaving & served_by
+    assert looks > 0
+    assert server.stop() == 0
 
 
 STREAM = """
