@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from poorhttp import control, server
-from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell
+from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, say, tell
 from poorhttp.lean import signal
 
 TYPE_CHECKING = False
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 SILENCE = 3.0
 """Seconds of waiting after which it is told what is waited for."""
 
-SERVES, FAILED = b"1", b"0"
+SERVES, FAILED, YIELDS = b"1", b"0", b"2"
+"""What a start tells whoever waits for it: it serves; it failed, and has said why; another one is ahead of it."""
+
+MOMENT = 0.3
+"""Seconds within which a start that has bound its sockets has written its pidfile."""
 
 ENDS = signal.SIGTERM, signal.SIGHUP
 """What ends a start that waits, besides Ctrl-C."""
@@ -74,6 +78,8 @@ def _start(settings: Config, directory: str, patience: float) -> int:
         say(f"started: pid {pid}")
         return 0
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if word == YIELDS:
+        return _await_other(control.find(settings), patience)
     if word == FAILED:  # and has said why
         return abs(code) or 1
     from poorhttp import pidfile, trial
@@ -85,8 +91,8 @@ def _start(settings: Config, directory: str, patience: float) -> int:
 def _await_other(pid: int, patience: float) -> int:
     """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
     end = time.monotonic() + patience
-    while not control.serves(pid):
-        if not control.lives(pid):
+    while pid <= 0 or not control.serves(pid):
+        if pid <= 0 or not control.lives(pid):
             say(f"pid {pid}, which another start began, ended before it served")
             return 1
         if time.monotonic() > end:
@@ -95,6 +101,16 @@ def _await_other(pid: int, patience: float) -> int:
         time.sleep(0.05)
     say(f"running already: pid {pid}")
     return 0
+
+
+def _is_another_there(settings: Config) -> bool:
+    """Whether the address is in use by a start that has just been quicker."""
+    end = time.monotonic() + MOMENT
+    while control.find(settings) <= 0:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def check(settings: Config) -> None:
@@ -146,6 +162,10 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
     try:
         return server.serve(settings, None, directory, serving=serving)
     except PoorhttpError as error:
+        if isinstance(error, ListenError) and _is_another_there(settings):
+            os.write(ready, YIELDS)
+            waiting.clear()
+            return error.exit_code
         tell(error)
         return error.exit_code
     except SystemExit:

@@ -8,7 +8,6 @@ left, 3 not running, 4 not known (LSB).
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
@@ -39,65 +38,75 @@ def find(settings: Config) -> int:
 
     Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
     """
-    pid, written, inode = _named(settings)
-    return pid if pid <= 0 or (wrote(pid, written, inode) and is_server(pid)) else -1
+    pid, is_its = _named(settings)
+    return pid if pid <= 0 or (is_its and is_server(pid)) else -1
 
 
 def _other(settings: Config) -> str:
     """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
-    pid, written, inode = _named(settings)
-    is_other = pid > 0 and wrote(pid, written, inode) and not is_server(pid)
+    pid, is_its = _named(settings)
+    is_other = pid > 0 and is_its and not is_server(pid)
     return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
 
 
-def _named(settings: Config) -> tuple[int, float, int]:
-    """The number in the pidfile, 0 without one, -1 in an empty one; when it was written; its inode."""
-    if not settings.pidfile:
+def _named(settings: Config) -> tuple[int, bool]:
+    """The number in the pidfile, 0 without one, -1 in an empty one; whether its process, which lives, wrote it."""
+    from poorhttp import pidfile
+
+    path = settings.pidfile
+    if not path:
         raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
     try:
-        # It may be a pipe, or a link that somebody put there.
-        descriptor = os.open(settings.pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(descriptor, "rb") as file:
-            text, seen = file.read(64).strip(), os.fstat(file.fileno())
-            is_empty = not text and os.path.isfile(file.fileno())
-    except FileNotFoundError:
-        return 0, 0.0, 0
+        descriptor = pidfile.open_(path)
+        if descriptor < 0:
+            return 0, False
+        try:
+            pid = pidfile.number(path, descriptor)
+            return pid, pid > 0 and wrote(pid, descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
-        what = "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-        raise ConfigError(f"cannot read the pidfile {settings.pidfile}: {what}", hint) from None
-    if is_empty:  # as a loss of power leaves it
-        return -1, seen.st_mtime, seen.st_ino
-    if not text.isdigit() or not 1 < int(text) < 1 << 22:
-        raise ConfigError(f"{settings.pidfile} is no pidfile", "remove it, or name the right one")
-    return int(text), seen.st_mtime, seen.st_ino
+        raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", hint) from None
 
 
-def wrote(pid: int, written: float, inode: int) -> bool:
-    """Whether the living process of this number may have written the pidfile of this inode at this time (s since the
-    epoch).
+def wrote(pid: int, descriptor: int) -> bool:
+    """Whether the process of this number lives and wrote this open pidfile; a worker writes none.
 
-    One that is older than the file may: two do not have the same number at a time. Where the file's time has changed,
-    or the clock, as on a board that asks for the time when it runs already, its lock is to tell. A worker writes none.
+    A poorhttp locks it until its end. Where that cannot be told, and of other programs, one that is older than the file
+    may have written it: two do not have the same number at a time.
     """
-    is_older = time.time() - age(pid) < written + SKEW
-    if not lives(pid) or not (is_older or _locks(pid, inode)):
+    if not lives(pid):
+        return False
+    holders = _holders(descriptor) if is_server(pid) else None
+    is_older = time.time() - age(pid) < os.fstat(descriptor).st_mtime + SKEW
+    if not (is_older if holders is None else pid in holders):
         return False
     from poorhttp import status as board
 
     return board.main_of(pid) in (0, pid)
 
 
-def _locks(pid: int, inode: int) -> bool:
-    """Whether it holds a lock on the file of this inode (proc_locks(5)), as who wrote a pidfile does until its end."""
+def _holders(descriptor: int) -> set[int] | None:
+    """The processes that lock this file; None where that cannot be told."""
+    from fcntl import LOCK_NB, LOCK_SH, LOCK_UN, flock
+
     try:
-        with open("/proc/locks", "rb") as file:
+        flock(descriptor, LOCK_SH | LOCK_NB)
+        flock(descriptor, LOCK_UN)
+        return set()
+    except BlockingIOError:
+        pass
+    except OSError:  # a file system without locks
+        return None
+    try:
+        with open("/proc/locks", "rb") as file:  # proc_locks(5)
             locks = [line.split() for line in file]
     except OSError:
-        return False
-    # The device is left out: a file system may show another one there than stat(2) does.
-    end = b":%d" % inode
-    return any(each[1] == b"FLOCK" and each[4] == b"%d" % pid and each[5].endswith(end) for each in locks)
+        return None
+    # The device is left out: a file system may show another one there than stat(2) does, and even another inode.
+    end = b":%d" % os.fstat(descriptor).st_ino
+    return {int(each[4]) for each in locks if each[1] == b"FLOCK" and each[5].endswith(end)} or None
 
 
 def is_server(pid: int) -> bool:

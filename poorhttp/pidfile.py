@@ -18,31 +18,47 @@ LIMIT = 1 << 22
 _ANOTHER = "choose another pidfile, or remove it"
 
 
-def write(path: str) -> str:
-    """Write this process's number, whole or not at all, and lock the file until this process ends; return the path.
+def write(path: str, lock: int = -1) -> int:
+    """Write this process's number, whole or not at all, and lock the file; return the descriptor that holds the lock.
 
-    Raises ConfigError if another one lives.
+    Who keeps it open until this process ends is told from another process that has the number later, whatever the
+    clock says. lock: what the image before this one had, -1 for none; it is returned where the file is still the same
+    one, and closed where not. Raises ConfigError if another process lives.
     """
     draft = f"{path}.{os.getpid()}"
     try:
-        while not _is_ours(path):  # it is where the image before this one wrote it
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        while not _is_ours(path):
+            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
             try:
                 os.write(descriptor, b"%d\n" % os.getpid())
+                _lock(descriptor)
                 if _placed(draft, path):
-                    break
-            finally:
+                    return _instead(lock, descriptor)
+            except OSError:
                 os.close(descriptor)
+                raise
+            finally:
                 if os.path.lexists(draft):
                     os.unlink(draft)
+            os.close(descriptor)
+        # It is where the image before this one wrote it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
+        if isinstance(error, FileExistsError):
+            hint = f"remove {draft}, which a start has left that was killed"
         raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
-    # Never closed: the lock tells this process from another one that has its number later, whatever the clock says.
-    descriptor = _open(path)
-    if descriptor >= 0:
-        _lock(descriptor)
-    return path
+    if lock >= 0 and os.path.samestat(os.fstat(lock), os.fstat(descriptor)):
+        os.close(descriptor)
+        return lock
+    _lock(descriptor)
+    return _instead(lock, descriptor)
+
+
+def _instead(lock: int, descriptor: int) -> int:
+    if lock >= 0:
+        os.close(lock)
+    return descriptor
 
 
 def _placed(draft: str, path: str) -> bool:
@@ -62,7 +78,14 @@ def remove(path: str, pid: int = 0) -> None:
     pid: of a process that is gone, in whose place this is done.
     """
     try:
-        if path and _read(path) == str(pid or os.getpid()):
+        descriptor = open_(path) if path else -1
+        if descriptor < 0:
+            return
+        try:
+            is_its = number(path, descriptor) == (pid or os.getpid())
+        finally:
+            os.close(descriptor)
+        if is_its:
             os.unlink(path)
     except OSError as error:
         say(f"note: cannot remove the pidfile {path}: {error.strerror}")
@@ -71,7 +94,12 @@ def remove(path: str, pid: int = 0) -> None:
 def check(path: str) -> None:
     """Whether `write` could write it, if no server lived. Raises ConfigError."""
     try:
-        _number(path, _read(path) or "")
+        descriptor = open_(path)
+        if descriptor >= 0:
+            try:
+                number(path, descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as error:
         raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", "ask its owner") from None
     if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
@@ -85,19 +113,18 @@ def _is_ours(path: str) -> bool:
     """
     from poorhttp import control
 
-    descriptor = _open(path)
+    descriptor = open_(path)
     if descriptor < 0:
         return False
     try:
-        text, seen = _text(descriptor), os.fstat(descriptor)
-        pid = _number(path, text)
+        pid = number(path, descriptor)
         if pid == os.getpid():
             return True
-        if text and control.wrote(pid, seen.st_mtime, seen.st_ino):
+        if pid > 0 and control.wrote(pid, descriptor):
             hint = f"stop it first: kill {pid}" if control.is_server(pid) else f"that is no poorhttp; {_ANOTHER}"
             raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", hint)
         _lock(descriptor)
-        if os.path.samestat(seen, os.lstat(path)):  # else another start has replaced it
+        if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else another start has replaced it
             os.unlink(path)
             say(f"note: replaced the stale pidfile {path}")
     except FileNotFoundError:
@@ -119,26 +146,10 @@ def _lock(descriptor: int) -> None:
             time.sleep(0.01)
 
 
-def _number(path: str, text: str) -> int:
-    pid = int(text) if text.isdecimal() and len(text) < 9 else LIMIT
-    if pid == 0 or (pid >= LIMIT and text):
-        raise ConfigError(f"{path} is there and is no pidfile", _ANOTHER)
-    return pid
-
-
-def _read(path: str) -> str | None:
-    """What is in it; None where there is none."""
-    descriptor = _open(path)
-    if descriptor < 0:
-        return None
-    try:
-        return _text(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _open(path: str) -> int:
-    """Open to be read; -1 where there is none. A link is not followed (ConfigError). Raises OSError."""
+def open_(path: str) -> int:
+    """Open to be read; -1 where there is none. It may be a pipe, or a link that somebody put there, which is not
+    followed. Raises ConfigError, OSError.
+    """
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -149,6 +160,10 @@ def _open(path: str) -> int:
         raise
 
 
-def _text(descriptor: int) -> str:
-    """The text, "?" of what is no regular file."""
-    return os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
+def number(path: str, descriptor: int) -> int:
+    """The number in an open pidfile, -1 in an empty one, as a loss of power leaves it. Raises ConfigError, OSError."""
+    text = os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
+    pid = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else -1
+    if text and not 0 < pid < LIMIT:
+        raise ConfigError(f"{path} is there and is no pidfile", _ANOTHER)
+    return pid

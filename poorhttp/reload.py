@@ -62,8 +62,9 @@ class Handover:
     write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
     and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
-    that came meanwhile, -1 for none. pidfile: "" for none. streams: standard output and error, those that go to the
-    error log. pause: seconds before what cannot be loaded is tried again, 0 where it was not yet.
+    that came meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams:
+    standard output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried
+    again, 0 where it was not yet.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Handover:
         self.passed: list[tuple[int, str]] = []
         self.connections: list[tuple[int, int]] = []
         self.signals = -1
-        self.pidfile = ""
+        self.pidfile, self.lock = "", -1
         self.streams: list[int] = []
         self.pause = 0.0
         self._text = ""  # as it was received
@@ -88,7 +89,7 @@ class Handover:
         count = f"count {self.wanted} {self.configured}"
         pause = [f"pause {self.pause:g}"] if self.pause else []
         streams = [f"stream {descriptor}" for descriptor in self.streams]
-        of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.pidfile}"
+        of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.lock} {self.pidfile}"
         facts = *sockets, *workers, *passed, *connections, *countdown, *streams, *pause
         return "\n".join([of, *facts, count, signals, pidfile])
 
@@ -121,7 +122,8 @@ class Handover:
             elif kind == "signals":
                 self.signals = int(rest)
             elif kind == "pidfile":
-                self.pidfile = rest
+                lock, self.pidfile = rest.split(" ", 1)
+                self.lock = int(lock)
             elif kind == "stream":
                 self.streams.append(int(rest))
             elif kind == "pause":
@@ -140,12 +142,12 @@ class Handover:
         again.pause = pause
         _execute(again, home)
 
-    def drop_rest(self, written: str) -> None:
+    def drop_rest(self, written: str, lock: int) -> None:
         """The sockets that this image did not take are closed, and this is the pidfile: so `try_again` has it."""
         again = self.again()
         for address in self.sockets:
             del again.sockets[address]
-        again.pidfile, again.signals = written, -1
+        again.pidfile, again.lock, again.signals = written, lock, -1
         self._text = str(again)
 
     def again(self) -> Handover:
@@ -155,8 +157,9 @@ class Handover:
     def descriptors(self) -> list[int]:
         """All that must stay open."""
         lifelines = [lifeline for lifeline, _ in self.workers.values()]
-        others = [each for each, _ in (*self.passed, *self.connections)] + [self.signals] * (self.signals >= 0)
-        return [facts[0] for facts in self.sockets.values()] + lifelines + self.countdown + others
+        others = [each for each, _ in (*self.passed, *self.connections)]
+        single = [each for each in (self.signals, self.lock) if each >= 0]
+        return [facts[0] for facts in self.sockets.values()] + lifelines + self.countdown + others + single
 
 
 def received() -> Handover | None:

@@ -68,7 +68,7 @@ def serve(
     boot = _boot()
     listeners: list[socket] = []
     keys: list[str] = []
-    written = ""
+    written, lock = "", -1
     shown = None
 
     def clean_up() -> None:
@@ -92,11 +92,13 @@ def serve(
             listeners.append(listener.adopt(*inherited) if inherited else listen_for_control(settings))
         if handover is None:
             say_notes(settings)
-        written = pidfile.write(settings.pidfile) if settings.pidfile else ""
+        if settings.pidfile:
+            lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
+            written = settings.pidfile
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
             boot.answer_first(lambda: _are_waiting(listeners, handover))
         if handover is not None:
-            _drop_rest(handover, written)
+            _drop_rest(handover, written, lock)
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
@@ -128,7 +130,7 @@ def serve(
             serving(error_log)
         for descriptor in error_log.streams():
             error_log.follow(descriptor, settings.errorlog)
-        make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, shown)) if home else None
+        make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, lock, shown)) if home else None
         if is_supervised(settings):
             from poorhttp.supervisor import supervise
 
@@ -401,22 +403,25 @@ def _reload(
     manager: Manager | None,
     keys: list[str],
     passed: list[tuple[int, str]],
+    lock: int,
     shown: Board | None,
 ) -> Reload:
     from poorhttp.reload import Reload
     from poorhttp.systemd import Manager
 
     reload = Reload(settings, home, shape(settings), error_log, manager or Manager(), shown)
-    reload.keys, reload.handover.passed = keys, passed
+    reload.keys, reload.handover.passed, reload.handover.lock = keys, passed, lock
     return reload
 
 
-def _drop_rest(handover: Handover, written: str) -> None:
+def _drop_rest(handover: Handover, written: str, lock: int) -> None:
     """Close and remove what the image before this one had and the configuration wants no more."""
     listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
-    handover.drop_rest(written)
+        if not written and handover.lock >= 0:
+            os.close(handover.lock)
+    handover.drop_rest(written, lock)
 
 
 def _boot() -> Boot:

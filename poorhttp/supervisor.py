@@ -209,14 +209,15 @@ class _Supervisor:
                     return self._exit_code(action.code)
                 self._perform(action)
             self._wait()
-            self._hear()
 
     def _now(self) -> float:
         """Seconds of a clock that stands still while this process does: who could not run is not late."""
         return time.monotonic() - self._lost
 
     def _wait(self) -> None:
-        """Sleep until a signal comes, a worker tells something, or there may be something to do."""
+        """Sleep until a signal comes, a worker tells something, or there may be something to do; hear both. Signals
+        first: all processes may have been sent one.
+        """
         watch = self._watch
         limits = [wait(self._state, self._now()), self._reload.seconds_left() if self._reload else None]
         if self._state.stopping is None:
@@ -236,6 +237,7 @@ class _Supervisor:
             self._lost += waited
             if self._reload is not None:
                 self._reload.slept(waited)
+        self._hear()
         for descriptor in ready:
             if descriptor in self._reports:
                 self._hear_worker(descriptor)
@@ -260,6 +262,8 @@ class _Supervisor:
                 self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
         if worker.SPENT in told and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
+        if worker.ASKED in told and self._state.retire(pid):
+            self._error_log.write("I", f"worker {pid} was asked to leave (SIGTERM); another one takes its place")
         if worker.PRESSED in told:
             self._backlog.look(self._listeners, self._now())
         if self._scale:

@@ -291,7 +291,8 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     privileges.drop(settings.user, settings.group)
     server.check_logs(settings)
     if settings.pidfile and settings.pidfile != written:
-        pidfile.remove(pidfile.write(settings.pidfile))
+        pidfile.write(settings.pidfile)
+        pidfile.remove(settings.pidfile)
     server.say_notes(settings)
     _load(settings)
     return write("ok\n")

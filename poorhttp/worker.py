@@ -74,10 +74,10 @@ RETRY = 30.0
 LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 """What a failed try means then."""
 
-READY, STUCK, SPENT, PRESSED, LOAD = b"1", b"S", b"R", b"P", 128
+READY, STUCK, SPENT, ASKED, PRESSED, LOAD = b"1", b"S", b"R", b"T", b"P", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; all its threads are busy and somebody waits; from 128 on: how busy they were in the last second, in
-percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; from 128 on: how busy they were in the
+last second, in percent.
 """
 
 
@@ -109,9 +109,9 @@ def serve(
     connections: what the image before this one accepted and could not serve, descriptor and number of the listener.
     countdown: by which the workers of a supervisor know who of them stops last.
 
-    TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
-    USR1 reopens the logs. Where the main thread is inside the application then, or a thread does not return from it in
-    time, the process is left without further ado.
+    TERM stops gracefully (a worker tells its supervisor of it, which decides), INT too but with a second for what is in
+    flight, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main thread is inside the
+    application then, or a thread does not return from it in time, the process is left without further ado.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
     QUIT or INT that cut the application off; 1 where the application did not return in time after TERM, or has
     taken descriptors of the engine.
@@ -290,8 +290,8 @@ class _Signals:
             self._since = now
             if self._manager is not None:
                 self._manager.stopping("finishing what is in flight")
-            self.expect_end(self._graceful_timeout + LATE)
             if not self._is_supervised:
+                self.expect_end(self._graceful_timeout + LATE)
                 self._error_log.write("S", f"stopping: {NAMES[signum]}")
         if signum == signal.SIGINT:  # also right behind a TERM: the engine hears it then
             self._late_code = 128 + signum

@@ -84,7 +84,9 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
         for each in listeners:
             if each.family != socket.AF_UNIX:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
-        written = pidfile.write(settings.pidfile) if settings.pidfile else ""
+        if settings.pidfile:
+            pidfile.write(settings.pidfile)
+            written = settings.pidfile
         if is_live:
             from poorhttp.dev.live import Streams
 

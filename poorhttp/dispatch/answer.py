@@ -51,6 +51,7 @@ class Answer(HeldBody):
     _err_headers_out: Headers | None = None
     _file: FileSlice | None = None
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
+    sent_head: object = None  # what `flush` sent as the head, to be compared
     _swallowed = 0  # bytes that the answer to HEAD leaves out
 
     _raw = False  # whether the body has bytes in it whose charset only the application knows
@@ -80,6 +81,7 @@ class Answer(HeldBody):
             return
         if self._send is None:
             self._send = self._begin(None)
+            self.sent_head = self._head()
         if body:
             self._send(body)
         self._send_file(self._send)
@@ -106,6 +108,14 @@ class Answer(HeldBody):
     def started(self) -> bool:
         """Whether part of the answer has been sent, so that it can no longer become another one."""
         return self._send is not None
+
+    def is_head_stale(self) -> bool:
+        """Whether status or fields were changed after they had been sent."""
+        return self.sent_head is not None and self.sent_head != self._head()
+
+    def _head(self) -> object:
+        outs = [headers.items() if headers else [] for headers in (self._headers_out, self._err_headers_out)]
+        return self.status, self.content_type, outs
 
     def empty(self) -> bool:
         """Whether there is no body yet."""
@@ -209,7 +219,10 @@ class Answer(HeldBody):
             self._file = None
 
     def _refuse(self, data: object) -> None:
-        raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}: {data!r}")
+        """Raise TypeError; but take what only says that it is text, as one does that is translated when it is used."""
+        if not isinstance(data, (str, bytes)):
+            raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}")
+        self.write(str(data) if isinstance(data, str) else bytes(data))
 
     def _make_room(self) -> None:
         """Send the buffer after a write() that was too much for it."""

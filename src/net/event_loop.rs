@@ -233,15 +233,21 @@ impl<H: Handler> EventLoop<H> {
         Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
     }
 
-    /// Queue the connections that are late. At most once a tick, however many there are.
-    fn sweep(&mut self, shared: &Shared<H>) {
+    /// Whether this process stood still just now. What came meanwhile is read before anybody is called late.
+    pub fn stood_still(&mut self) -> bool {
         let now = clock::now();
         let seen = std::mem::replace(&mut self.seen, now);
         if now > seen + STANDSTILL && !self.is_put_off {
-            // What came meanwhile is read before anybody is called late.
             self.next_sweep = now + PUT_OFF;
             self.is_put_off = true;
         }
+        self.is_put_off
+    }
+
+    /// Queue the connections that are late. At most once a tick, however many there are.
+    fn sweep(&mut self, shared: &Shared<H>) {
+        self.stood_still();
+        let now = clock::now();
         if matches!(self.accepting, Accepting::ShutUntil(time) if time <= now) {
             self.resume_accepting();
         }
@@ -263,9 +269,6 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.table.len() >= shared.limits.max_connections && self.accepting == Accepting::Yes {
-            self.pause_accepting(Accepting::Full);
-        }
         if self.accepting != Accepting::Yes {
             return None;
         }
@@ -312,6 +315,10 @@ impl<H: Handler> EventLoop<H> {
             return None;
         }
         let key = self.table.reserve(connection.descriptor());
+        if self.table.len() >= shared.limits.max_connections && self.accepting == Accepting::Yes {
+            // At once: whoever comes next is to wake another process, and not this one in vain.
+            self.pause_accepting(Accepting::Full);
+        }
         self.show_count(shared);
         Some((key, connection))
     }
@@ -373,7 +380,7 @@ impl<H: Handler> EventLoop<H> {
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
         let is_left = connection.is_idle() && shared.is_stopping();
-        if is_left && !connection.is_fresh(FRESH) {
+        if is_left && !connection.is_fresh(FRESH) && !self.is_put_off {
             if std::mem::replace(&mut connection.was_looked_at, true) {
                 return self.close(key, connection, shared);
             }

@@ -408,10 +408,12 @@ impl<H: Handler> Server<H> {
             self.adopt_returned(event_loop);
             event_loop.unshelve();
         }
-        if shared.has_left() {
+        if shared.leaves_clients() {
             event_loop.leave();
         }
-        shared.end_drain(event_loop.connections(), || self.given_up());
+        if !event_loop.stood_still() {
+            shared.end_drain(event_loop.connections(), || self.given_up());
+        }
         if shared.is_stopping() {
             event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
             if event_loop.is_done(self.given_up()) {

@@ -52,6 +52,8 @@ const DRAIN_TIME: u64 = 1000;
 pub const STUCK: u8 = b'S';
 /// `max_requests` were answered.
 pub const SPENT: u8 = b'R';
+/// A TERM came to this process.
+pub const ASKED: u8 = b'T';
 /// All threads are in the application, and somebody waits.
 pub const PRESSED: u8 = b'P';
 /// From here on: the load of the last second in percent.
@@ -112,8 +114,6 @@ pub struct Shared<H: Handler> {
     stop_at_once: AtomicU8,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
-    /// See [`Shared::has_left`].
-    has_left: AtomicBool,
     /// The listeners, for a successor.
     kept: Mutex<Vec<OwnedFd>>,
     /// See [`Shared::is_last`].
@@ -154,7 +154,6 @@ impl<H: Handler> Shared<H> {
             first_stop_signal: AtomicU64::new(0),
             stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
-            has_left: AtomicBool::new(false),
             kept: Mutex::new(kept),
             countdown,
             stop_deadline: AtomicU64::new(0),
@@ -299,6 +298,8 @@ impl<H: Handler> Shared<H> {
                 }
                 SIGINT | SIGTERM if self.is_insisted() => self.finish_for(*signal),
                 SIGINT => self.begin_stop_within(FAST),
+                // It may have come to all processes: the supervisor decides, who hears it too then, and who stops last.
+                SIGTERM if self.is_supervised() => self.tell(ASKED),
                 SIGTERM | STOP => self.begin_stop(),
                 DRAIN => self.begin_drain(),
                 _ => {}
@@ -381,7 +382,6 @@ impl<H: Handler> Shared<H> {
             self.drain_until.store(clock::now() + DRAIN_TIME, Ordering::Relaxed);
             self.row.enter(State::Draining);
             if self.is_supervised() {
-                self.has_left.store(true, Ordering::Relaxed);
                 lock(&self.kept).clear();
             }
         }
@@ -399,9 +399,9 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// Whether new clients are for other workers, for good: a stop before the end of a drain does not change that.
-    pub fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed)
+    /// Whether new clients are for other workers.
+    pub fn leaves_clients(&self) -> bool {
+        self.is_supervised() && self.has_successor()
     }
 
     /// Whether a connection may have another request.

@@ -10,6 +10,7 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 
 /// The base of `poorhttp.dispatch.answer.Answer`; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", subclass, frozen, immutable_type)]
@@ -39,6 +40,11 @@ impl HeldBody {
             body.call_method0(intern!(py, "_make_room"))?;
         }
         Ok(())
+    }
+
+    /// What is held may know who holds it. The list is what the collector empties.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.parts.get().map_or(Ok(()), |parts| visit.call(parts))
     }
 
     #[getter(_parts)]

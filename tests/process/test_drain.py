@@ -2,12 +2,15 @@
 
 import contextlib
 import http.client
+import os
 import select
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
-from starter import Start, wait_for
+from starter import Server, Start, wait_for
 
 from poorhttp import status
 
@@ -75,6 +78,52 @@ def test_a_worker_that_drains_leaves_new_clients_to_the_others(start: Start) -> 
                 assert not leaving & served_by
     assert looks > 0
     assert server.stop() == 0
+
+
+def test_a_drain_goes_on_where_it_stood_when_its_worker_was_stopped(start: Start) -> None:
+    server = start("2x1")
+    connection = server.connection()
+    connection.request("GET", "/")
+    pid = int(connection.getresponse().read())
+    server.send(signal.SIGHUP)
+
+    def is_draining() -> bool:
+        told = status.of(server.process.pid) or {"processes": []}
+        return any(each["pid"] == pid and each["state"] == "draining" for each in told["processes"])
+
+    wait_for(is_draining, "the drain")
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(2.5)  # what is tried out: a second more than it would have waited
+    os.kill(pid, signal.SIGCONT)
+    assert not select.select([connection.sock], [], [], 0.2)[0], "who was silent meanwhile may speak"
+    connection.request("GET", "/")
+    answer = connection.getresponse()
+    assert (int(answer.read()), answer.will_close) == (pid, True)
+    connection.close()
+    assert server.stop() == 0
+
+
+def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start) -> None:
+    server = start("2x1")
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(server.get, "/held") for _ in range(2)]
+        wait_for(lambda: len(busy(server)) == 2, "both to be busy")
+        server.send(signal.SIGWINCH)
+        server.await_text("SIGWINCH: the workers leave")
+        waiting = server.connection()
+        waiting.request("GET", "/")
+        server.send(signal.SIGTERM)
+        server.await_text("SIGTERM")
+        (server.marks / "release").touch()
+        assert [each.result() for each in held] == [(200, "released")] * 2
+        assert waiting.getresponse().status == 200
+        waiting.close()
+    assert server.end() == 0
+
+
+def busy(server: Server) -> list[dict[str, Any]]:
+    told = status.of(server.process.pid) or {"processes": []}
+    return [call for each in told["processes"] for call in each["calls"]]
 
 
 STREAM = """

@@ -206,17 +206,22 @@ class Client:
         return self._keep_alive and not answer.will_close
 
 
-@pytest.mark.parametrize("keep_alive", [True, False], ids=["keep-alive", "close"])
+@pytest.mark.parametrize("whom", ["keep-alive", "close", "group"])
 @everywhere
-def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: str, keep_alive: bool) -> None:
-    """Whatever reached the application is answered whole, and so is whoever could connect."""
+def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: str, whom: str) -> None:
+    """Whatever reached the application is answered whole, and so is whoever could connect; also where all processes are
+    told to stop at once, as service managers do it.
+    """
+    keep_alive = whom == "keep-alive"
     server = start(shape, f"--bind={bind}")
     clients = [Client(server, number, keep_alive) for number in range(CLIENTS)]
     threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
         thread.start()
     wait_for(lambda: all(len(client.answered) > 20 for client in clients), "every client to be at work")
-    assert server.stop() == 0
+    server.workers()
+    (os.killpg if whom == "group" else os.kill)(server.process.pid, signal.SIGTERM)
+    assert server.end() == 0
     for thread in threads:
         thread.join(PATIENCE)
     seen = set((server.marks / "seen").read_text().split())

@@ -47,7 +47,8 @@ def test_a_worker_that_is_asked_to_leave_is_replaced(start: Start, supervised: s
     leaving = min(server.workers())
     os.kill(leaving, signal.SIGTERM)
     wait_for(lambda: replaced(server, leaving), "another worker")
-    server.await_text(f"worker {leaving} died: exit code 0")
+    server.await_text(f"worker {leaving} was asked to leave (SIGTERM); another one takes its place")
+    server.await_text(f"worker {leaving} left: exit code 0")
     assert server.stop() == 0
 
 
@@ -109,3 +110,15 @@ def test_a_worker_does_not_clean_up_after_the_supervisor(start: Start, supervise
     assert server.stop() == 0
     assert not pidfile.exists()
     assert not path.exists()
+
+
+def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, supervised: str) -> None:
+    """A full worker must not be the one that a new client wakes. It becomes full with a client whose call takes a while."""
+    server = start(supervised, "--max-connections=1")
+    kept = server.connection()
+    kept.request("GET", "/slow")
+    assert kept.getresponse().read() == b"slow"
+    for _ in range(3):
+        assert server.get()[0] == 200
+    kept.close()
+    assert server.stop() == 0

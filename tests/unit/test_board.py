@@ -5,12 +5,13 @@ import os
 import time
 from binascii import crc32
 from collections.abc import Iterator
+from pathlib import Path
 from sys import byteorder
 from typing import Any
 
 import pytest
 
-from poorhttp import control, status
+from poorhttp import control, pidfile, status
 from poorhttp.board import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
 from poorhttp.watch import Rates
 
@@ -243,13 +244,16 @@ def test_what_takes_too_long_is_not_looked_at(board: Board, monkeypatch: pytest.
     assert told["requests"] == 100 and [row["calls"] for row in told["processes"]] == [[]]
 
 
-def test_the_main_process_of_a_worker(board: Board) -> None:
+def test_the_main_process_of_a_worker(board: Board, tmp_path: Path) -> None:
+    lock, descriptor = pidfile.write(str(tmp_path / "pid")), os.open(tmp_path / "pid", os.O_RDONLY)
     assert status.main_of(os.getpid()) == os.getpid()
     board.tell(pid="7")
     assert status.main_of(os.getpid()) == 7
-    assert not control.wrote(os.getpid(), time.time() + 60, 0), "a worker of another process"
+    assert not control.wrote(os.getpid(), descriptor), "a worker of another process"
     board.tell(pid=str(os.getpid()))
-    assert control.wrote(os.getpid(), time.time() + 60, 0)
+    assert control.wrote(os.getpid(), descriptor)
+    os.close(lock)
+    os.close(descriptor)
 
 
 def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:

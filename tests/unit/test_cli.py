@@ -405,6 +405,7 @@ def test_pidfile_lives_as_long_as_the_server(world, tmp_path):
 def test_pidfile_of_a_living_process(world, tmp_path, capsys, monkeypatch, is_server):
     """Nobody is told to kill what is no server."""
     monkeypatch.setattr(control, "is_server", lambda _: is_server)
+    monkeypatch.setattr(control, "_holders", lambda _: {os.getppid()})
     (tmp_path / "pid").write_text(f"{os.getppid()}\n")
     assert cli.main(["one", "--port=0", "-p", "pid"]) == 2
     said = capsys.readouterr().err.splitlines()

@@ -271,11 +271,36 @@ def test_str_is_utf8_and_bytes_stay():
     assert sent.header("Content-Length") == str(len(sent.body))
 
 
-@pytest.mark.parametrize("data", [None, 5, ["a"], bytearray(b"a")])
+class Untold:
+    def __repr__(self):
+        raise AssertionError("a value may tell and cost anything")
+
+
+@pytest.mark.parametrize("data", [None, 5, ["a"], bytearray(b"a"), Untold()])
 def test_other_types_are_refused_where_they_are_written(data):
     sent = answer(write(data))
     assert sent.code == 500
-    assert f"req.write() takes str or bytes, not {type(data).__name__}" in sent.log
+    assert f"req.write() takes str or bytes, not {type(data).__name__}\n" in sent.log
+
+
+class Translated:
+    """Text that is made when it is used, as frameworks have it."""
+
+    __class__ = str
+
+    def __len__(self):
+        return len(str(self))
+
+    def __str__(self):
+        return "žluť"
+
+    def encode(self):
+        return str(self).encode()
+
+
+def test_what_only_says_that_it_is_text_is_taken():
+    sent = answer(write(Translated()))
+    assert (sent.code, sent.text) == (200, "žluť")
 
 
 @pytest.mark.parametrize(
@@ -364,6 +389,24 @@ def test_a_status_behind_the_first_byte_is_logged():
     sent = answer(handler)
     assert (sent.code, sent.body) == (200, b"first")
     assert "404 comes too late" in sent.log
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("change", ["status", "cookie"])
+def test_a_head_that_is_set_behind_the_first_byte_is_logged(change, is_late):
+    def handler(req):
+        req.headers_out.add("X-Set", "1")
+        if is_late:
+            req.write("x" * 70_000)
+        if change == "status":
+            req.status = 404
+        else:
+            req.err_headers_out.add("Set-Cookie", "session=1")
+        return http.DONE
+
+    sent = answer(handler)
+    assert ("Set-Cookie" in dict(sent.headers)) == (change == "cookie" and not is_late)
+    assert ("set too late" in sent.log) == is_late
 
 
 def test_a_server_that_sent_nothing_yet_gets_a_500_after_flush():

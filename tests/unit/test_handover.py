@@ -26,7 +26,7 @@ def handover() -> reload.Handover:
     made.passed = [(3, "web"), (4, "")]
     made.connections = [(11, 0), (12, 1)]
     made.countdown, made.signals = [13, 14], 15
-    made.pidfile, made.streams, made.pause = "/run/poor http.pid", [1, 2], 4.0
+    made.pidfile, made.lock, made.streams, made.pause = "/run/poor http.pid", 16, [1, 2], 4.0
     return made
 
 
@@ -34,10 +34,11 @@ def test_what_is_handed_over_arrives() -> None:
     made = handover()
     found = reload.Handover.parse(str(made))
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
+    assert found.lock == 16
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
     assert (found.connections, found.countdown, found.pause) == (made.connections, made.countdown, 4.0)
     assert found.streams == [1, 2]
-    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15]
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16]
 
 
 def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

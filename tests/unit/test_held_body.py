@@ -162,18 +162,15 @@ def test_a_body_is_freed_with_its_parts(made):
     assert (seen(), sys.getrefcount(text)) == (None, before)
 
 
-def test_a_value_too_long_to_be_told_is_an_error_where_memory_is_short():
-    """And not the end of the process."""
-    code = (
-        "import resource; import poorhttp._engine; from poorhttp.dispatch.request import Request\n"
-        "class Long:\n    def __repr__(self): return 'x' * (300 << 20)\n"
-        "req = Request({'REQUEST_METHOD': 'GET'}, None, 10)\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))\n"
-        "try:\n    req.write(Long())\n"
-        "except MemoryError: print('refused')"
-    )
-    done = run("-c", code)
-    assert (done.stdout, done.stderr) == ("refused\n", "")
+def test_what_is_held_may_know_who_holds_it(made):
+    body = made(100)
+    text = Text("a part")
+    text.holder = body
+    body.write(text)
+    seen = weakref.ref(body)
+    del body, text
+    gc.collect()
+    assert seen() is None
 
 
 def run(*arguments):

@@ -28,7 +28,7 @@ for _ in range(8):
         os.close(go), os.close(end), os.close(told)
         os.read(begin, 1)
         try:
-            os.write(tell, b"%d won\\n" % os.getpid() if pidfile.write("pid") else b"")
+            os.write(tell, b"%d won\\n" % os.getpid() if pidfile.write("pid") >= 0 else b"")
         except ConfigError as error:
             os.write(tell, b"%d %s\\n" % (os.getpid(), error.message.encode()))
         os.close(tell)
@@ -121,13 +121,50 @@ def test_a_file_system_without_links(path: Path, monkeypatch: pytest.MonkeyPatch
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", none)
-    assert pidfile.write(str(path)) == str(path)
+    os.close(pidfile.write(str(path)))
     assert path.read_text() == f"{os.getpid()}\n" and names(path) == ["pid"]
+
+
+def test_it_is_locked_from_its_first_moment_and_over_an_image(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going_on, locked = os.link, []
+
+    def link(source: str, target: str) -> None:
+        locked.append(is_locked(Path(source)))
+        going_on(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    lock = pidfile.write(str(path))
+    assert locked == [True] and is_locked(path)
+    assert pidfile.write(str(path), lock) == lock
+    path.unlink()
+    other = pidfile.write(
+        str(path), lock
+    )  # it was removed meanwhile: another file, and the lock of the first one is gone
+    assert is_locked(path) and os.path.samestat(os.fstat(other), path.stat())
+    os.close(other)
+    assert not is_locked(path)
+
+
+def is_locked(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_draft_that_was_left_is_named(path: Path) -> None:
+    draft = path.with_name(f"pid.{os.getpid()}")
+    draft.touch()
+    with pytest.raises(ConfigError, match="File exists") as caught:
+        pidfile.write(str(path))
+    assert caught.value.hint == f"remove {draft}, which a start has left that was killed"
 
 
 def test_nobody_keeps_a_stale_one_by_a_lock(path: Path) -> None:
     path.write_text(f"{dead()}\n")
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        pidfile.write(str(path))
+        os.close(pidfile.write(str(path)))
     assert path.read_text() == f"{os.getpid()}\n"
