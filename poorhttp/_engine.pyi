@@ -64,13 +64,13 @@ class Engine:
 
         listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
             them, the caller keeps and closes its own.
-        control: descriptors to read; each byte is a signal number (SIGTERM: stop gracefully; SIGINT: the same, but
-            what is in flight gets a second; the second one or SIGQUIT: stop at once) or none (255: stop gracefully; 0:
-            close each connection with its next answer, and stop a second later or when all are gone; a worker accepts
-            nobody meanwhile). End of file means that the parent died: all is over within half a second or so. After
-            each byte Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too
-            where a signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once,
-            a process whose threads have not left kills itself.
+        control: descriptors to read; each byte is a signal number (SIGTERM: stop gracefully, or tell `report`; SIGINT:
+            stop gracefully, but what is in flight gets a second; the second one or SIGQUIT: stop at once) or none (255:
+            stop gracefully; 0: close each connection with its next answer, and stop a second later or when all are
+            gone; a worker accepts nobody meanwhile). End of file means that the parent died: all is over within half a
+            second or so. After each byte Python's own handlers run, on the thread of slot 0, which must be the main
+            thread; they run too where a signal came without its byte. Two seconds after `graceful_timeout`, or after a
+            stop at once, a process whose threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
