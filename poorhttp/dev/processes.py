@@ -248,8 +248,8 @@ class Process:
         self.kill_at = now + seconds + 0.3
         if self.is_supervised:
             self.send(signum)
-        else:
-            self._tell(bytes([signum]))
+        else:  # TERM would be told to a supervisor of workers
+            self._tell(bytes([signum]) if signum == signal.SIGINT else worker.STOP)
 
     def send(self, signum: int) -> None:
         """Send a signal; it has not been reaped, so it is nobody else's."""
