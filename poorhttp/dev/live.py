@@ -60,7 +60,7 @@ class Streams:
         self.port: int = self._listener.getsockname()[1]
         self._streams: dict[int, tuple[socket.socket, bytearray]] = {}
         self._listening: set[int] = set()  # those that have asked, and may
-        self._newest = 0.0
+        self._newest = {b"page": 0.0, b"style": 0.0}
 
     def descriptors(self) -> list[int]:
         """Those to be waited for until they are readable."""
@@ -84,9 +84,9 @@ class Streams:
         """Tell all what to load again, the `page` or its `style` sheets. since: by the monotonic clock, when what is
         served now was begun; older pages hear of it once they ask.
         """
-        self._newest = since
+        self._newest[what] = since
         for descriptor in list(self._listening):
-            self._send(descriptor, b"event: %s\ndata:\n\n" % what)
+            self._send(descriptor, _event(what))
 
     def close(self) -> None:
         for descriptor in list(self._streams):
@@ -121,8 +121,9 @@ class Streams:
             f"Access-Control-Allow-Origin: {origin}\r\nConnection: close\r\n\r\n: here\n\n"
         )
         self._send(descriptor, answer.encode("latin-1"))
-        if _since(request) < self._newest:
-            self._send(descriptor, b"event: page\ndata:\n\n")
+        missed = [what for what, since in self._newest.items() if _since(request) < since]
+        if missed:  # a page brings its styles along
+            self._send(descriptor, _event(missed[0]))
 
     def _send(self, descriptor: int, data: bytes) -> None:
         try:
@@ -136,6 +137,10 @@ class Streams:
         self._listening.discard(descriptor)
         if descriptor in self._streams:
             self._streams.pop(descriptor)[0].close()
+
+
+def _event(what: bytes) -> bytes:
+    return b"event: %s\ndata:\n\n" % what
 
 
 def _is_of(origin: str, host: str) -> bool:

@@ -143,14 +143,22 @@ def test_a_save_a_mistake_and_its_end_are_told(serve: Start, tmp_path: Path, sha
     stream.close()
 
 
-def test_a_page_that_is_old_when_it_asks_is_told_at_once(serve: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", [["style"], ["page"], ["page", "style"]])
+def test_a_page_that_is_old_when_it_asks_is_told_at_once(serve: Start, tmp_path: Path, changed: list[str]) -> None:
     server = serve("--live")
     port, since = told_to(server.get()[1])
-    change(tmp_path, "ONE", "TWO")
-    assert "TWO" in server.get()[1]
-    wait_for(lambda: "reloaded" in server.said, "the reload")
+    server.get("/style.css")
+    for count, what in enumerate(changed, 1):
+        if what == "page":
+            change(tmp_path, "ONE", "TWO")
+            assert "TWO" in server.get()[1]
+        else:
+            (tmp_path / "style.css").write_text("p { color: rgb(4, 5, 6) }")
+            assert "rgb(4, 5, 6)" in server.get("/style.css")[1]
+        wait_for(lambda count=count: server.said.count("reloaded") == count, "the reload")
     stream = Stream(port, since)
-    stream.await_text("event: page")
+    stream.await_text(f"event: {changed[0]}\ndata:\n\n")
+    assert stream.said.count("event:") == 1
     stream.close()
 
 

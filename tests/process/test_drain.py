@@ -106,8 +106,10 @@ def test_a_drain_goes_on_where_it_stood_when_its_worker_was_stopped(start: Start
 def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start) -> None:
     server = start("2x1")
     with ThreadPoolExecutor(2) as pool:
-        held = [pool.submit(server.get, "/held") for _ in range(2)]
-        wait_for(lambda: len(busy(server)) == 2, "both to be busy")
+        held = []
+        for count in 1, 2:  # one after the other: a worker accepts all who are there
+            held.append(pool.submit(server.get, "/held"))
+            wait_for(lambda count=count: len(busy(server)) == count, "so many to be busy")
         server.send(signal.SIGWINCH)
         server.await_text("SIGWINCH: the workers leave")
         waiting = server.connection()
