@@ -1,5 +1,6 @@
 """Logs that are pipes to programs: each line arrives whole, and no program can hold the server up."""
 
+import contextlib
 import os
 import shlex
 import signal
