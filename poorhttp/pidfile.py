@@ -78,15 +78,10 @@ def remove(path: str, pid: int = 0) -> None:
     pid: of a process that is gone, in whose place this is done.
     """
     try:
-        descriptor = open_(path) if path else -1
-        if descriptor < 0:
-            return
-        try:
-            is_its = number(path, descriptor) == (pid or os.getpid())
-        finally:
-            os.close(descriptor)
-        if is_its:
+        if path and _look(path) == (pid or os.getpid()):
             os.unlink(path)
+    except ConfigError:
+        return  # what is there now is no pidfile
     except OSError as error:
         say(f"note: cannot remove the pidfile {path}: {error.strerror}")
 
@@ -94,17 +89,23 @@ def remove(path: str, pid: int = 0) -> None:
 def check(path: str) -> None:
     """Whether `write` could write it, if no server lived. Raises ConfigError."""
     try:
-        descriptor = open_(path)
-        if descriptor >= 0:
-            try:
-                number(path, descriptor)
-            finally:
-                os.close(descriptor)
+        _look(path)
     except OSError as error:
         raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", "ask its owner") from None
     if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         hint = "is its directory there, and may this user write in it?"
         raise ConfigError(f"cannot write the pidfile {path}", hint)
+
+
+def _look(path: str) -> int:
+    """The number in it, 0 where there is none, -1 in an empty one. Raises ConfigError, OSError."""
+    descriptor = open_(path)
+    if descriptor < 0:
+        return 0
+    try:
+        return number(path, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_ours(path: str) -> bool:

@@ -168,3 +168,15 @@ def test_nobody_keeps_a_stale_one_by_a_lock(path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         os.close(pidfile.write(str(path)))
     assert path.read_text() == f"{os.getpid()}\n"
+
+
+@pytest.mark.parametrize("there", ["words", "link", "directory", "another's"])
+def test_what_is_not_ours_any_more_stays(path: Path, there: str) -> None:
+    if there == "link":
+        path.symlink_to("elsewhere")
+    elif there == "directory":
+        path.mkdir()
+    else:
+        path.write_text("words" if there == "words" else f"{os.getppid()}\n")
+    pidfile.remove(str(path))
+    assert os.path.lexists(path)
