@@ -23,24 +23,24 @@ def write(path: str, lock: int = -1) -> int:
 
     Who keeps it open until this process ends is told from another process that has the number later, whatever the
     clock says. lock: what the image before this one had, -1 for none; it is returned where the file is still the same
-    one, and closed where not. Raises ConfigError if another process lives.
+    one. Raises ConfigError if another process lives.
     """
     draft = f"{path}.{os.getpid()}"
     try:
         while not _is_ours(path):
             descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            is_placed = False
             try:
                 os.write(descriptor, b"%d\n" % os.getpid())
                 _lock(descriptor)
-                if _placed(draft, path):
-                    return _instead(lock, descriptor)
-            except OSError:
-                os.close(descriptor)
-                raise
+                is_placed = _placed(draft, path)
             finally:
+                if not is_placed:
+                    os.close(descriptor)
                 if os.path.lexists(draft):
                     os.unlink(draft)
-            os.close(descriptor)
+            if is_placed:
+                return descriptor
         # It is where the image before this one wrote it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -52,12 +52,6 @@ def write(path: str, lock: int = -1) -> int:
         os.close(descriptor)
         return lock
     _lock(descriptor)
-    return _instead(lock, descriptor)
-
-
-def _instead(lock: int, descriptor: int) -> int:
-    if lock >= 0:
-        os.close(lock)
     return descriptor
 
 

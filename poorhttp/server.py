@@ -419,8 +419,8 @@ def _drop_rest(handover: Handover, written: str, lock: int) -> None:
     listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
-        if not written and handover.lock >= 0:
-            os.close(handover.lock)
+    if handover.lock not in (-1, lock):
+        os.close(handover.lock)
     handover.drop_rest(written, lock)
 
 

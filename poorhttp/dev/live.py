@@ -121,7 +121,8 @@ class Streams:
             f"Access-Control-Allow-Origin: {origin}\r\nConnection: close\r\n\r\n: here\n\n"
         )
         self._send(descriptor, answer.encode("latin-1"))
-        missed = [what for what, since in self._newest.items() if _since(request) < since]
+        since = _since(request)
+        missed = [what for what, newest in self._newest.items() if since < newest]
         if missed:  # a page brings its styles along
             self._send(descriptor, _event(missed[0]))
 

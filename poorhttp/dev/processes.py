@@ -238,14 +238,15 @@ class Process:
         """Finish what is in flight, and end; be killed soon after so many seconds."""
         self.shut()
         self.kill_at = now + seconds + 0.5
-        if self.is_supervised:
-            self.send(signal.SIGTERM)
-        else:
-            self._tell(worker.STOP)
+        self._ask(signal.SIGTERM)
 
     def stop(self, now: float, signum: int, seconds: float) -> None:
         """The same at the end of the server."""
         self.kill_at = now + seconds + 0.3
+        self._ask(signum)
+
+    def _ask(self, signum: int) -> None:
+        """Ask for a stop, by TERM or INT."""
         if self.is_supervised:
             self.send(signum)
         else:  # TERM would be told to a supervisor of workers

@@ -110,8 +110,8 @@ class Answer(HeldBody):
         return self._send is not None
 
     def is_head_stale(self) -> bool:
-        """Whether status or fields were changed after they had been sent."""
-        return self.sent_head is not None and self.sent_head != self._head()
+        """Whether status or fields, which have been sent, were changed afterwards."""
+        return self.sent_head != self._head()
 
     def _head(self) -> object:
         outs = [headers.items() if headers else [] for headers in (self._headers_out, self._err_headers_out)]

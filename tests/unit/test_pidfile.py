@@ -137,9 +137,8 @@ def test_it_is_locked_from_its_first_moment_and_over_an_image(path: Path, monkey
     assert locked == [True] and is_locked(path)
     assert pidfile.write(str(path), lock) == lock
     path.unlink()
-    other = pidfile.write(
-        str(path), lock
-    )  # it was removed meanwhile: another file, and the lock of the first one is gone
+    other = pidfile.write(str(path), lock)
+    os.close(lock)
     assert is_locked(path) and os.path.samestat(os.fstat(other), path.stat())
     os.close(other)
     assert not is_locked(path)
