@@ -188,10 +188,16 @@ def compile_bare() -> None:
         raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port for a server that must be told its number, and that nobody else gets before it listens there.
+
+    A connection that was closed from this side leaves the port in TIME_WAIT for a minute: the kernel gives it to nobody
+    who asks for any port, but to who asks for this one with SO_REUSEADDR, as servers do.
+    """
+    with socket.create_server((host, 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        listener.accept()[0].close()
+        client.recv(1)
+        return int(listener.getsockname()[1])
 
 
 def last_line(text: bytes) -> str:

@@ -143,7 +143,7 @@ class State:
         self.stopping: float | None = None
         self.quit_at: float | None = None
         self.quitting = False
-        self.cut = False  # whether a stop cost anything: a worker did not end as it should
+        self.cut = False  # whether a stop cost anything: a worker that served did not end as it should
         self._back_off = 0.0
         self._failed = self._tried = float("-inf")
 
@@ -178,7 +178,7 @@ class State:
         """A worker is gone, with this exit code (negative: the signal that killed it)."""
         worker = self.workers.pop(pid)
         if self.stopping is not None:
-            self.cut = self.cut or code != 0
+            self.cut = self.cut or (worker.is_ready and code != 0)
         elif worker.draining is not None or (worker.is_ready and code == KILLED):
             return  # it was asked to, or killed from outside: it had not failed to start
         elif now - worker.born >= YOUNG:

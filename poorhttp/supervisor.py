@@ -22,7 +22,7 @@ import time
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.lean import signal, socket
-from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def supervise(
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
     Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT or INT that cut
-    something off; else 1 if a worker had to be killed or failed while it was stopping.
+    something off; else 1 if a worker that served had to be killed or failed while it was stopping.
     """
     error_log.follow(access_log, config.accesslog)
     if "socket" in sys.modules:
@@ -448,17 +448,19 @@ class _Supervisor:
             if self._board:
                 self._board.free(pid)
             now = self._now()
-            was_leaving = self._state.workers[pid].draining is not None
+            gone = self._state.workers[pid]
             self._state.died(pid, code, now)
-            if was_leaving and self._state.stopping is None:
+            if gone.draining is not None and self._state.stopping is None:
                 self._error_log.write("E" if code else "I", f"worker {pid} left: {reason(code, pid in self._killed)}")
             else:
-                self._say_death(pid, code, now)
+                self._say_death(gone, code, now)
 
-    def _say_death(self, pid: int, code: int, now: float) -> None:
+    def _say_death(self, gone: Worker, code: int, now: float) -> None:
+        pid = gone.pid
         if self._state.stopping is not None:
             if code:
-                self._error_log.write("E", f"worker {pid} did not stop cleanly: {reason(code, pid in self._killed)}")
+                what = "did not stop cleanly" if gone.is_ready else "had not begun to serve"
+                self._error_log.write("E", f"worker {pid} {what}: {reason(code, pid in self._killed)}")
             return
         self._replacing = True
         delay = max(self._state.next_spawn(now) - now, 0.0)

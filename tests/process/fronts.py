@@ -17,6 +17,10 @@ import psutil
 import pytest
 from starter import ROOT, wait_for
 
+sys.path.insert(0, str(ROOT))
+
+from bench.launch import free_port
+
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 PORTS = {"lighttpd": "server.port = 80", "nginx": "listen 80;", "haproxy": "bind :80"}
 
@@ -26,12 +30,6 @@ def program(name: str) -> str:
     if path is None:
         pytest.skip(f"{name} is not installed: apt-get install {name}")
     return path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listens(host: str, port: int) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fronts import PORTS, before, free_port, printed, program
+from fronts import PORTS, before, printed, program
 from starter import ROOT, Start, wait_for
 
 FAMILIES = {"x-forwarded": ("--forwarded=x-forwarded",), "forwarded": ("--forwarded=forwarded",)}
@@ -59,27 +59,26 @@ def application(environ, start_response):
     return [json.dumps(told).encode()]
 """
 
-Front = Callable[..., tuple[int, list[int]]]
+Front = Callable[..., int]
 
 
 @pytest.fixture
 def front(launch: Start, tmp_path: Path) -> Iterator[Front]:
-    """front(name, *arguments, backends=2): the port of that program before so many servers, and their ports."""
+    """front(name, *arguments, backends=2): the port of that program before so many servers."""
     with ExitStack() as running:
 
-        def begin(
-            name: str, *arguments: str, backends: int = 2, unix: bool = False, host: str = "127.0.0.1"
-        ) -> tuple[int, list[int]]:
+        def begin(name: str, *arguments: str, backends: int = 2, unix: bool = False, host: str = "127.0.0.1") -> int:
             program(name)
             (tmp_path / "app.py").write_text(APPLICATION)
             (tmp_path / "a file.txt").write_text("the file")
-            ports = [free_port() for _ in range(backends)]
-            places = [f"unix:{tmp_path}/{port}.sock" if unix else f"127.0.0.1:{port}" for port in ports]
-            for place in places:
+            places = []
+            for number in range(backends):
+                place = f"unix:{tmp_path}/{number}.sock" if unix else "127.0.0.1:0"
                 server = launch("app.py", f"--bind={place}", *arguments)
-                wait_for(lambda server=server, place=place: place in server.said, f"a server at {place}")
+                server.await_address()
+                places.append(place if unix else f"127.0.0.1:{server.port}")
             text = printed(name, f"--bind={', '.join(places)}", *arguments)
-            return running.enter_context(before(name, text, tmp_path, host)), ports
+            return running.enter_context(before(name, text, tmp_path, host))
 
         yield begin
 
@@ -104,7 +103,7 @@ def told(port: int, **keywords: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", PORTS)
 def test_a_request_arrives_as_that_of_its_client(front: Front, name: str, family: str) -> None:
-    port, _ = front(name, *FAMILIES[family], "--request-id=yes")
+    port = front(name, *FAMILIES[family], "--request-id=yes")
     for fields in {}, FORGED:
         environ = told(port, path="/a%20b?c", **fields)
         assert environ["REMOTE_ADDR"] == "127.0.0.1"
@@ -122,14 +121,14 @@ def test_a_request_arrives_as_that_of_its_client(front: Front, name: str, family
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", PORTS)
 def test_a_client_over_ipv6(front: Front, name: str, family: str) -> None:
-    port, _ = front(name, *FAMILIES[family], host="[::1]")
+    port = front(name, *FAMILIES[family], host="[::1]")
     environ = told(port, host="::1", **FORGED)
     assert (environ["REMOTE_ADDR"], environ["HTTP_HOST"]) == ("::1", f"www.example:{port}")
 
 
 @pytest.mark.parametrize("name", PORTS)
 def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> None:
-    port, _ = front(name, "--forwarded=x-forwarded", backends=3)
+    port = front(name, "--forwarded=x-forwarded", backends=3)
     # Who has the fewest requests gets the next one: nine at a time.
     with ThreadPoolExecutor(9) as pool:
         environs = list(pool.map(lambda _: told(port, path="/sleep"), range(9)))
@@ -139,14 +138,14 @@ def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> No
 
 @pytest.mark.parametrize("name", PORTS)
 def test_over_unix_sockets(front: Front, name: str) -> None:
-    port, _ = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
+    port = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
     environ = told(port, **FORGED)
     assert (environ["REMOTE_ADDR"], environ["SERVER_NAME"]) == ("127.0.0.1", "www.example")
 
 
 @pytest.mark.parametrize(("name", "field"), [("lighttpd", "X-Sendfile"), ("nginx", "X-Accel-Redirect /poorhttp-files")])
 def test_the_front_server_sends_files(front: Front, name: str, field: str) -> None:
-    port, _ = front(name, "--forwarded=x-forwarded", f"--sendfile-header={field}")
+    port = front(name, "--forwarded=x-forwarded", f"--sendfile-header={field}")
     status, fields, body = ask(port, "/file")
     assert (status, body) == (200, b"the file")
     assert fields["Content-Type"] == "text/x-test"
@@ -159,7 +158,7 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
 
 @pytest.mark.parametrize("name", PORTS)
 def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
-    port, _ = front(name, "--forwarded=x-forwarded", backends=1)
+    port = front(name, "--forwarded=x-forwarded", backends=1)
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
         connection.request("GET", "/stream", headers={"Host": "www.example"})
         response = connection.getresponse()
@@ -168,7 +167,7 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:
-    port, _ = front("haproxy", "--proxy-protocol", "--health=/health")
+    port = front("haproxy", "--proxy-protocol", "--health=/health")
     environ = told(port, **FORGED)
     assert environ["REMOTE_ADDR"] == "127.0.0.1"
     assert environ["REMOTE_PORT"] not in ("", "0")
@@ -182,11 +181,11 @@ def test_haproxy_sends_nobody_to_who_says_that_he_is_not_to_be_asked(launch: Sta
     )
     servers, places = [], []
     for source, words in ((APPLICATION, ("--health=/health",)), (leaving, ())):
-        name, place = f"app{len(servers)}.py", f"127.0.0.1:{free_port()}"
+        name = f"app{len(servers)}.py"
         (tmp_path / name).write_text(source)
-        servers.append(launch(name, f"--bind={place}", more, *words))
-        places.append(place)
+        servers.append(launch(name, "--bind=127.0.0.1:0", more, *words))
         servers[-1].await_address()
+        places.append(f"127.0.0.1:{servers[-1].port}")
     text = printed("haproxy", more, "--health=/health", f"--bind={', '.join(places)}")
     with before("haproxy", text, tmp_path) as port:
         # In turns, as long as it takes both to be well.

@@ -1,13 +1,13 @@
 """Behind the real lighttpd, configured as the README says: two servers share the load and keep the connection's order."""
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
+from fronts import free_port
 from starter import Start, wait_for
 
 LIGHTTPD = shutil.which("lighttpd", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -34,12 +34,6 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [body]
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(url: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fronts import free_port
 from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, UnixConnection, wait_for
 
 APP = """
@@ -375,8 +376,7 @@ def test_the_name_on_which_it_listens_is_its_own(begin: Start) -> None:
         socket.create_server((address, 0)).close()
     except OSError:
         pytest.skip("this machine does not know its own name")
-    with socket.create_server((address, 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port(address)
     server = begin("1x1", f"--bind=127.0.0.1:0,{name}:{port}", "--status-path=/server-status")
     assert ask(server, "/server-status", host=f"{name.upper()}:{port}")[1] == "application/json"
     assert ask(server, "/server-status", host=f"{name}.example")[2] == "app"

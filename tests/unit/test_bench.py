@@ -324,3 +324,10 @@ def test_the_bare_loop_answers_as_each_workload_asks(name: str, tmp_path: Path) 
     with launch.running(SERVERS["bare"], WORKLOADS[name], launch.Setting(work=tmp_path)) as run:
         assert run.remark == ""
     assert run.process.returncode is not None
+
+
+def test_a_free_port_is_for_who_asks_for_it_by_number() -> None:
+    port = launch.free_port()
+    with socket.socket() as careless, pytest.raises(OSError, match="in use"):
+        careless.bind(("127.0.0.1", port))
+    socket.create_server(("127.0.0.1", port)).close()  # sets SO_REUSEADDR

@@ -38,6 +38,7 @@ def lifeline():
 
 def test_a_fork_copies_its_memory_in_advance_while_there_is_room_and_nothing_to_load(lifeline, tmp_path, monkeypatch):
     end, other_end = lifeline
+    monkeypatch.setattr(copying, "MOST_COPIED", 1 << 40)  # however much this very process has by now
     with mmap.mmap(-1, 1000 * mmap.PAGESIZE, mmap.MAP_PRIVATE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         memory.write(b"x" * len(memory))

@@ -199,6 +199,16 @@ def test_nothing_is_started_while_stopping() -> None:
     assert perform(made, 10.6) == [Exit(0)]
 
 
+def test_a_worker_that_did_not_serve_yet_costs_a_stop_nothing() -> None:
+    made = state(running=1)
+    made.born(2, 9.9)
+    made.stop(10.0)
+    made.died(2, 1, 10.0)
+    perform(made, 10.0)
+    made.died(1, 0, 10.1)
+    assert perform(made, 10.1) == [Exit(0)]
+
+
 def test_stop_during_back_off_exits() -> None:
     made = state(wanted=1, running=1)
     made.died(1, 1, 0.1)
