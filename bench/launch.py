@@ -179,13 +179,15 @@ def pinned(cores: Collection[int]) -> Iterator[None]:
 def compile_bare() -> None:
     """Compile bare.c; raises Failure with the compiler's words."""
     BARE.parent.mkdir(exist_ok=True)
-    command = ["cc", "-O2", "-Wall", "-o", str(BARE), str(HERE / "bare.c")]
+    fresh = BARE.with_name(f"bare.{os.getpid()}")  # another run may be executing the one of before
+    command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / "bare.c")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     except FileNotFoundError as error:
         raise Failure("no C compiler: install gcc") from error
     if done.returncode:
         raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
+    fresh.replace(BARE)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -256,7 +256,8 @@ def keep_asking(port: int, pipe: multiprocessing.connection.Connection) -> None:
     """Ask on a fixed schedule; an answer that is late delays the next question but not its place in the schedule."""
     times, faults = [], []
     begin, number = time.perf_counter(), 0
-    while not pipe.poll():
+    is_over = False
+    while not is_over:  # it asks once at least
         due = begin + number * PROBE_EVERY
         number += 1
         time.sleep(max(0.0, due - time.perf_counter()))
@@ -265,6 +266,7 @@ def keep_asking(port: int, pipe: multiprocessing.connection.Connection) -> None:
         except (Failure, OSError, EOFError) as failure:
             faults.append(str(failure) or type(failure).__name__)
         times.append((due, time.perf_counter() - due))
+        is_over = pipe.poll()
     pipe.send((times, faults))
 
 

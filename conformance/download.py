@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -40,13 +42,16 @@ def sdist(package: tuple[str, str, str], wanted: str) -> Path:
         raise Broken(f"{archive.name} has SHA-256 {found}, expected {digest}: remove it if it is damaged")
     directory = CACHE / f"{name}-{version}" / wanted
     if not directory.exists():
-        with tarfile.open(archive) as tar:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(archive) as tar, tempfile.TemporaryDirectory(dir=CACHE) as scratch:
             for member in tar:
                 file = tar.extractfile(member) if member.name.startswith(f"{name}-{version}/{wanted}/") else None
                 if file:
-                    path = CACHE / member.name
+                    path = Path(scratch, member.name)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(file.read())
+            with contextlib.suppress(OSError):  # another run was faster
+                Path(scratch, directory.relative_to(CACHE)).rename(directory)
     return directory
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from bench.launch import free_port
 from bench.proc import tree
 from bench.servers import SERVERS as COMMANDS
 from conformance.download import HERE
@@ -54,9 +55,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = int(sock.getsockname()[1])
+        self.port = free_port()
         self.process = subprocess.Popen(
             [*command(self.name, self.port), *self.settings], cwd=APPS,
             env={**os.environ, "PYTHONPATH": str(APPS), "ECHO_READING": str(self.reading)},

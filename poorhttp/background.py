@@ -34,6 +34,8 @@ MOMENT = 0.3
 
 ENDS = signal.SIGTERM, signal.SIGHUP
 """What ends a start that waits, besides Ctrl-C."""
+HELD = *ENDS, signal.SIGINT
+"""What must not come before it would end what was begun."""
 
 
 def start(settings: Config, directory: str, patience: float) -> int:
@@ -53,10 +55,10 @@ def _start(settings: Config, directory: str, patience: float) -> int:
         return _await_other(pid, patience)
     check(settings)
     told, ready = os.pipe()
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
     pid = os.fork()
     if pid == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         os.close(told)
         os.setsid()
         sys.exit(_serve(settings, directory, ready))
@@ -65,7 +67,7 @@ def _start(settings: Config, directory: str, patience: float) -> int:
         for each in ENDS:
             if signal.getsignal(each) == signal.SIG_DFL:  # nohup
                 signal.signal(each, _leave)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         if not _is_ready(told, min(SILENCE, patience)):
             say(f"pid {pid} does not serve yet: it loads {settings.application}")
         if not _is_ready(told, patience - SILENCE):

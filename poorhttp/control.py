@@ -31,6 +31,9 @@ SKEW = 2.0
 GRACE = 5.0
 """Seconds beyond graceful_timeout after which `stop` kills."""
 
+EXEC = 0.5
+"""Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""
+
 
 def find(settings: Config) -> int:
     """The number of the running server; 0 if there is none, -1 if there is only a pidfile, which a dead one has left
@@ -113,7 +116,10 @@ def is_server(pid: int) -> bool:
     """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
     also where this user may not look there.
     """
-    _, *words = _read(pid, "cmdline").split(b"\0")
+    end = time.monotonic() + EXEC
+    while not (line := _read(pid, "cmdline")) and lives(pid) and time.monotonic() < end:
+        time.sleep(0.002)
+    _, *words = line.split(b"\0")
     if words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp":
         return True
     try:

@@ -394,8 +394,8 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
+        self.note("failed", why)  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
-        self.note("failed", why)
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
 
 

@@ -1,6 +1,7 @@
 """A real server for the tests, and a strict client.
 
-Knows the command line of poorhttp, HTTP/1.1 as a careful client reads it, and processes. Knows nothing of the inside.
+Knows the command line of poorhttp and its status, HTTP/1.1 as a careful client reads it, and processes. Knows nothing
+of the inside.
 Contract: `serve` gives a running server of the asked application, shape and settings; one server is shared by the tests
 of a module that ask for the same. `start` gives one that belongs to a single test. At the end a server gets TERM, must
 exit with 0, leave no process behind, and must have logged neither a panic nor a traceback that was not declared.
@@ -31,6 +32,8 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from poorhttp import status
+
 # How long an example takes says something about the machine, not about what is tested.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -50,9 +53,13 @@ import os, time
 HERE = os.environ["TEST_DIRECTORY"]
 
 
+def opened(name):
+    return os.path.exists(os.path.join(HERE, "gate." + name))
+
+
 def wait(name, seconds=20.0):
     end = time.monotonic() + seconds
-    while not os.path.exists(os.path.join(HERE, "gate." + name)):
+    while not opened(name):
         if time.monotonic() > end:
             raise RuntimeError("gate " + name + " was not opened")
         time.sleep(0.002)
@@ -90,6 +97,14 @@ def application(environ, start_response):
 """
 
 APPLICATIONS = {"echo": ECHO, "hello": HELLO}
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs; not where it only waits for its parent to look."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def until(condition: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> Any:
@@ -446,8 +461,9 @@ class Server:
         self.address: tuple[str, int] | str = match[3] if match[3] else (match[1].strip("[]"), int(match[2]))
 
     def _answers(self) -> bool:
-        """Asked with OPTIONS *, which no application hears of; and all workers are there."""
-        if self.shape[0] > 1 and len(self.pids()) < self.shape[0]:
+        """Asked with OPTIONS *, which no application hears of; and all workers serve."""
+        facts = status.of(self.pid) or {"processes": []}
+        if [each["state"] for each in facts["processes"]].count("serving") < self.shape[0]:
             return False
         try:
             with self.connect() as client:
@@ -555,12 +571,7 @@ class Server:
                 self.signal(signal.SIGTERM)
             code = self.wait()
             assert code == 0, f"exit code {code}:\n{self.output()}\n{self.errors()[-3000:]}"
-            until(
-                lambda: (
-                    not [member for member in family if member.is_running() and member.status() != psutil.STATUS_ZOMBIE]
-                ),
-                "no process is left",
-            )
+            until(lambda: not any(map(lives, family)), "no process is left")
             self.check_log()
         finally:
             self.kill()

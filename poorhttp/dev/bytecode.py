@@ -49,11 +49,12 @@ def is_settled(path: str) -> bool:
     cache = external.cache_from_source(path)
     # A link on the way that leads to another release may lead to a file of the same time and size.
     changed = max(os.stat(path).st_mtime, *(os.lstat(each).st_ctime for each in way(path)))
+    is_old = changed + SETTLED < time.time()  # once: what is believed below was removed before
     try:
         if changed + SETTLED < os.stat(cache).st_mtime:
             return True
-        if changed + SETTLED < time.time():
+        if is_old:
             os.unlink(cache)
     except FileNotFoundError:
         pass
-    return changed + SETTLED < time.time()
+    return is_old

@@ -60,7 +60,7 @@ class Prepared:
         self._without: set[str] = set()  # modules that need the application before them
         self._never = ""  # why nothing is
         self._refused = b""  # what could not be
-        self._installed = _installed()  # when the spare was begun
+        self._installed = _installed()  # when the first of those who wait was begun
         self._may_prepare = True
 
     def all(self) -> list[Process]:
@@ -125,7 +125,8 @@ class Prepared:
 
     def prepare(self) -> None:
         """Make him ready."""
-        self._installed = _installed()
+        if self._zygote is None:  # else he is forked from one who found what there was when that one was begun
+            self._installed = _installed()
         self._spare = self._make_ready(self._order)
 
     def keep(self, process: Process, paths: list[str], is_late: bool) -> None:

@@ -205,14 +205,16 @@ class _Supervisor:
 
     def _hear_prompts(self, ready: set[int]) -> None:
         """Breakpoints are left; without a word where the process is gone, and the terminal as it was set for them."""
+        has_died = False
         for pipe in ready.intersection(self._prompts):
-            if not os.read(pipe, 1):
-                _restore(self._terminal)
+            has_died = not os.read(pipe, 1) or has_died
             os.close(pipe)
             self._prompts.remove(pipe)
         if self._is_holding and not self._prompts:
             self._is_holding = False
             self._mark(time.monotonic())
+        if has_died:
+            _restore(self._terminal)  # last: who sees it may ask at once, and is to get what was saved
 
     def _hear_signals(self) -> None:
         now = time.monotonic()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from starter import APPLICATION, SHAPES, SUPERVISED, Server, Start, wait_for
+from starter import APPLICATION, SHAPES, SUPERVISED, Server, Start
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def start(launch: Start, tmp_path: Path) -> Start:
         bind = () if any(word.startswith("--bind") for word in arguments) else ("--bind=127.0.0.1:0",)
         server = launch("app.py", *bind, *SHAPES[shape], *arguments, **environ)
         server.await_address()
-        if shape in SUPERVISED and source is APPLICATION:
-            wait_for(lambda: len(server.workers()) == 2, "two workers")
+        if source is APPLICATION:
+            server.await_serving(2 if shape in SUPERVISED else 1)
         return server
 
     return begin

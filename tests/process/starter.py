@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from poorhttp import status
+
 ROOT = Path(__file__).parents[2]
 
 SHAPES = {
@@ -144,6 +146,13 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIEN
         time.sleep(0.01)
 
 
+def by_rename(path: Path, text: bytes) -> None:
+    """Save a file as most editors do: nobody ever sees a part of it."""
+    fresh = path.with_name("4913")
+    fresh.write_bytes(text)
+    fresh.rename(path)
+
+
 class UnixConnection(http.client.HTTPConnection):
     """A client's connection to a unix socket."""
 
@@ -217,6 +226,15 @@ class Server:
             children = psutil.Process(self.process.pid).children()
         self._children.update(children)
         return {child.pid for child in children if lives(child)}
+
+    def states(self) -> dict[int, str]:
+        """What each of its processes says that it does, by its pid."""
+        told = status.of(self.process.pid) or {"processes": []}
+        return {each["pid"]: each["state"] for each in told["processes"]}
+
+    def await_serving(self, count: int) -> None:
+        """Wait until so many processes serve: a worker is there, and has a name, before it does."""
+        wait_for(lambda: list(self.states().values()) == ["serving"] * count, f"{count} processes that serve")
 
     def trials(self) -> list[psutil.Process]:
         """The children that try what a reload is to load."""
@@ -339,14 +357,14 @@ def can_listen(port: int) -> bool:
     return False
 
 
-def within_a_second(trial: Callable[[], float], tries: int = 3) -> None:
-    """Assert that a trial measures less than a second, be it the last of some: any one may have waited for a core. What
+def within(seconds: float, trial: Callable[[], float], tries: int = 3) -> None:
+    """Assert that a trial measures less than that, be it the last of some: any one may have waited for a core. What
     always takes longer fails; that it never does, on a machine that does nothing else, this does not show.
     """
     taken: list[float] = []
-    while not taken or (taken[-1] >= 1 and len(taken) < tries):
+    while not taken or (taken[-1] >= seconds and len(taken) < tries):
         taken.append(trial())
-    assert taken[-1] < 1, taken
+    assert taken[-1] < seconds, taken
 
 
 Start = Callable[..., Server]

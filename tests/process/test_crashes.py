@@ -6,15 +6,15 @@ import os
 import shutil
 import signal
 import socket
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
-from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for, within_a_second
+from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for, within
 
 MORE = """
 def abort(environ):
@@ -93,11 +93,14 @@ def test_workers_killed_again_and_again_cost_what_is_in_flight(start: Start, sup
     kills: list[tuple[float, float]] = []
     try:
         for _ in range(20):
-            wait_for(server.workers, "a worker")
-            victim, before = min(server.workers()), time.monotonic()
+            # One that serves: who dies before has failed to start, and the next one waits for a back-off.
+            wait_for(lambda: "serving" in server.states().values(), "a worker that serves")
+            victim = min(pid for pid, state in server.states().items() if state == "serving")
+            before = time.monotonic()
             os.kill(victim, signal.SIGKILL)
             kills.append((before, time.monotonic() + DYING))
-            time.sleep(0.2)  # the rate of the trial
+            wait_for(lambda victim=victim: victim not in server.states(), "its end")
+            time.sleep(max(before + 0.2 - time.monotonic(), 0))  # the rate of the trial
     finally:
         over.set()
         for thread in threads:
@@ -106,7 +109,7 @@ def test_workers_killed_again_and_again_cost_what_is_in_flight(start: Start, sup
     failed = [each for client in clients for each in client.failed]
     assert all(any(began <= gone and kill <= ended for kill, gone in kills) for began, ended in failed), (kills, failed)
     assert all(client.answered > 20 for client in clients)
-    assert max(client.longest for client in clients) < 1.5, "nobody waits for a back-off"
+    assert max(client.longest for client in clients) < 4, "nobody waits for a back-off"
     told = "killed by SIGKILL (perhaps out of memory)"
     wait_for(lambda: server.said.count(told) == len(kills), "a reason for each")
     assert server.stop() == 0
@@ -115,17 +118,19 @@ def test_workers_killed_again_and_again_cost_what_is_in_flight(start: Start, sup
 def test_a_new_worker_serves_within_half_a_second(start: Start, supervised: str) -> None:
     """In the median: that every one does is for `bench faults` to show, on a machine that has nothing else to do."""
     server = start(supervised)
-    times = []
-    for _ in range(5):
-        wait_for(lambda: len(server.workers()) == 2, "two workers")
+
+    def replaced() -> float:
+        server.await_serving(2)
         before = server.workers()
         began = time.monotonic()
         for pid in before:  # both: so that the answer is a new one's
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda known=before: answering(server) not in {0, *known}, "an answer of a new worker")
-        times.append(time.monotonic() - began)
+        wait_for(lambda: answering(server) not in {0, *before}, "an answer of a new worker")
+        taken = time.monotonic() - began
         time.sleep(1.0)  # who dies young is replaced later
-    assert sorted(times)[2] < 0.5, times
+        return taken
+
+    within(0.5, lambda: statistics.median(replaced() for _ in range(5)))
     assert server.stop() == 0
 
 
@@ -280,7 +285,7 @@ def test_a_supervisor_whose_log_nobody_reads_goes_on(start: Start, supervised: s
 @pytest.mark.parametrize("manager", ["", "@poorhttp-nobody"], ids=["alone", "managed"])
 def test_a_supervisor_without_a_descriptor_goes_on(start: Start, supervised: str, signum: int, manager: str) -> None:
     server = start(supervised, source=APPLICATION + LEAK, NOTIFY_SOCKET=manager)
-    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    server.await_serving(2)
     (server.marks / "leak").touch()
     server.await_mark("full")
     if signum == signal.SIGKILL:
@@ -296,6 +301,7 @@ def test_a_supervisor_without_a_descriptor_goes_on(start: Start, supervised: str
 @pytest.mark.parametrize("alone", ["1x1", "1x4"])
 def test_a_process_alone_without_a_descriptor_fails_to_reload_once(start: Start, alone: str) -> None:
     server = start(alone, source=APPLICATION + LEAK)
+    server.await_serving(1)
     (server.marks / "leak").touch()
     server.await_mark("full")
     server.send(signal.SIGHUP)
@@ -326,7 +332,7 @@ def test_when_the_supervisor_is_killed_nobody_is_left(
         wait_for(lambda: answer.done() or list(server.marks.glob("h*")), "the application to be at work")
         return server.orphan()
 
-    within_a_second(orphaned)
+    within(1, orphaned)
 
 
 def test_when_the_server_is_killed_no_trial_is_left(start: Start, shape: str, tmp_path: Path) -> None:
@@ -341,18 +347,22 @@ def test_when_the_server_is_killed_no_trial_is_left(start: Start, shape: str, tm
         assert len(server.trials()) == 1
         return server.orphan()
 
-    within_a_second(orphaned)
+    within(1, orphaned)
 
 
 def stand_still(server: Server, seconds: float, meanwhile: Callable[[], object] = bool) -> None:
     """Stop the whole tree for a while, as a debugger or a frozen machine does."""
-    tree = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
-    for each in tree:
-        each.suspend()
+    tree = (server.process.pid, *server.workers())
+
+    def send(signum: int) -> None:
+        for pid in tree:
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(pid, signum)
+
+    send(signal.SIGSTOP)
     time.sleep(seconds)
     meanwhile()
-    for each in tree:
-        each.resume()
+    send(signal.SIGCONT)
 
 
 def test_who_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:

@@ -264,9 +264,12 @@ def test_a_client_that_goes_away_changes_nothing(dev: Dev, terminal: Terminal, t
 def test_two_breakpoints_have_the_terminal_one_after_the_other(
     dev: Dev, terminal: Terminal, tmp_path: Path, shape: str
 ) -> None:
+    asked = "open(os.environ['MARKS'] + '/asked', 'a').write('x'); breakpoint()"
+    write(tmp_path / "app.py", "old", breakpoint=asked)
     server = dev(shape)
     both = [Asked(server), Asked(server)]
     terminal.expect(PROMPT)
+    wait_for(lambda: (server.marks / "asked").read_text() == "xx", "both to have come to it")
     write(tmp_path / "app.py", "new")
     server.await_text(HOLDING)
     terminal.type("c\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import SHAPES, Server, Start, can_listen, lives, wait_for, within_a_second
+from starter import SHAPES, Server, Start, can_listen, lives, wait_for, within
 
 ROUNDS = int(os.environ.get("ROUNDS", "20"))
 
@@ -74,4 +74,4 @@ def test_kills_in_any_order(launch: Start, tmp_path: Path, seed: int) -> None:
         wait_for(lambda: can_listen(server.port), "the port to be free")
         return time.monotonic() - began
 
-    within_a_second(trial)
+    within(1, trial)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import MISSING, PATH, Browser
-from starter import SHAPES, Server, Start, wait_for
+from starter import SHAPES, Server, Start, by_rename, wait_for
 
 HTML = """
 from pathlib import Path
@@ -153,7 +153,7 @@ def test_a_page_that_is_old_when_it_asks_is_told_at_once(serve: Start, tmp_path:
             change(tmp_path, "ONE", "TWO")
             assert "TWO" in server.get()[1]
         else:
-            (tmp_path / "style.css").write_text("p { color: rgb(4, 5, 6) }")
+            by_rename(tmp_path / "style.css", b"p { color: rgb(4, 5, 6) }")
             assert "rgb(4, 5, 6)" in server.get("/style.css")[1]
         wait_for(lambda count=count: server.said.count("reloaded") == count, "the reload")
     stream = Stream(port, since)

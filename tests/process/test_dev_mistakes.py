@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from starter import SHAPES, Server, Start, wait_for
+from starter import SHAPES, Server, Start, by_rename, wait_for
 
 GOOD = "def application(environ, start_response):\n    start_response('200 OK', [])\n    return [b'good']\n"
 
@@ -55,9 +55,9 @@ def test_a_mistake_is_shown_and_mended(launch: Start, tmp_path: Path, name: str)
         assert status == 500
         assert says in body
         assert "loader.py" not in body
-        (tmp_path / "app.py").write_text(GOOD)
+        by_rename(tmp_path / "app.py", GOOD.encode())
         assert server.get() == (200, "good")
-        (tmp_path / "app.py").write_bytes(source.encode("utf-8", "surrogateescape"))
+        by_rename(tmp_path / "app.py", source.encode("utf-8", "surrogateescape"))
     assert server.get()[0] == 500
     wait_for(lambda: server.said.count("waiting for a save") == 3, "three mistakes to be told")
     assert "Traceback" not in server.said
@@ -115,7 +115,7 @@ def test_an_endless_import(launch: Start, tmp_path: Path) -> None:
     server.await_text("still importing: app.py")
     (tmp_path / "app.py").write_text(GOOD)
     assert server.get() == (200, "good")
-    (tmp_path / "app.py").write_text("import time\ntime.sleep(6)\n" + GOOD)
+    (tmp_path / "app.py").write_text("import time\ntime.sleep(9)\n" + GOOD)
     assert server.get(is_patient=False)[0] == 503
     assert server.get() == (200, "good")
     assert server.stop(signal.SIGINT) == 0

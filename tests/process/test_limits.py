@@ -87,13 +87,14 @@ def serving(server: Server, count: int) -> None:
 
 
 def test_workers_are_replaced_after_their_requests_and_nothing_is_lost(start: Start, supervised: str) -> None:
-    server = start(supervised, "--max-requests=200", "--max-requests-jitter=100", source=SOURCE)
+    server = start(supervised, "--max-requests=60", "--max-requests-jitter=30", source=SOURCE)
     serving(server, 2)
     most = 0
     with load(server, keep=2, fresh=2) as failures:
         end = time.monotonic() + PATIENCE
         while server.said.count("has answered max_requests") < 6 and time.monotonic() < end:
             most = max(most, len(server.workers()))
+            time.sleep(0.01)
     assert failures == []
     assert server.said.count("has answered max_requests") >= 6
     assert 2 <= most <= 3, "one too many at most"

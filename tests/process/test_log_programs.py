@@ -90,16 +90,19 @@ def test_a_program_that_dies_is_started_again(start: Start, shape: str, tmp_path
 def test_a_keeper_that_dies_is_replaced(start: Start, tmp_path: Path) -> None:
     """Two are killed: the one above the program of each log; what is written meanwhile waits in the pipe."""
     server = start_with(start, "2x1", tmp_path)
+    told = f"the keeper of the log program {sys.executable} ended: killed by signal 9"
     for count in (1, 2):
         server.get(f"/pid?before-{count}")
         for name in "requests", "errors":
             wait_for(lambda name=name, count=count: len(readers(tmp_path / name)) == count, "a program")
         wait_for(lambda text=f"before-{count}": text in "".join(lines(tmp_path / "requests")), "the line")
+        wait_for(
+            lambda count=count: "".join(lines(tmp_path / "errors")).count(told) == 2 * (count - 1), "what it holds"
+        )
         for name in "requests", "errors":
             os.kill(psutil.Process(readers(tmp_path / name)[-1]).ppid(), signal.SIGKILL)
         assert server.get(f"/pid?meanwhile-{count}")[0] == 200
         wait_for(lambda text=f"meanwhile-{count}": text in "".join(lines(tmp_path / "requests")), "the line")
-    told = f"the keeper of the log program {sys.executable} ended: killed by signal 9"
     wait_for(lambda: "".join(lines(tmp_path / "errors")).count(told) == 4, "four lines about it")
     assert server.stop() == 0
 

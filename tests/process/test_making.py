@@ -1,5 +1,6 @@
 """The words for whoever begins: `poorhttp init` writes what `poorhttp dev` serves, and `poorhttp check` finds no fault in."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import Start, wait_for
+from starter import Start, lives, wait_for
 
 from poorhttp import trial
 
@@ -297,4 +298,6 @@ def test_who_is_ended_leaves_nobody(tmp_path: Path, command: tuple[str, ...], si
             process.kill()
     number = int((tmp_path / "loading").read_text())
     assert number != process.pid
-    wait_for(lambda: not psutil.pid_exists(number) or psutil.Process(number).status() == "zombie", "its end")
+    with contextlib.suppress(psutil.NoSuchProcess):
+        loading = psutil.Process(number)
+        wait_for(lambda: not lives(loading), "its end")

@@ -198,6 +198,8 @@ def test_counters_sum_up_under_load_and_outlive_a_worker(begin: Start, shape: st
 @pytest.mark.parametrize("shape", ["1x1", "2x2"])
 def test_the_last_reload_and_its_result(begin: Start, shape: str) -> None:
     server = begin(shape)
+    server.await_serving(2 if shape == "2x2" else 1)
+    old = {each["pid"] for each in told(server)["processes"]} if shape == "2x2" else set()
     assert told(server)["last_reload"] is None
     (server.directory / "app.py").write_text("import no_such_module\n")
     server.send(signal.SIGHUP)
@@ -207,8 +209,13 @@ def test_the_last_reload_and_its_result(begin: Start, shape: str) -> None:
     (server.directory / "app.py").write_text(APP)
     server.send(signal.SIGHUP)
     wait_for(lambda: ((told(server) or {}).get("last_reload") or {}).get("result") == "succeeded", "the success")
-    wait_for(lambda: len(told(server)["processes"]) == (2 if shape == "2x2" else 1), "only new processes")
-    assert all(each["state"] == "serving" for each in told(server)["processes"])
+
+    def is_renewed() -> bool:
+        processes = told(server)["processes"]
+        are_new = not any(each["pid"] in old for each in processes)
+        return are_new and [each["state"] for each in processes] == ["serving"] * (2 if shape == "2x2" else 1)
+
+    wait_for(is_renewed, "only new processes")
     assert server.stop() == 0
 
 
@@ -570,6 +577,7 @@ def test_where_nothing_can_be_written_one_line_says_so(begin: Start, arguments: 
 
 def test_watch_in_a_pipe_writes_block_after_block(begin: Start) -> None:
     server = begin("1x1")
+    server.await_serving(1)
     for arguments in ((), ("--json",)):
         process = subprocess.Popen(
             command(server, "--watch", *arguments),

@@ -112,6 +112,7 @@ def test_a_passed_socket_is_left_open_where_a_reload_took_it(
     (tmp_path / "app.py").write_text(SOURCE)
     server = launch("-c", "poorhttp.ini", passed=passed, LISTEN_FDNAMES="3:4")
     server.await_address()
+    server.await_serving(2)
     ini.write_text(ini.read_text().replace("127.0.0.1:0", "fd:3"))
     server.send(signal.SIGHUP)
     server.await_text("reloaded: ")

@@ -310,7 +310,9 @@ def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> No
 
 
 def test_the_expected_answer_needs_no_poorhttp_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(launch.ROOT / "poorhttp", tmp_path / "poorhttp", ignore=shutil.ignore_patterns("_engine*"))
+    shutil.copytree(
+        launch.ROOT / "poorhttp", tmp_path / "poorhttp", ignore=shutil.ignore_patterns("_engine*", "__pycache__")
+    )
     monkeypatch.setattr(launch, "ROOT", tmp_path)
     venv.create(tmp_path / "peer", symlinks=True)
     setting = launch.Setting(python=str(tmp_path / "peer" / "bin" / "python"))

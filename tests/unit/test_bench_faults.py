@@ -264,7 +264,7 @@ def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
     (tmp_path / "log").touch()
     served = reload.Served(port, path.parent, tmp_path / "log", process=0)
     monkeypatch.setattr(reload, "serving", lambda *_: contextlib.nullcontext(served))
-    monkeypatch.setattr(reload, "PATIENCE", 0.05)
+    monkeypatch.setattr(reload, "PATIENCE", 1.5)
     monkeypatch.setattr(reload, "REST", 0)
     ways = dict.fromkeys(("one", "other"), edits.resaving("bare"))
     numbers = reload.saving(RELOADING["single"], launch.Setting(), "bare", ways, 20, (0, 0))
@@ -278,7 +278,6 @@ def test_a_save_that_never_shows_is_missed_and_the_next_one_made(
 def test_what_clients_of_a_reload_meet_is_told_apart(
     answering: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "PATIENCE", 0.2)
     seen = reload.Seen()
     answers = {
         b"/right": b"HTTP/1.0 200 OK\r\n\r\n0012",
@@ -288,6 +287,7 @@ def test_what_clients_of_a_reload_meet_is_told_apart(
     port = answering(lambda request: answers[request.split()[1]])
     assert [reload.ask_anew(port, path.decode(), seen) for path in answers] == [12, None, None]
     assert reload.ask_anew(launch.free_port(), "/", seen) is None
+    monkeypatch.setattr(reload, "PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert reload.ask_anew(silent.getsockname()[1], "/", seen) is None
     assert reload.account(seen) == {"stale": 0, "refused": 1, "reset": 1, "timeouts": 1, "other": 1}

@@ -126,7 +126,8 @@ def holder(listen):
 
 def test_port_in_use_by_several_names_those_that_the_others_end_with(holder, listen, monkeypatch):
     port, start = holder
-    (first, child), (second, _) = start("one", "x" * 200), start("two")
+    (one, child), (other, _) = start("one", "x" * 200), start("two")
+    first, second = sorted((one, other))
     monkeypatch.setattr(listener.os, "listdir", without(os.getpid()))
     said = fault(Address("127.0.0.1", port))
     assert f"in use by pid {first} (" in said

@@ -268,7 +268,8 @@ def test_hup_says_that_there_is_no_reload_here(engine: Any, log: ErrorLog, tmp_p
     assert "[W] reload ignored: poorhttp.run()" in (tmp_path / "error.log").read_text()
 
 
-def test_boot_turns_a_stop_into_a_clean_exit() -> None:
+def test_boot_turns_a_stop_into_a_clean_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "REPEAT", 30.0)
     for signum in signals.STOPS:
         boot = signals.Boot()
         try:
@@ -332,7 +333,8 @@ def patient() -> Iterator[signals.Boot]:
     assert alarm == ((0.0, 0.0), signal.SIG_IGN)
 
 
-def test_boot_has_a_stop_heard_later_where_clients_wait(patient: signals.Boot) -> None:
+def test_boot_has_a_stop_heard_later_where_clients_wait(patient: signals.Boot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "REPEAT", 30.0)
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)  # the first one told twice
     os.kill(os.getpid(), signal.SIGHUP)
@@ -365,7 +367,7 @@ def test_boot_waits_for_nobody_where_more_is_asked_for(patient: signals.Boot, si
 
 
 def test_boot_waits_no_longer_than_it_may(patient: signals.Boot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "PATIENCE", 0.01)
+    monkeypatch.setattr(signals, "PATIENCE", 0.5)
     os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(SystemExit):
         time.sleep(60)
@@ -497,6 +499,7 @@ def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[...
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
             say("answered")
+        worker.REPEAT = 30.0
         worker.serve(app, [], config, log, -1)
         say("back")
     """)

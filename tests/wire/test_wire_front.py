@@ -121,16 +121,17 @@ def test_of_a_head_that_was_refused_nothing_stays(start: Ask) -> None:
 
 BUSY = """
 import time
-from gate import note, wait
+from gate import note, opened, wait
 
 
 def application(environ, start_response):
     note(environ["PATH_INFO"])
     if environ["PATH_INFO"] == "/wait":
         wait("open")
-    if environ["PATH_INFO"] == "/spin":
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
+    end = time.monotonic() + 20
+    while environ["PATH_INFO"] == "/spin" and not opened("open") and time.monotonic() < end:
+        pause = time.monotonic() + 0.1  # between two looks, which let others have the interpreter
+        while time.monotonic() < pause:
             pass
     start_response("200 OK", [("Content-Length", "5")])
     return [b"hello"]

@@ -135,9 +135,9 @@ def test_the_head_deadline_is_absolute(serve: Any) -> None:
 
 def test_the_head_deadline_starts_with_the_head(serve: Any) -> None:
     """The second request of a connection has the whole time again."""
-    server = serve("hello", head_timeout=1.0)
+    server = serve("hello", head_timeout=3.0)
     with server.connect() as client:
-        end = time.monotonic() + 2.0
+        end = time.monotonic() + 4.0
         while time.monotonic() < end:
             client.send("GET / HTTP/1.1\r\nHost: a\r\n")
             time.sleep(0.2)  # well within the deadline of one head, together well beyond it
@@ -185,9 +185,9 @@ def test_a_connection_that_never_speaks_is_closed_silently(serve: Any, any_shape
 
 
 def test_an_active_connection_outlives_the_idle_deadline(serve: Any) -> None:
-    server = serve("hello", keepalive_timeout=1.0)
+    server = serve("hello", keepalive_timeout=3.0)
     with server.connect() as client:
-        end = time.monotonic() + 2.0
+        end = time.monotonic() + 4.0
         while time.monotonic() < end:
             assert client.request("/").status == 200
             time.sleep(0.1)  # an interval below the deadline; together beyond it
@@ -214,11 +214,11 @@ def test_what_came_in_time_is_not_late(start: Any, until: Any, compose: Any, beg
     rest = (post(5) + b"abcde")[len(begin) :]
     for number in range(20):
         name = f"hold{number}"
-        with server.connect() as client, server.connect() as other:
+        with server.connect() as client:
             assert client.request("/").status == 200
             began = time.monotonic()
             client.send(begin)
-            other.send(compose(f"/{name}"))
+            other = server.connect().send(compose(f"/{name}"))
             server.await_note(f"/{name}")
             held = time.monotonic()
             client.send(rest)
@@ -526,9 +526,9 @@ def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any)
     def settled() -> bool:
         time.sleep(0.3)  # the window of the measurement
         seen.append(context_switches(server))
-        return seen[-1] == seen[-2]
+        return seen[-4:] == seen[-1:] * 4  # not once only: it may have waited for a core
 
-    until(settled, "it goes to sleep after the last request", patience=5)
+    until(settled, "it goes to sleep after the last request", patience=10)
     time.sleep(2.0)  # the window of the measurement
     assert context_switches(server) == seen[-1]
     assert clients[0].request("/").status == 200

@@ -115,9 +115,9 @@ def test_a_stranger_gets_nothing(proxied: Callable[..., Any], until: Callable[..
 def test_the_header_has_a_deadline(proxied: Callable[..., Any]) -> None:
     server = proxied(head_timeout=0.3, keepalive_timeout=20)
     for beginning in b"", LINE[:-1], V4[:5]:
+        begun = time.monotonic()
         with server.connect(preface=b"") as client:
             client.send(beginning)
-            begun = time.monotonic()
             assert client.rest_or_reset() == b""
             assert 0.2 < time.monotonic() - begun < 10
     with server.connect() as client:  # an introduced one may be silent for longer

@@ -135,7 +135,7 @@ def application(environ, start_response):
 def is_asleep(pid: int) -> bool:
     """Whether a process uses no time at all for a moment."""
     times = psutil.Process(pid).cpu_times()
-    time.sleep(0.1)
+    time.sleep(0.5)  # it may only wait for a core
     return psutil.Process(pid).cpu_times() == times
 
 
