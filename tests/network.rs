@@ -371,7 +371,7 @@ fn only_the_last_of_those_who_accept_lets_nobody_in() {
 
 #[test]
 fn whoever_could_connect_while_the_last_one_stops_is_answered() {
-    let mut lost = 0;
+    let mut unanswered = 0;
     for _ in 0..50 {
         let (last, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
         let running = start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, vec![], Some(last));
@@ -392,9 +392,9 @@ fn whoever_could_connect_while_the_last_one_stops_is_answered() {
             .collect();
         answered.recv_timeout(PATIENCE).unwrap();
         running.stop();
-        lost += clients.into_iter().filter_map(|client| client.join().err()).count();
+        unanswered += clients.into_iter().filter_map(|client| client.join().err()).count();
     }
-    assert!(lost <= 1, "{lost} were not: one may have lost its core in the 50 us of its handshake");
+    assert!(unanswered <= 1, "{unanswered} were not: one may have lost its core in the 50 us of its handshake");
 }
 
 #[test]
