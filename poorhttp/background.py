@@ -95,7 +95,8 @@ def _await_other(pid: int, patience: float) -> int:
     end = time.monotonic() + patience
     while pid <= 0 or not control.serves(pid):
         if pid <= 0 or not control.lives(pid):
-            say(f"pid {pid}, which another start began, ended before it served")
+            which = f"pid {pid}, which another start began," if pid > 0 else "what another start began"
+            say(f"{which} ended before it served")
             return 1
         if time.monotonic() > end:
             say(f"pid {pid}, which another start began, did not serve in {patience:g} s")
@@ -106,7 +107,7 @@ def _await_other(pid: int, patience: float) -> int:
 
 
 def _is_another_there(settings: Config) -> bool:
-    """Whether the address is in use by a start that has just been quicker."""
+    """Whether the address is in use, or the pidfile taken, by a start that has just been quicker."""
     end = time.monotonic() + MOMENT
     while control.find(settings) <= 0:
         if time.monotonic() > end:
@@ -164,7 +165,7 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
     try:
         return server.serve(settings, None, directory, serving=serving)
     except PoorhttpError as error:
-        if isinstance(error, ListenError) and _is_another_there(settings):
+        if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
             os.write(ready, YIELDS)
             waiting.clear()
             return error.exit_code

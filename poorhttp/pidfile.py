@@ -5,6 +5,7 @@ Knows one path. Does not know who is looked for by it (`poorhttp.control`).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -28,11 +29,15 @@ def write(path: str, lock: int = -1) -> int:
     draft = f"{path}.{os.getpid()}"
     try:
         while not _is_ours(path):
-            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)  # of one that had this number, and was killed
+            # Nobody else can open, and so lock, what is not locked yet.
+            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             is_placed = False
             try:
                 os.write(descriptor, b"%d\n" % os.getpid())
                 _lock(descriptor)
+                os.fchmod(descriptor, 0o644 & ~_umask())
                 is_placed = _placed(draft, path)
             finally:
                 if not is_placed:
@@ -45,14 +50,18 @@ def write(path: str, lock: int = -1) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
-        if isinstance(error, FileExistsError):
-            hint = f"remove {draft}, which a start has left that was killed"
         raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
     if lock >= 0 and os.path.samestat(os.fstat(lock), os.fstat(descriptor)):
         os.close(descriptor)
         return lock
     _lock(descriptor)
     return descriptor
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _placed(draft: str, path: str) -> bool:

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 """Variables that tell a child what is bound already, and a new image what it gets."""
 
+FORMAT = 1
+"""Of what one image hands to the next. A trial that takes another one fails: what it could not take would be lost."""
+
 FACTS = 2
-"""How many there are at least for a trial beside the number of the server: its shape and its pidfile."""
+"""How many there are at least for a trial beside who asks: the shape of the server and its pidfile."""
 
 PATIENCE = 60.0
 """Seconds that a trial may take."""
@@ -191,8 +194,12 @@ def tried() -> list[str] | None:
         return None
     server, *facts = text.split("\n")
     end_with(os.getppid())
-    if server != str(os.getppid()) or len(facts) < FACTS:
+    pid, _, handed = server.partition(" ")
+    if pid != str(os.getppid()) or len(facts) < FACTS:
         raise PoorhttpError(f"{TRIAL} is not what a server says that is to be reloaded", "unset it")
+    if handed != str(FORMAT):
+        what = "the running server is of a version that hands over what this one cannot take"
+        raise PoorhttpError(what, "restart it: poorhttp restart")
     _distrust_bytecode()
     return facts
 
@@ -282,7 +289,7 @@ class Reload:
         self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [str(os.getpid()), self._shape, self.handover.pidfile, *filter(_is_kept, self.keys), *passed]
+        facts = [f"{os.getpid()} {FORMAT}", self._shape, self.handover.pidfile, *filter(_is_kept, self.keys), *passed]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))

@@ -93,8 +93,8 @@ def serve(
         if handover is None:
             say_notes(settings)
         if settings.pidfile:
+            written = settings.pidfile  # before: a stop may come at any time, and what is not ours stays
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
-            written = settings.pidfile
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
             boot.answer_first(lambda: _are_waiting(listeners, handover))
         if handover is not None:
@@ -173,8 +173,10 @@ def serve(
             shown.close()
         if home:
             boot.expect_end(settings.graceful_timeout, error_log)
-        else:
+        else:  # a program that goes on
             boot.restore()
+            if lock >= 0:
+                os.close(lock)
 
 
 def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:

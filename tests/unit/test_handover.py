@@ -102,6 +102,39 @@ def test_a_trial_of_no_server_is_refused(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize("handed", ["", " 0", f" {reload.FORMAT + 1}"])
+def test_a_trial_for_a_server_that_hands_over_otherwise_is_refused(handed: str) -> None:
+    """The running server goes on then; without what it hands over the new image would not serve."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), reload.TRIAL: f"{os.getpid()}{handed}\nshape\n"}
+    done = subprocess.run(
+        [sys.executable, "-m", "poorhttp", "app"], env=environ, timeout=30, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "error: the running server is of a version that hands over what this one cannot take\n"
+        "hint: restart it: poorhttp restart\n"
+    )
+
+
+def test_what_is_handed_over_has_the_format_of_its_number() -> None:
+    """Whoever changes the text gives it another number: a server of before must not hand over to this one."""
+    lines = """socket 5 0 0 127.0.0.1:8080
+socket 6 7 8 unix:/run/a b.sock
+worker 100 9 0
+worker 101 10 1
+passed 3 web
+passed 4 \nconnection 11 0
+connection 12 1
+countdown 13 14
+stream 1
+stream 2
+pause 4
+count 3 2..4
+signals 15
+pidfile 16 /run/poor http.pid"""
+    assert (reload.FORMAT, str(handover())) == (1, f"of {os.getpid()}\n{lines}")
+
+
 def test_an_ordinary_start_receives_nothing() -> None:
     assert reload.received() is None
     assert reload.tried() is None

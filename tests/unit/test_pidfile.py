@@ -153,12 +153,34 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def test_a_draft_that_was_left_is_named(path: Path) -> None:
-    draft = path.with_name(f"pid.{os.getpid()}")
-    draft.touch()
-    with pytest.raises(ConfigError, match="File exists") as caught:
-        pidfile.write(str(path))
-    assert caught.value.hint == f"remove {draft}, which a start has left that was killed"
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_draft_that_was_left_is_removed(path: Path, is_link: bool) -> None:
+    """In a container a killed start and the next one may have the same number."""
+    draft, other = path.with_name(f"pid.{os.getpid()}"), path.with_name("other")
+    other.write_text("somebody's")
+    draft.symlink_to(other) if is_link else draft.touch()
+    os.close(pidfile.write(str(path)))
+    assert path.read_text() == f"{os.getpid()}\n" and other.read_text() == "somebody's"
+    assert not draft.is_symlink() and not draft.exists()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0])
+def test_nobody_can_lock_it_before_the_server_has(path: Path, monkeypatch: pytest.MonkeyPatch, umask: int) -> None:
+    modes: list[int] = []
+    lock = pidfile._lock
+
+    def look(descriptor: int) -> None:
+        modes.append(os.fstat(descriptor).st_mode & 0o777)
+        lock(descriptor)
+
+    monkeypatch.setattr(pidfile, "_lock", look)
+    before = os.umask(umask)
+    try:
+        os.close(pidfile.write(str(path)))
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert (modes, path.stat().st_mode & 0o777) == ([0o600], 0o644 & ~umask)
 
 
 def test_nobody_keeps_a_stale_one_by_a_lock(path: Path) -> None:
