@@ -265,7 +265,7 @@ def _argument(flags: Flags, word: str, directory: str) -> None:
         first, source, _ = flags.given["application"]
         commands = (*ACTIONS, *MAKING) if source == "argument" and first.isalpha() else ()
         hint = suggestion(first, commands, "poorhttp serves one: [APP] [options]")
-        raise ConfigError(f"there is an application already, and now {word!r}", hint)
+        raise ConfigError(f"there is an application already, {first!r}, and now {word!r}", hint)
     if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
         raise ConfigError(f"{_quoted(word)} is an ini file, not an application", f"write -c {word}")
     source = f"argument of {flags.command}" if flags.command in (*ACTIONS, *MAKING) else "argument"
@@ -599,6 +599,7 @@ def _help_of(action: str) -> str:
     lines.append(_help_line("p", "--pidfile", "FILE", SETTINGS["pidfile"].help))
     if action == "status":
         lines.append(_help_line("", "--json", "", "as JSON"))
+        lines.append(_help_line("", "--watch", "", "again each second, until q"))
     if is_start:
         lines.append(_help_line("", "--wait", "SECONDS", "for so many seconds at most [60]"))
     lines += ["", "poorhttp --help lists the other options.", ""]

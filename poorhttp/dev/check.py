@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import sys
 import warnings
 from itertools import chain
 from types import TracebackType
@@ -87,7 +88,7 @@ def _call(app: WSGI, settings: Config) -> None:
         say(f"note: hop-by-hop headers are the server's business; left out: {', '.join(left_out)}")
     told = f"GET / is answered {statuses[-1]}, in {size} bytes"
     if statuses[-1] >= "500":
-        raise LoadError(told, "what it logged, or poorhttp dev, tells why")
+        raise LoadError(told, "what it logged above, or poorhttp dev, tells why")
     say(told)
 
 
@@ -155,6 +156,7 @@ def _environ(settings: Config) -> dict[str, Any]:
         "REMOTE_ADDR": "127.0.0.1",
         "HTTP_ACCEPT": "*/*",
         "wsgi.input": io.BytesIO(),
+        "wsgi.errors": sys.stderr,
         "wsgi.multithread": settings.threads > 1,
         "wsgi.multiprocess": settings.processes.most > 1,
         "wsgi.file_wrapper": FileWrapper,

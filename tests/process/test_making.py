@@ -54,6 +54,17 @@ def test_what_init_writes_is_served_and_has_no_fault(launch: Start, tmp_path: Pa
     assert "<h1>It still works</h1>" in server.get()[1]
 
 
+def test_check_shows_what_an_application_logs_that_answers_500(tmp_path: Path) -> None:
+    """As a dispatch table and Flask do, instead of failing."""
+    (tmp_path / "dispatch_table.py").write_text(
+        "from poorhttp import http\ndef f(req):\n    req.missing\nhandlers = {'/': (http.METHOD_GET, f)}\n"
+    )
+    code, _, told = poorhttp(tmp_path, "check", "--port=0")
+    assert code == 3
+    assert 'dispatch_table.py", line 3, in f' in told and "AttributeError: 'Request' object has no" in told
+    assert "error: GET / is answered 500 " in told
+
+
 @pytest.mark.parametrize("name", ["dispatch_table.py", "poorhttp.ini"])
 def test_init_leaves_what_is_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to("elsewhere")  # not even there

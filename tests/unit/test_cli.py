@@ -195,7 +195,7 @@ def test_help_for_one_command(capsys, tmp_path, action, flag):
     assert cli.main([action, "-p", str(tmp_path / "pid"), flag]) == 0
     told = capsys.readouterr().out
     assert told.startswith(f"usage: poorhttp {action} ") and config.ACTIONS[action] in told
-    assert ("--json" in told) == (action == "status")
+    assert ("--json" in told) == ("--watch" in told) == (action == "status")
     assert ("--wait" in told) == (action in ("start", "restart"))
 
 

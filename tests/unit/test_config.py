@@ -111,9 +111,15 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["--version=2"], "'--version=2': this flag takes no value"),
         (["--no-debug=1"], "this flag takes no value"),
         (["-dx"], "debug must be yes or no, not 'x'"),
-        (["a:b", "c:d"], "there is an application already, and now 'c:d' | poorhttp serves one: [APP] [options]"),
-        (["devv", "site1"], "there is an application already, and now 'site1' | did you mean dev?"),
-        (["dev", "check1", "site1"], "there is an application already, and now 'site1' | poorhttp serves one"),
+        (
+            ["a:b", "c:d"],
+            "there is an application already, 'a:b', and now 'c:d' | poorhttp serves one: [APP] [options]",
+        ),
+        (["devv", "site1"], "there is an application already, 'devv', and now 'site1' | did you mean dev?"),
+        (
+            ["dev", "check1", "site1"],
+            "there is an application already, 'check1', and now 'site1' | poorhttp serves one",
+        ),
         (["--pidfile=x", "--errorlog=./x"], "pidfile and errorlog are the same path"),
         (["--pidfile=x", "--accesslog=x"], "pidfile and accesslog are the same path: /dir/x | choose another pidfile"),
         (["--pidfile=x", "-b", "unix:x"], "pidfile and bind are the same path: /dir/x | choose another pidfile"),
