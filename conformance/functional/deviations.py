@@ -39,7 +39,11 @@ ADAPTATIONS = {
         "Settings that tests change on the running server (max_request_body_size, timeout) start an engine anew on the"
         " same listeners.",
     ),
-    "cherrypy": ("As for cheroot; and the port is any free one, not 54583.",),
+    "cherrypy": (
+        "As for cheroot; and the port is any free one, not 54583.",
+        "For what is compressed it is always the same second: a test compares two results byte for byte, of which each"
+        " names its second.",
+    ),
     "django": (
         "Each thread of the engine gets the database connections that the test case shares with its server thread, and"
         " closes its own after each answer, as the threads of Django's server do.",

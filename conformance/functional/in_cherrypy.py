@@ -5,8 +5,10 @@ Knows how CherryPy makes its server from its settings and how its tests choose o
 
 from __future__ import annotations
 
+import gzip
 import socket
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 from conformance.functional.in_cheroot import Server
@@ -16,6 +18,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import cherrypy
     import cherrypy._cpwsgi_server
+    from cherrypy.lib import encoding
     from cherrypy.test import helper
 
 
@@ -55,5 +58,6 @@ class Supervisor(helper.LocalWSGISupervisor):  # type: ignore[misc]
             self._kept.close()
 
 
+gzip.time = encoding.time = SimpleNamespace(time=lambda: 1e9)  # of the header of what is compressed
 cherrypy._cpwsgi_server.CPWSGIServer = CPWSGIServer
 helper.CPWebCase.available_servers["wsgi"] = Supervisor
