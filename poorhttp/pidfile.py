@@ -29,8 +29,7 @@ def write(path: str, lock: int = -1) -> int:
     draft = f"{path}.{os.getpid()}"
     try:
         while not _is_ours(path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)  # of one that had this number, and was killed
+            _discard(draft)  # of one that had this number, and was killed
             # Nobody else can open, and so lock, what is not locked yet.
             descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             is_placed = False
@@ -42,8 +41,7 @@ def write(path: str, lock: int = -1) -> int:
             finally:
                 if not is_placed:
                     os.close(descriptor)
-                if os.path.lexists(draft):
-                    os.unlink(draft)
+                _discard(draft)
             if is_placed:
                 return descriptor
         # It is where the image before this one wrote it.
@@ -56,6 +54,11 @@ def write(path: str, lock: int = -1) -> int:
         return lock
     _lock(descriptor)
     return descriptor
+
+
+def _discard(draft: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft)
 
 
 def _umask() -> int:
