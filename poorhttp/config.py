@@ -94,7 +94,7 @@ MEANT_BY_DEV = ("autoreload", "debug")
 OF_ACTIONS = {
     "json": "status: as JSON",
     "watch": "status: again each second, until q",
-    "wait": "start: for so many seconds at most [60]",
+    "wait": "start, restart: for so many seconds at most [60]",
     "public": "dev, --reload --debug: also on an address that others can reach",
     "live": "dev, --reload: browsers load html again by themselves, for css its style sheets",
 }

@@ -217,7 +217,7 @@ def test_a_root_without_the_rights_is_told_which(
     launch: Start, directory: Path, command: tuple[str, ...], left_out: str
 ) -> None:
     if not shutil.which("setpriv"):
-        pytest.skip("there is no setpriv")
+        pytest.skip("needs setpriv: apt-get install util-linux")
     (directory / "app.py").write_text(WHO)
     inside = ("setpriv", f"--bounding-set={left_out}", "--inh-caps=-all")
     server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", *command, inside=inside)

@@ -315,7 +315,7 @@ def denied(tmp_path):
     inside = []
     if os.geteuid() == 0:
         if not shutil.which("setpriv"):
-            pytest.skip("there is no setpriv")
+            pytest.skip("needs setpriv: apt-get install util-linux")
         inside = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
 
     def load_and_fail(spec):
