@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from starter import APPLICATION, PATIENCE, ROOT, SHAPES, Server, Start, UnixConnection, wait_for
 
+MISSING = "systemd is not installed: apt-get install systemd"
+
 HELD = 16
 """Requests in which the application hangs: enough for every thread, however they are spread."""
 
@@ -167,7 +169,7 @@ def is_listening(path: Path) -> bool:
         return client.connect_ex(str(path)) == 0
 
 
-@pytest.mark.skipif(not shutil.which("systemd-socket-activate"), reason="needs it: apt-get install systemd")
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason=MISSING)
 def test_a_server_that_systemd_starts_for_the_first_client(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
     path = tmp_path / "activated.sock"
@@ -340,7 +342,7 @@ def test_in_the_background_the_manager_hears_who_serves(tmp_path: Path, told: To
     told.await_("STOPPING")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: apt-get install systemd")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason=MISSING)
 def test_the_units_are_understood(tmp_path: Path) -> None:
     for name in "poorhttp.service", "poorhttp.socket":
         text = (ROOT / "examples" / name).read_text()
