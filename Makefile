@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PEERS = bench/.venv-peers
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS = head body protocol response
-# What cargo-fuzz builds with, which needs no nightly: coverage, not a sanitizer.
+FUZZ = $(BIN)/python -m fuzz.run --programs fuzz/target/$(HOST)/release
+# What cargo-fuzz builds with, which needs no nightly: coverage, not a sanitizer, for `src/http/` has no `unsafe`.
 FUZZ_FLAGS = --cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
     $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -36,32 +36,24 @@ check: $(BIN)/python  ## what must hold besides the tests: format, lint, types, 
 	$(BIN)/pytest --quiet tests/test_dependencies.py tests/test_unsafe.py
 	$(MAKE) --no-print-directory fuzz-short
 
-.PHONY: fuzz-short
-fuzz-short: $(BIN)/python  ## the fuzz targets for a few seconds, from the corpus and one fixed seed
+.PHONY: fuzz-build
+fuzz-build: $(BIN)/python
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml \
 	    --target-dir fuzz/target --target $(HOST)
+
+.PHONY: fuzz-short
+fuzz-short: fuzz-build  ## the fuzz targets for a few seconds, from the corpus and one fixed seed
 	rm -rf fuzz/target/seeds
-	$(BIN)/python fuzz/seeds.py fuzz/target/seeds
-	for target in $(FUZZ_TARGETS); do \
-	    mkdir -p fuzz/artifacts/$$target && log=fuzz/artifacts/$$target.log; \
-	    fuzz/target/$(HOST)/release/$$target fuzz/target/seeds/$$target -seed=1 -runs=50000 -max_total_time=4 \
-	        -dict=fuzz/http.dict -max_len=20000 -artifact_prefix=fuzz/artifacts/$$target/ >$$log 2>&1 \
-	        || { tail -n 50 $$log; exit 1; }; \
-	    sed -n "s/^INFO: Seed/$$target: seed/p; s/^Done/$$target:/p" $$log; \
-	done
+	$(FUZZ) fuzz/target/seeds --seconds 4 --runs 50000 --seed 1
 
 .PHONY: fuzz
-fuzz: $(BIN)/python  ## a thousand edits, a million requests against other parsers, each fuzz target for FUZZ_SECONDS
+fuzz: fuzz-build  ## a thousand edits, a million requests against other parsers, each fuzz target for FUZZ_SECONDS
 	$(BIN)/pip install --quiet -e '.[test,fuzz]'
 	EDITS=1000 $(BIN)/python -m pytest -n 0 -s tests/process/test_dev_checkpoints.py -k cold_start
 	cargo build --quiet --release --no-default-features --example verdicts
 	$(BIN)/python -m conformance.differential --cases 1000000 --record
-	$(BIN)/python fuzz/seeds.py
-	for target in $(FUZZ_TARGETS); do \
-	    cargo +nightly fuzz run --sanitizer=none $$target -- -max_total_time=$(FUZZ_SECONDS) \
-	        -dict=fuzz/http.dict -max_len=20000 -print_final_stats=1 || exit 1; \
-	done
+	$(FUZZ) fuzz/corpus --seconds $(FUZZ_SECONDS) --record
 
 .PHONY: format
 format:  ## rewrite Python and Rust in the one format

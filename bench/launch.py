@@ -115,7 +115,7 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     if server.name == "bare":
         body.write_bytes(expected(workload, setting))
     names = {
-        "python": setting.python if server.name in OURS else PEERS_PYTHON, "port": where, "socket": where,
+        "poorhttp": Path(setting.python).parent / "poorhttp", "python": PEERS_PYTHON, "port": where, "socket": where,
         "module": workload.module, "name": workload.app, "spec": spec, "threads": workload.threads,
         "processes": workload.processes, "bare": BARE, "body": body, "request_body": workload.request_body,
         "mode": "close" if workload.close else "keep",

@@ -1,9 +1,9 @@
 """Who is measured: each server's command line and how it tells its version. Data only.
 
-A command is a list of arguments with these names filled in: {python} (the interpreter given by --python for poorhttp,
-that of bench/.venv-peers for the others), {port}, {module} and {name} of the application, {spec} (what poorhttp is
-given: module:name, or the directory of the examples), {threads}, {bare} (the compiled loop), {body} (a file with the
-answer), {processes}, {request_body} (bytes), {mode} (keep or close).
+A command is a list of arguments with these names filled in: {poorhttp} (the program beside the interpreter given by
+--python), {python} (that of bench/.venv-peers, for the others), {port}, {module} and {name} of the application, {spec}
+(what poorhttp is given: module:name, or the directory of the examples), {threads}, {bare} (the compiled loop), {body}
+(a file with the answer), {processes}, {request_body} (bytes), {mode} (keep or close).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEME = ("127.0.0.1:{port}", "unix:{socket}")
 
 
 def poorhttp(name: str, *options: str, note: str) -> Server:
-    command = ("{python}", "-m", "poorhttp", "{spec}", "--bind", "127.0.0.1:{port}", *options)
+    command = ("{poorhttp}", "{spec}", "--bind", "127.0.0.1:{port}", *options)
     return Server(name, command, ("{python}", "-m", "poorhttp", "--version"), note, SCHEME)
 
 
@@ -86,7 +86,7 @@ UWSGI = peer(
 OURS = ("single", "threading", "forking")
 SERVERS = {server.name: server for server in (*ALL, UWSGI)}
 RELOADING = {
-    **{name: Server(name, ("{python}", "-m", "poorhttp", "dev", "{module}.py", "--port", "{port}", "--type", name),
+    **{name: Server(name, ("{poorhttp}", "dev", "{module}.py", "--port", "{port}", "--type", name),
                     SERVERS[name].version, "defaults of dev") for name in OURS},
     **{name: replace(SERVERS[name], command=(*SERVERS[name].command, "--reload")) for name in ("gunicorn", "granian")},
     "flask-run": peer("flask-run", "flask", "-m", "flask", "--app", "{module}:{name}", "run", "--debug", "--port",

@@ -1,15 +1,13 @@
 """Makes the seeds of the fuzz targets out of the corpus of the tests.
 
-Knows the layout of the corpus (tests/corpus/README.md) and of the inputs (src/observe.rs, targets/response.rs). Writes
-to FOLDER/TARGET: fuzz/corpus, where cargo-fuzz looks and keeps what it finds, or the folder that is named. What is
-there already stays.
+Knows the layout of the corpus (tests/corpus/README.md) and of the inputs (src/observe.rs, targets/response.rs). What is
+in the folder already, as libFuzzer keeps there what it finds, stays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,7 +17,7 @@ LONGEST = 20_000  # bytes; what is longer slows the fuzzer down and shows nothin
 
 
 def main(folder: Path) -> None:
-    """Write one file for each seed, named after its content."""
+    """Write one file for each seed to FOLDER/TARGET, named after its content."""
     requests = [path.read_bytes() for path in sorted(CORPUS.glob("*/*.http"))]
     bodies = [body for request in requests if b"hunked" in request for body in [request.partition(b"\r\n\r\n")[2]]]
     for target, seeds in {
@@ -32,7 +30,6 @@ def main(folder: Path) -> None:
         short = [seed for seed in seeds if len(seed) <= LONGEST]
         for seed in short:
             (folder / target / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
-        print(f"{target}: {len(short)} seeds")
 
 
 def responses() -> list[bytes]:
@@ -45,7 +42,3 @@ def responses() -> list[bytes]:
                 text = flags + "\x1e".join([status, *fields]) + "\x1d" + request["body"].replace("\n", "\x1e")
                 made.append(text.encode("latin-1"))
     return made
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else HERE / "corpus")

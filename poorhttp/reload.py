@@ -337,8 +337,11 @@ class Reload:
         said, told = self._said_and_told()
         # The code alone would not do: the application may have reaped this child, with a wait for any.
         has_succeeded = code == 0 and told.endswith(TOLD)
-        if self._cancelled or (has_succeeded and not self._again):
-            return has_succeeded and not self._cancelled
+        if self._cancelled:
+            self._error_log.write("S", "reload: given up, as the server stops")
+            return False
+        if has_succeeded and not self._again:
+            return True
         if not has_succeeded:
             why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
             why += "; poorhttp check tells where" if code is not None and code < 0 else ""

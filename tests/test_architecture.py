@@ -42,10 +42,13 @@ SERVING = [
 HEAVY = {
     "argparse",
     "ast",
+    "collections",
     "configparser",
+    "contextlib",
     "dataclasses",
     "datetime",
     "enum",
+    "functools",
     "html",
     "importlib.metadata",
     "inspect",

@@ -31,16 +31,26 @@ MOST = 64
 LARGEST_HEAD = 16384
 
 SCRIPT = """<script>(() => {
-const stream = new EventSource("http://" + location.hostname + ":%d/?since=%r");
-stream.addEventListener("page", () => location.reload());
-stream.addEventListener("style", () => {
-  for (const link of document.querySelectorAll('link[rel~="stylesheet"][href]')) {
-    const url = new URL(link.href);
-    url.searchParams.set("poorhttp", Date.now());
-    if (url.host === location.host) link.href = url;
-  }
-});
+let stream;
+const listen = () => {
+  if (stream) stream.close();
+  if (document.hidden) return;
+  stream = new EventSource("http://" + location.hostname + ":%d/?since=%r");
+  stream.addEventListener("page", () => location.reload());
+  stream.addEventListener("style", () => {
+    for (const link of document.querySelectorAll('link[rel~="stylesheet"][href]')) {
+      const url = new URL(link.href);
+      url.searchParams.set("poorhttp", Date.now());
+      if (url.host === location.host) link.href = url;
+    }
+  });
+};
+document.addEventListener("visibilitychange", listen);
+listen();
 })()</script>
+"""
+"""A page that nobody sees holds no stream, for a browser has six connections to a host for all its tabs; it hears what
+it has missed once it is seen.
 """
 
 

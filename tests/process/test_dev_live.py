@@ -5,6 +5,7 @@ import socket
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from browser import MISSING, PATH, Browser
 from starter import SHAPES, Server, Start, by_rename, wait_for
@@ -223,3 +224,30 @@ def test_a_browser_sees_each_save(serve: Start, tmp_path: Path) -> None:
         browser.await_text("ZeroDivisionError: division by zero")
         change(tmp_path, '; 1 / (path != "/")', "")
         browser.await_text("TWO")
+
+
+@pytest.mark.skipif(PATH is None, reason=MISSING)
+def test_a_page_that_is_hidden_holds_no_stream_and_catches_up(serve: Start, tmp_path: Path) -> None:
+    server = serve("--live")
+    port, _ = told_to(server.get()[1])
+
+    def streams() -> int:
+        connections = psutil.Process(server.process.pid).net_connections("tcp")
+        return sum(each.laddr.port == port and each.status == psutil.CONN_ESTABLISHED for each in connections)
+
+    def become(hidden: str) -> None:
+        browser.value(f"Object.defineProperty(document, 'hidden', {{value: {hidden}, configurable: true}})")
+        browser.value("document.dispatchEvent(new Event('visibilitychange'))")
+
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(f"http://localhost:{server.port}/")
+        browser.await_text("ONE")
+        wait_for(lambda: streams() == 1, "the stream")
+        become("true")
+        wait_for(lambda: streams() == 0, "its end")
+        change(tmp_path, "ONE", "TWO")
+        wait_for(lambda: "TWO" in server.get()[1], "the new code")
+        assert "ONE" in browser.value("document.body.innerText")
+        become("false")
+        browser.await_text("TWO")
+        wait_for(lambda: streams() == 1, "the stream of the new page")

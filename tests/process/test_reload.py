@@ -245,6 +245,7 @@ def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
     assert server.stop() == 0
     wait_for(lambda: not psutil.pid_exists(trial), "the end of the trial")
     assert "reload failed" not in server.said
+    assert server.said.count("reload: given up, as the server stops") == 1
     assert "before the trial's thread" not in server.said
 
 
