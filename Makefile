@@ -80,7 +80,7 @@ bench-cost: $(BIN)/python  ## measure what a request costs, beside a bare loop a
 conformance: $(BIN)/python  ## feed other people's requests to poorhttp and the peers (make bench-peers), and record it
 	$(BIN)/pip install --quiet -e '.[test]'
 	$(BIN)/python -m conformance.functional --record
-	$(BIN)/python -m conformance
+	$(BIN)/python -m conformance --every-cut
 
 .PHONY: clean
 clean:  ## remove what was built

@@ -26,7 +26,7 @@ from conformance.suites import SUITES, cases
 
 SETTLED = "poorhttp, with the setting of each case"  # the cases of gunicorn that are about a setting
 OURS = ("protocol", "poorhttp", SETTLED)  # the protocol alone, cut everywhere; and the server
-CUTS = 2  # two-part cuts of each case over a socket
+CUTS, ALL = 2, 2000  # two-part cuts of each case over a socket, and of each to poorhttp with --every-cut
 PATIENCE = 0.5  # seconds for an answer that is due, before the client half-closes
 SLOW = 0.1  # seconds for a rejection
 BAD = ("fail", "hangs", "deaths")
@@ -38,7 +38,7 @@ def main() -> int:
     try:
         versions = {name: "poorhttp's protocol" if name == "protocol" else version(name) for name in arguments.server}
         found = {suite: cases(suite) for suite in arguments.suite}
-        results = run(arguments.server, found)
+        results = run(arguments.server, found, ALL if arguments.every_cut else CUTS)
         if "poorhttp" in arguments.server and "gunicorn" in found:
             settled = gunicorn.settled()
             results["gunicorn"][SETTLED] = list(with_settings("poorhttp", settled, CUTS, PATIENCE, SLOW))
@@ -64,8 +64,8 @@ def main() -> int:
     return int(bool(wrong))
 
 
-def run(servers: list[str], found: dict[str, list[Case]]) -> dict[str, dict[str, list[Result]]]:
-    """Results by suite and server; each server is started once."""
+def run(servers: list[str], found: dict[str, list[Case]], cuts: int) -> dict[str, dict[str, list[Result]]]:
+    """Results by suite and server; each server is started once. cuts: for poorhttp."""
     results: dict[str, dict[str, list[Result]]] = {suite: {} for suite in found}
     for server in servers:
         with contextlib.ExitStack() as stack:
@@ -76,7 +76,9 @@ def run(servers: list[str], found: dict[str, list[Case]]) -> dict[str, dict[str,
                 if ask:
                     results[suite][server] = list(over_protocol(ask, all_cases))
                 elif started:
-                    results[suite][server] = list(over_sockets(started, all_cases, CUTS, PATIENCE, SLOW))
+                    results[suite][server] = list(
+                        over_sockets(started, all_cases, cuts if server == "poorhttp" else CUTS, PATIENCE, SLOW)
+                    )
     return results
 
 
@@ -107,6 +109,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--suite", nargs="+", metavar="NAME", choices=list(SUITES), default=list(SUITES), help=", ".join(SUITES)
     )
+    parser.add_argument("--every-cut", action="store_true", help=f"cut each case for poorhttp at {ALL:,} places")
     parser.add_argument("--no-record", action="store_true", help="a run of all servers is recorded otherwise")
     parser.add_argument("--verbose", action="store_true", help="list what is no pass")
     return parser.parse_args()

@@ -25,6 +25,7 @@ class Result:
     why: str = ""
     way: str = ""  # of cutting, where the verdict came from
     rejection: float | None = None  # seconds from the last byte to the refusal, the slowest of all ways
+    ways: int = 0  # connections that it was given over
 
 
 def over_sockets(server: Server, cases: Iterable[Case], cuts: int, patience: float, slow: float) -> Iterator[Result]:
@@ -45,7 +46,7 @@ def over_sockets(server: Server, cases: Iterable[Case], cuts: int, patience: flo
                 break  # the other ways would only take as long again
         bad = worst(verdicts.values())
         way = next(way for way, verdict in verdicts.items() if verdict == bad)
-        yield Result(case.name, *bad, way if bad.kind != "pass" else "", max(rejections, default=None))
+        yield Result(case.name, *bad, way if bad.kind != "pass" else "", max(rejections, default=None), len(verdicts))
 
 
 def with_settings(name: str, cases: list[Case], cuts: int, patience: float, slow: float) -> Iterator[Result]:
@@ -90,7 +91,8 @@ def summary(results: list[Result]) -> dict[str, object]:
     kinds = Counter(result.kind for result in results)
     slowest = max((result.rejection for result in results if result.rejection is not None), default=None)
     return {
-        "cases": len(results), "pass": kinds["pass"], "warn": kinds["warn"], "fail": kinds["fail"],
+        "cases": len(results), "connections": sum(result.ways for result in results) or None,
+        "pass": kinds["pass"], "warn": kinds["warn"], "fail": kinds["fail"],
         "deviations": kinds["deviation"], "hangs": kinds["hang"], "deaths": kinds["died"],
         "slowest rejection, ms": None if slowest is None else round(slowest * 1000, 1),
     }  # fmt: skip

@@ -121,8 +121,8 @@ def running(name: str, settings: Sequence[str] = (), preface: bytes = b"") -> It
 
 def command(name: str, port: int) -> list[str]:
     names = {
-        "python": python(name), "port": port, "module": "echo", "name": "application", "spec": "echo:application",
-        "threads": 4, "processes": 1,
+        "poorhttp": Path(sys.executable).parent / "poorhttp", "python": PEERS, "port": port, "module": "echo",
+        "name": "application", "spec": "echo:application", "threads": 4, "processes": 1,
     }  # fmt: skip
     return [part.format_map(names) for part in SERVERS[name].command]
 

@@ -4,6 +4,7 @@
 //! (`exc_info`) or fails; it is committed with the first byte of the body (PEP 3333, "The start_response() Callable").
 //! The outbox is lent by the connection for the time of one call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -303,8 +304,8 @@ impl Exchange {
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
         let out = &mut self.outbox.bytes;
         let status = latin1("the status", status)?;
-        let mut head = ResponseHead::begin(out, status)
-            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(status))))?;
+        let mut head = ResponseHead::begin(out, &status)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(&status))))?;
         let headers = headers.cast::<PyList>().map_err(|_| {
             PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
         })?;
@@ -315,11 +316,11 @@ impl Exchange {
             };
             let (name, value) = (latin1("a header name", name)?, latin1("a header value", value)?);
             let taken = head
-                .field(out, name, value)
-                .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(name), shown(value))))?;
+                .field(out, &name, &value)
+                .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(&name), shown(&value))))?;
             self.has_id |= !self.id.is_empty() && name.eq_ignore_ascii_case(b"x-request-id");
             if !taken {
-                self.dropped.push(shown(name));
+                self.dropped.push(shown(&name));
             }
         }
         Ok(head)
@@ -499,7 +500,7 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
-fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
     let text = object
         .cast::<PyString>()
         .map_err(|_| PyTypeError::new_err(format!("{what} is a str, not {}", type_name(object))))?;
