@@ -30,6 +30,8 @@ const TICK: u64 = 100;
 const PUT_OFF: u64 = 5 * TICK;
 /// How soon a shut gate is looked at again, in ms.
 const SHUT: u64 = 2;
+/// How many more connections are open before the next one is left to another process.
+const SHARE: usize = 4;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
 /// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
@@ -93,6 +95,8 @@ pub struct EventLoop<H: Handler> {
     /// How many of them come after this batch.
     due: usize,
     accepting: Accepting,
+    /// How many connections there were when another process was last let go first.
+    yielded: usize,
     /// Since when there has been no descriptor for a new connection.
     exhausted_since: Option<u64>,
     next_sweep: u64,
@@ -127,6 +131,7 @@ impl<H: Handler> EventLoop<H> {
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
+            yielded: 0,
             exhausted_since: None,
             next_sweep: 0,
             seen: clock::now(),
@@ -269,7 +274,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.accepting != Accepting::Yes {
+        if self.accepting != Accepting::Yes || (shared.has_neighbours() && self.lets_others_first(listener)) {
             return None;
         }
         let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
@@ -321,6 +326,21 @@ impl<H: Handler> EventLoop<H> {
         }
         self.show_count(shared);
         Some((key, connection))
+    }
+
+    /// The kernel wakes the process that has watched a listener longest, so that an idle one would get all who come: each
+    /// time that `SHARE` more are open it watches anew, and leaves the next one to who is woken now.
+    fn lets_others_first(&mut self, listener: usize) -> bool {
+        self.yielded = self.yielded.min(self.table.len());
+        if self.table.len() < self.yielded + SHARE {
+            return false;
+        }
+        self.yielded = self.table.len();
+        if let Some(watched) = self.listeners.get(listener) {
+            let _ = self.poller.remove(watched);
+        }
+        self.watch(listener);
+        true
     }
 
     fn show_count(&self, shared: &Shared<H>) {
@@ -582,10 +602,16 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.accepting = Accepting::Yes;
+        for index in 0..self.listeners.len() {
+            self.watch(index);
+        }
+    }
+
+    fn watch(&self, index: usize) {
         // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
         let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
-        for (token, listener) in (LISTENERS..).zip(&self.listeners) {
-            let _ = self.poller.add(listener, token, interest);
+        if let Some(listener) = self.listeners.get(index) {
+            let _ = self.poller.add(listener, LISTENERS + index as u64, interest);
         }
     }
 }

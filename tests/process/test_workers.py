@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -121,4 +122,18 @@ def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, s
     for _ in range(3):
         assert server.get()[0] == 200
     kept.close()
+    assert server.stop() == 0
+
+
+def test_kept_connections_are_shared_by_the_workers(start: Start, supervised: str) -> None:
+    """They come one after the other, so that the first worker is idle again each time: the next must get some too."""
+    server = start(supervised)
+    kept = [server.connection() for _ in range(32)]
+    served: Counter[int] = Counter()
+    for each in kept:
+        each.request("GET", "/")
+        served[int(each.getresponse().read())] += 1
+    for each in kept:
+        each.close()
+    assert served.keys() == server.workers() and min(served.values()) >= 4
     assert server.stop() == 0

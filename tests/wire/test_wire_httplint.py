@@ -176,7 +176,7 @@ def refusals() -> dict[str, Case]:
             asked("/x", method="POST", body=b"x" * 5000),
             503,
             {"body_memory": "100"},
-            {"TMPDIR": "/nonexistent"},
+            {"TMPDIR": "/dev/null/none"},
         ),
         "server 505": Case(PLAIN, asked("/", version="2.0"), 505),
     }
