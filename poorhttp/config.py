@@ -450,9 +450,10 @@ class _Ini:
 def _free(section: str, key: str, text: str, where: str) -> str:
     _check_characters(key, where)
     _check_characters(text, f"{where}: {key}")
-    if section == ENVIRON and (not key or "=" in key or key.startswith("wsgi.")):
-        raise ConfigError(f"{where}: [{ENVIRON}] cannot set {_quoted(key)}", "the names wsgi.* belong to the server")
-    if section == ENVIRON and key in OF_REQUEST:
+    if section == ENVIRON and (not key or "=" in key or key.startswith(("wsgi.", "poorhttp."))):
+        hint = "the names wsgi.* and poorhttp.* belong to the server"
+        raise ConfigError(f"{where}: [{ENVIRON}] cannot set {_quoted(key)}", hint)
+    if section == ENVIRON and (key in OF_REQUEST or key.startswith("HTTP_")):
         raise ConfigError(f"{where}: [{ENVIRON}] cannot set {key}", "each request has its own")
     return text
 

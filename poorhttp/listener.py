@@ -263,10 +263,8 @@ def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
 
 def _refused(address: Address, family: int, place: tuple[object, ...], error: OSError) -> ListenError:
     if error.errno == errno.EADDRINUSE:
-        owners = _owners(family, place)
-        by = f" by {', '.join(f'pid {pid} ({_command(pid)})' for pid in owners)}" if owners else ""
-        stop = f", or stop who has this one: kill {' '.join(map(str, owners))}" if owners else ""
-        return ListenError(f"{address} is in use{by}", f"choose another port{stop}")
+        inodes = _inodes(family, str(place[0]).partition("%")[0], int(str(place[1])))
+        return _in_use(str(address), inodes, "choose another port")
     if error.errno == errno.EACCES and address.port < PRIVILEGED_PORTS:
         hint = f"a port below {PRIVILEGED_PORTS} needs CAP_NET_BIND_SERVICE; choose a higher one behind a front server"
         return ListenError(f"{address}: no permission for port {address.port}", hint)
@@ -274,6 +272,13 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
         hint = "127.0.0.1 is this machine alone, 0.0.0.0 every IPv4 address of it"
         return ListenError(f"{address} is not an address of this machine", hint)
     return ListenError(f"cannot listen on {address}: {error.strerror}", "choose another address")
+
+
+def _in_use(what: str, inodes: Iterable[str], hint: str) -> ListenError:
+    owners = _owners(inodes)
+    by = f" by {', '.join(f'pid {pid} ({_command(pid)})' for pid in owners)}" if owners else ""
+    stop = f", or stop who has this one: kill {' '.join(map(str, owners))}" if owners else ""
+    return ListenError(f"{what} is in use{by}", f"{hint}{stop}")
 
 
 # Unix sockets
@@ -333,7 +338,8 @@ def _make_room(path: str) -> None:
         return
     except OSError:
         pass  # no permission, or its queue is full: somebody is there
-    raise ListenError(f"unix:{path} is in use", "stop the process that listens there, or choose another path")
+    inodes = (fields[6] for fields in map(str.split, _lines("/proc/net/unix")) if fields[7:] == [path])
+    raise _in_use(f"unix:{path}", inodes, "choose another path")
 
 
 def _removed_dead(path: str, found: os.stat_result) -> bool:
@@ -370,13 +376,13 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 # Who holds a port
 
 
-def _owners(family: int, place: tuple[object, ...]) -> list[int]:
-    """Return the numbers of the processes that listen there, but for those whose parent does too: they end with it.
+def _owners(inodes: Iterable[str]) -> list[int]:
+    """Return the numbers of the processes that have these sockets, but for whose parent has them: they end with it.
 
     Empty where /proc does not tell this user.
     """
     try:
-        inodes = set(_inodes(family, str(place[0]).partition("%")[0], int(str(place[1]))))
+        inodes = set(inodes)
         pids = sorted(int(each) for each in os.listdir("/proc") if each.isdecimal())
         owners = [pid for pid in pids if inodes & set(_sockets(pid))]
     except (OSError, ValueError, IndexError):

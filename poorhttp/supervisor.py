@@ -362,6 +362,7 @@ class _Supervisor:
             self._state.wanted = self._scale.wanted
         elif by > 0 or self._state.wanted > 1:
             self._state.wanted += by
+        self._error_log.write("S", f"workers that there are to be: {self._state.wanted}")
 
     def _begin_stop(self, signum: int) -> None:
         """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.

@@ -168,6 +168,7 @@ impl At {
             Self::Version(_) | Self::Later(_) => return self.in_version(byte),
             Self::HostValue(_) | Self::LengthValue(_) | Self::CodingValue(_) => self.in_known_value(byte),
             Self::Start | Self::FieldStart | Self::Value if byte == b'\r' => Some(Self::Cr),
+            Self::Start if byte == HANDSHAKE => return Err(TLS),
             Self::Start | Self::SecondStart | Self::Method if is_tchar(byte) => Some(Self::Method),
             Self::FieldStart | Self::Name if is_tchar(byte) => Some(Self::Name),
             Self::Name if byte == b':' => Some(Self::Value),
@@ -249,6 +250,9 @@ impl At {
 }
 
 const WRONG: Reject = Reject::bad("a byte stands where it cannot stand");
+/// How a record of TLS begins (RFC 8446 5.1): somebody asks for https.
+const HANDSHAKE: u8 = 22;
+const TLS: Reject = Reject::bad("TLS is spoken, and here is http: https needs a proxy in front");
 
 #[cfg(test)]
 mod tests {

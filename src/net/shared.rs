@@ -338,7 +338,7 @@ impl<H: Handler> Shared<H> {
         if connections == 0 || self.is_left_told.swap(true, Ordering::Relaxed) {
             return;
         }
-        let text = format!("stopped after graceful_timeout with unfinished connections: {connections}");
+        let text = format!("the time of the stop is over; unfinished connections: {connections}");
         self.handler.report('W', None, &text);
     }
 

@@ -104,6 +104,7 @@ def test_a_number_of_workers_survives_a_reload(start: Start, supervised: str) ->
     server = start(supervised)
     server.send(signal.SIGTTIN)
     wait_for(lambda: len(server.workers()) == 3, "a third worker")
+    server.await_text("workers that there are to be: 3")
     for _ in range(2):
         before = server.workers()
         server.send(signal.SIGHUP)

@@ -238,7 +238,7 @@ def test_a_stale_socket_that_another_start_removes_is_no_fault(listen, tmp_path,
 def test_live_socket_is_refused(listen, tmp_path):
     path = str(tmp_path / "x.sock")
     sock = listen(path=path)
-    assert fault(Address(path=path)).startswith(f"unix:{path} is in use | stop the process")
+    assert fault(Address(path=path)).startswith(f"unix:{path} is in use by pid {os.getpid()} (")
     assert listener.url(sock) == f"unix:{path}"
     assert stat.S_ISSOCK(os.lstat(path).st_mode)
 

@@ -174,7 +174,7 @@ one, proxy = Callable(), Proxy()
         (
             "one:make(1)",
             {"one": GOOD},
-            "'one:make(1)' is not the name of a module | write module:name, 'module:factory()'",
+            "'one:make(1)' is not the name of a module | a factory is called without arguments",
         ),
         ("a..b", {}, "'a..b' is not the name of a module"),
         (":app", {}, "'' is not the name of a module"),

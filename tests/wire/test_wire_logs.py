@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import ssl
 import time
 from typing import Any
 
@@ -322,6 +323,14 @@ def test_the_line_of_a_refusal_names_the_request(serve: Any) -> None:
     server = serve("hello")
     assert server.get("/refused?a=b", "Bad Name: 1").status == 400
     assert any("] 400 " in line and line.endswith("(GET /refused?a=b)") for line in server.error_lines())
+
+
+def test_who_asks_for_https_is_told_of_in_the_log(serve: Any, until: Any) -> None:
+    server = serve("hello")
+    context = ssl.create_default_context()
+    with server.connect() as client, pytest.raises((ssl.SSLError, OSError)):
+        context.wrap_socket(client.sock, server_hostname="localhost")
+    until(lambda: any("400 Bad Request: TLS is spoken" in line for line in server.error_lines()))
 
 
 @pytest.mark.parametrize("raw", [b"GET \x01", b"G\x01", b"\x01"])
