@@ -496,7 +496,7 @@ impl<H: Handler> EventLoop<H> {
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.
-            connection.transport().finish();
+            connection.transport().end();
             let _ = self.poller.remove(connection.transport());
         }
         drop(connection);

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 const SIOCOUTQ: Opcode = 0x5411;
@@ -17,7 +20,14 @@ const PEEK: usize = 256;
 
 /// A connected socket. Clones are the same socket.
 #[derive(Clone, Debug)]
-pub struct Transport(Arc<OwnedFd>);
+pub struct Transport(Arc<Socket>);
+
+#[derive(Debug)]
+struct Socket {
+    descriptor: OwnedFd,
+    /// See [`Transport::hold_end`].
+    is_held: AtomicBool,
+}
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +54,13 @@ pub enum Sent {
 impl Transport {
     /// Take over a non-blocking socket.
     pub fn new(socket: OwnedFd) -> Self {
-        Self(Arc::new(socket))
+        Self(Arc::new(Socket { descriptor: socket, is_held: AtomicBool::new(false) }))
     }
 
     /// Read into the spare capacity of `buffer`, which must have some.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
         loop {
-            return match rustix::net::recv(&self.0, spare_capacity(buffer), RecvFlags::empty()) {
+            return match rustix::net::recv(&self.0.descriptor, spare_capacity(buffer), RecvFlags::empty()) {
                 Ok((0, _)) => Received::End,
                 Ok((count, _)) => Received::Bytes(count),
                 Err(Errno::AGAIN) => Received::Nothing,
@@ -64,53 +74,68 @@ impl Transport {
     pub fn peek(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(PEEK);
         // Where it fails, so does reading it.
-        let _ = rustix::net::recv(&self.0, spare_capacity(&mut bytes), RecvFlags::PEEK);
+        let _ = rustix::net::recv(&self.0.descriptor, spare_capacity(&mut bytes), RecvFlags::PEEK);
         bytes
     }
 
     /// Whether the peer sends no more, and nothing that came is left to be read.
     pub fn has_ended(&self) -> bool {
-        matches!(rustix::net::recv(&self.0, &mut [0], RecvFlags::PEEK), Ok((0, _)))
+        matches!(rustix::net::recv(&self.0.descriptor, &mut [0], RecvFlags::PEEK), Ok((0, _)))
     }
 
     /// Write what goes now.
     pub fn send(&self, bytes: &[u8]) -> Sent {
-        sent(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))
+        sent(|| rustix::net::send(&self.0.descriptor, bytes, SendFlags::NOSIGNAL))
     }
 
     /// The same, when more follows at once.
     pub fn send_more(&self, bytes: &[u8]) -> Sent {
-        sent(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
+        sent(|| rustix::net::send(&self.0.descriptor, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
     /// Write two pieces as one.
     pub fn send_both(&self, first: &[u8], second: &[u8]) -> Sent {
-        sent(|| rustix::io::writev(&self.0, &[IoSlice::new(first), IoSlice::new(second)]))
+        sent(|| rustix::io::writev(&self.0.descriptor, &[IoSlice::new(first), IoSlice::new(second)]))
     }
 
     /// Send at most `count` bytes of `file` from `offset` on, which is moved.
     pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
-        sent(|| rustix::fs::sendfile(&self.0, file, Some(offset), count))
+        sent(|| rustix::fs::sendfile(&self.0.descriptor, file, Some(offset), count))
     }
 
     /// Bytes that were written and that the peer has not taken yet.
     pub fn unacknowledged(&self) -> u32 {
         // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) writes one int, and fails where it is not known.
-        let count = unsafe { ioctl(&self.0, Getter::<SIOCOUTQ, c_int>::new()) };
+        let count = unsafe { ioctl(&self.0.descriptor, Getter::<SIOCOUTQ, c_int>::new()) };
         count.ok().and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
+    }
+
+    /// Only [`Transport::finish`] is to look like an end: by whatever else the connection ends, even the death of this
+    /// process, is to be a reset. A unix socket knows none.
+    pub fn hold_end(&self) {
+        self.0.is_held.store(true, Ordering::Relaxed);
+        let _ = set_socket_linger(&self.0.descriptor, Some(Duration::ZERO));
     }
 
     /// Say that nothing more will be sent.
     pub fn finish(&self) {
+        if self.0.is_held.swap(false, Ordering::Relaxed) {
+            let _ = set_socket_linger(&self.0.descriptor, None);
+        }
         // A peer that is gone needs not be told.
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
+        let _ = rustix::net::shutdown(&self.0.descriptor, Shutdown::Write);
+    }
+
+    /// End the connection now, although others may hold the same socket open.
+    pub fn end(&self) {
+        if self.0.is_held.load(Ordering::Relaxed) { self.reset() } else { self.finish() }
     }
 
     /// Reset the connection, so that nobody takes what was sent for all of it. A unix socket knows no reset: the peer
     /// sees an end there.
     pub fn reset(&self) {
         // On Linux a TCP socket that is told to connect to nobody sends it, even where another thread holds the socket.
-        if rustix::net::connect_unspec(&self.0).is_err() {
+        if rustix::net::connect_unspec(&self.0.descriptor).is_err() {
             self.finish();
         }
     }
@@ -129,6 +154,6 @@ fn sent(mut write: impl FnMut() -> Result<usize, Errno>) -> Sent {
 
 impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.descriptor.as_fd()
     }
 }

@@ -376,6 +376,9 @@ impl Exchange {
         if let Framing::Length(length) = framing {
             self.left = length;
         }
+        if let (Framing::Close, Some(transport)) = (framing, &self.transport) {
+            transport.hold_end();
+        }
         Ok(())
     }
 

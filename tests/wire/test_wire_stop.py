@@ -157,6 +157,41 @@ def test_streams_that_a_stop_breaks_off_are_closed(
         assert not client.response(version=version, truncated=True).complete
 
 
+WRITES = """
+from gate import note
+
+def application(environ, start_response):
+    write = start_response("200 OK", [("Content-Type", "text/plain")])
+    for _ in range(100):
+        write(b"x" * 65536)
+    note("given")
+    return []
+"""
+
+
+def ports_of_clients(pid: int) -> set[int]:
+    """Those that are connected to this process."""
+    return {each.raddr.port for each in psutil.Process(pid).net_connections("tcp") if each.raddr}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, None], ids=["TERM", "QUIT", "late"])
+def test_an_answer_that_is_cut_off_behind_its_call_does_not_look_whole(
+    start: Any, any_shape: Any, compose: Any, until: Any, number: int | None
+) -> None:
+    """All of it was given, and lies in the server; for HTTP/1.0 the end of the connection is the end of the body."""
+    server = start(WRITES, any_shape, graceful_timeout=0.3, write_timeout=60 if number else 1)
+    with server.connect(receive_buffer=65536) as client:
+        client.send(compose("/", version="1.0"))
+        server.await_note("given")
+        if number:
+            server.signal(number)
+            assert server.wait() == 0
+        else:
+            port = client.sock.getsockname()[1]
+            until(lambda: not any(port in ports_of_clients(pid) for pid in server.pids()))
+        assert not client.response(version="1.0", truncated=True).complete
+
+
 def test_a_log_that_nobody_reads_does_not_hold_up_the_stop(
     start: Any, any_shape: Any, compose: Any, tmp_path: Path
 ) -> None:
