@@ -54,7 +54,7 @@ class Process:
         """Whether it waits for nothing but the word to load the application."""
         self.why_not_forked = ""
         """Why it had better load it itself; "" where others can be forked from it."""
-        self.born = self.served = 0.0
+        self.born = self.loaded = self.served = 0.0
         self.last_read = self.waits_at = ""
         self.read: dict[str, Signature | None] = {}
         """The files that it has read, or tried to, and what they looked like."""

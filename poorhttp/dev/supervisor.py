@@ -58,6 +58,10 @@ MOST_LEAVING = 8
 RESTLESS = 10
 """Loads in a row that the same file spoils by changing meanwhile, though that may be seen only when they are over."""
 
+REST, LONGEST_REST = 1.0, 10.0
+"""Seconds without a load, to see whether such a file changes without one too: twice those of the last load, within
+these."""
+
 YOUNG = 1.0
 """Seconds: a process that dies sooner is not started again before something has changed."""
 
@@ -139,6 +143,9 @@ class _Supervisor:
         self._why: list[str] = []
         self._path = ""  # how the load that goes on was begun
         self._spoiled: dict[str, int] = {}
+        self._resting: dict[str, told.Signature | None] | None = None  # restless files, before a rest
+        self._rest_until = 0.0
+        self._rested: set[str] = set()  # those that a rest has not changed
         self._next_sweep = self._quiet_at = 0.0
         self._has_events = False
         self._stopping: float | None = None
@@ -274,6 +281,7 @@ class _Supervisor:
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
         elif kind == LOADED:
+            process.loaded = now
             self._watcher.loaded()
             if self._watcher.is_new and self._dirty is None and self._watcher.changes():
                 self._mark(now)
@@ -391,6 +399,8 @@ class _Supervisor:
                 process.open()
 
     def _settled_at(self, since: float) -> float:
+        if self._resting is not None:
+            return self._rest_until
         due = self._last + SETTLE
         if self._watcher.is_pending():
             due = max(due, since + PENDING)
@@ -408,26 +418,52 @@ class _Supervisor:
                 self._error_log.write("N", "a breakpoint is open: reloads wait until it is left")
             self._is_holding = True
             self._open()
+        elif self._is_to_rest(since):
+            self._dirty = since
         else:
             self._load(sorted(self._held), since)
+
+    def _is_to_rest(self, since: float) -> bool:
+        """Whether to load a moment later. Who saves often, while loads take long, spoils them too, but saves without a
+        load as well; what changes only with one is not edited by anybody, and is let be.
+        """
+        if self._resting is not None:
+            edited = {path for path, found in self._resting.items() if told.signature(path) != found}
+            self._rested |= self._resting.keys() - edited
+            self._spoiled = {path: count for path, count in self._spoiled.items() if path not in edited}
+            self._resting = None
+            return False
+        newest = self._loading or self._current
+        is_spoiled = newest is not None and (not newest.loaded or since <= newest.loaded)
+        self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in self._held if is_spoiled}
+        self._rested &= self._spoiled.keys()
+        restless = sorted(path for path, count in self._spoiled.items() if count >= RESTLESS)
+        if self._rested.issuperset(restless):
+            self._let_be(restless)
+            return False
+        if self._loading is not None:
+            self._end(self._loading)
+            self._loading = None
+        now = time.monotonic()
+        self._resting = {path: told.signature(path) for path in restless}
+        self._rest_until = now + min(max(2 * (now - self._gone), REST), LONGEST_REST)
+        return True
 
     def _load(self, changed: list[str], since: float) -> None:
         """Begin to load the application in a fresh process; who served before finishes what is in flight."""
         now = time.monotonic()
         is_anew, self._is_asked = self._is_asked, False
         self._held.clear()
-        is_spoiled = self._loading is not None or (self._current is not None and since <= self._current.served)
-        self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in changed if is_spoiled}
-        self._let_be([path for path, count in self._spoiled.items() if count >= RESTLESS])
+        is_anew = self._has_moved() or is_anew
         if self._loading is not None:
-            self._loading.kill()
-            self._leaving.append(self._loading)
+            self._end(self._loading)
             self._loading = None
         if self._current is not None:
             self._current.finish(now, self._settings.graceful_timeout)
             self._leaving.append(self._current)
             self._current = None
             for each in self._leaving[:-MOST_LEAVING]:
+                self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
                 each.kill()
         self._watcher.begin()
         names = self._watcher.names()
@@ -440,6 +476,16 @@ class _Supervisor:
         if self._loading is not None:
             self._loading.names = names
         self._began, self._gone, self._why = since, now, changed
+
+    def _has_moved(self) -> bool:
+        """Whether the working directory was another one of this name by now, in which the next process is to begin."""
+        try:
+            if os.path.samestat(os.stat(self._directory), os.stat(".")):
+                return False
+            os.chdir(self._directory)
+        except OSError:
+            return False  # it is gone: it may come again
+        return True
 
     def _end(self, process: Process) -> None:
         process.kill()
@@ -547,7 +593,7 @@ class _Supervisor:
             self._error_log.write("E", f"cannot show that: {error.strerror}")
             self._current = None
             return
-        process.served = time.monotonic()
+        process.served = process.loaded = time.monotonic()
         self._current = process
         if self._streams is not None:
             self._streams.tell(b"page", self._gone)

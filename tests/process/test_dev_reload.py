@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -497,6 +498,49 @@ def test_edits_while_the_application_is_loaded(dev: Dev, tmp_path: Path) -> None
             time.sleep(0.02)
         serves(server, f"{number}.4")
         await_idle(server)  # a save in the very moment of its readiness would count as one of the load
+
+
+def test_who_saves_during_each_load_is_not_let_be(dev: Dev, tmp_path: Path) -> None:
+    """As an editor that saves by itself, while an import takes its time."""
+    slow = "time.sleep(0.4)"
+    server = dev()
+    for number in range(15):
+        write(tmp_path / "app.py", f"v{number}", extra=slow)
+        time.sleep(0.25)  # so that the save comes while that is loaded
+    assert server.get() == (200, "v14")
+    write(tmp_path / "app.py", "end", extra=slow)
+    assert server.get() == (200, "end")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_saves_right_behind_each_answer_are_not_let_be(dev: Dev, tmp_path: Path, shape: str) -> None:
+    server = dev(shape)
+    for number in range(30):
+        write(tmp_path / "app.py", f"v{number}")
+        assert server.get() == (200, f"v{number}")
+
+
+def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) -> None:
+    """By another one of its name, as a checkout or an unpacked archive is."""
+    place = tmp_path / "place"
+    place.mkdir()
+    write(place / "app.py", "one")
+    server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
+    server.await_address()
+    assert server.get() == (200, "one")
+    for number in range(2):
+        shutil.copytree(place, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+        write(tmp_path / "copy" / "app.py", f"copy {number}")
+        place.rename(tmp_path / f"old{number}")
+        (tmp_path / "copy").rename(place)
+        assert server.get() == (200, f"copy {number}")
+    shutil.rmtree(place)
+    assert server.get()[0] == 500
+    place.mkdir()
+    write(place / "app.py", "again")
+    assert server.get() == (200, "again")
+    write(place / "app.py", "and again")
+    assert server.get() == (200, "and again")
 
 
 def test_what_changes_nothing_reloads_nothing(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:

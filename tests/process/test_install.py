@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import urllib.request
 from pathlib import Path
 
@@ -56,10 +55,7 @@ def test_a_wheel_serves_the_examples_in_a_fresh_environment(built: tuple[Path, P
     assert done.returncode == 0, done.stderr
     (package,) = (tmp_path / "venv").glob("lib/python*/site-packages/poorhttp")
     assert sum(file.stat().st_size for file in package.rglob("*") if file.is_file()) <= LIMIT
-    with tarfile.open(source) as archive:
-        archive.extractall(
-            tmp_path, [each for each in archive if "/examples" in each.name or "/poorhttp." in each.name]
-        )
+    assert run("tar", "-xzf", source, "-C", tmp_path).returncode == 0
     (unpacked,) = tmp_path.glob("poorhttp-*")
     command = [programs / "poorhttp", "-c", unpacked / "poorhttp.ini", "--port=0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=OUTSIDE) as server:
