@@ -127,7 +127,7 @@ class _Supervisor:
         self._streams = streams
         self._fixed = self._last_fixed = dev.fixed(settings)
         self._application = dev.for_process(settings, ()).application
-        self._watcher = Watcher([_root(self._application, settings.import_directory)])
+        self._watcher = Watcher(_roots(self._application, settings.import_directory))
         self._current: Process | None = None
         self._loading: Process | None = None
         self._leaving: list[Process] = []
@@ -632,12 +632,14 @@ class _Supervisor:
                 process.stop(now, signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT, seconds)
 
 
-def _root(application: str, directory: str) -> str:
-    """The directory of the author's code."""
+def _roots(application: str, directory: str) -> list[str]:
+    """The directory of the author's code; two where one has the name of a module, which may take its place."""
     place, _ = split_application(application)
     if not os.path.isabs(place):
-        return directory
-    return place if os.path.isdir(place) else os.path.dirname(place)
+        return [directory]
+    if not os.path.isdir(place):
+        return [os.path.dirname(place)]
+    return [place, os.path.dirname(place)] if place.endswith(".py") else [place]
 
 
 def _names(paths: list[str]) -> str:

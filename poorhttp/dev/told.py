@@ -83,10 +83,12 @@ def _real(directory: str) -> str:
 
 
 def signature(path: str) -> Signature | None:
-    """What a file looks like; None where there is none."""
+    """What a file looks like; None where there is none. A directory, whose time says nothing, is none."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
+        return None
+    if stat.S_ISDIR(status.st_mode):
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
@@ -302,8 +304,9 @@ def _absolute(path: Any, place: int = -1) -> str:
 
 
 def _is_special(path: str) -> bool:
-    """Whether it is there, and no file: a directory, whose time says nothing, or a pipe, which others read empty."""
+    """Whether it is there, and neither a file nor in the place of one: a pipe, which others read empty."""
     try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
+        mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

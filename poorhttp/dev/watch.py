@@ -164,7 +164,9 @@ class Watcher:
         directory, name = os.path.split(path)
         if directory in self._directories:
             is_there = os.path.lexists(path) and self._is_of_interest(directory, name)
-            self._directories[directory] = self._directories[directory] - {name} | ({name} if is_there else set())
+            shown = name + os.sep if os.path.isdir(path) and not os.path.islink(path) else name
+            others = self._directories[directory] - {name, name + os.sep}
+            self._directories[directory] = others | ({shown} if is_there else set())
 
     def _enter(self, directory: str) -> None:
         if directory not in self._directories:
@@ -231,7 +233,7 @@ class Watcher:
         changed = [path for path, file in self._files.items() if self._has_changed(path, file, path in suspects)]
         for directory, before in self._directories.items():
             now = frozenset(self._matters(directory))
-            changed += (os.path.join(directory, name) for name in now ^ before)
+            changed += (os.path.join(directory, name).rstrip(os.sep) for name in now ^ before)
             if self._is_loading:
                 self._directories[directory] = now
         return sorted({path for path in changed if path not in self._written})
@@ -323,14 +325,17 @@ class Watcher:
             file.signature, file.content = now, None
 
     def _matters(self, directory: str) -> Iterator[str]:
-        """What in a directory would, if it came or went, be a change."""
+        """What in a directory would, if it came or went, be a change; a slash behind the name of a directory, so that a
+        file in its place is another one.
+        """
         try:
-            names = os.listdir(directory)
+            with os.scandir(directory) as found:
+                names = {each.name: os.sep if each.is_dir(follow_symlinks=False) else "" for each in found}
         except OSError:
             return
-        for name in names:
+        for name, slash in names.items():
             if self._is_of_interest(directory, name):
-                yield name
+                yield name + slash
 
     def _is_of_interest(self, directory: str, name: str) -> bool:
         is_wanted = name.endswith(".py") or directory in self._listed

@@ -1,5 +1,6 @@
 """Autoreload: what goes and comes again, links, and what programs write that the application starts."""
 
+import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -174,3 +175,41 @@ def test_what_a_program_writes_at_each_load_is_let_be(served: Served, tmp_path: 
     serves(server, "two")
     server.await_text("reloaded part.txt")  # and so all lines about those before are read
     assert server.said.count("reloaded stamp.txt") <= RESTLESS
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_file_in_the_place_of_a_directory(served: Served, place: Path, seconds: float) -> None:
+    path = place / "page.txt"
+    path.mkdir()
+    server = served(
+        f"try:\n    TEXT = open({str(path)!r}).read()\nexcept OSError as error:\n    TEXT = str(error.errno)\n"
+    )
+    serves(server, str(errno.EISDIR))
+    (path / "part.txt").write_text("what is in it is not asked for")
+    (path / "part.txt").unlink()
+    path.rmdir()
+    time.sleep(seconds)  # so that it is looked at in between, or not
+    write(path, "one")
+    serves(server, "one")
+    write(path, "two")
+    serves(server, "two")
+    path.unlink()
+    path.mkdir()
+    serves(server, str(errno.EISDIR))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+@pytest.mark.parametrize("named", [("app.py",), ()], ids=["named", "found"])
+def test_an_application_in_the_place_of_a_directory(
+    launch: Start, tmp_path: Path, named: tuple[str, ...], seconds: float
+) -> None:
+    (tmp_path / "app.py").mkdir()
+    server = launch("dev", *named, "--port=0")
+    server.await_address()
+    assert server.get()[0] == 500
+    (tmp_path / "app.py").rmdir()
+    time.sleep(seconds)
+    write(tmp_path / "app.py", "TEXT = 'one'" + SERVE)
+    serves(server, "one")
+    write(tmp_path / "app.py", "TEXT = 'two'" + SERVE)
+    serves(server, "two")
