@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from _thread import get_ident
 from contextlib import contextmanager
 from json import dumps, loads
 
@@ -90,6 +91,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             teller.tell(READY, dumps({"is_supervised": is_supervised, "fixed": dev.fixed(settings)}).encode())
 
         if is_supervised:
+            _take_workers_along()
             code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
@@ -152,6 +154,19 @@ def _kept_from_forks(sockets: list[int]) -> Iterator[None]:
         yield
     finally:
         sockets.clear()
+
+
+def _take_workers_along() -> None:
+    """Let the kernel end the workers, whatever they are doing, where this process is killed. Whom other threads fork,
+    and the workers themselves, is the application's.
+    """
+    process, thread = os.getpid(), get_ident()
+
+    def end_with_this() -> None:
+        if os.getppid() == process and get_ident() == thread:
+            end_with_parent(process, signal.SIGKILL)
+
+    os.register_at_fork(after_in_child=end_with_this)
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:

@@ -36,6 +36,10 @@ MESSAGE = 1 << 20
 
 SHUT = b"s"
 
+PATIENCE = 0.9
+"""Seconds for which one with workers is waited for beyond its time: it ends after them, and would kill them a second
+after it."""
+
 RESET = (*signals.HANDLED, signal.SIGCHLD, signal.SIGALRM)
 
 
@@ -74,7 +78,7 @@ class Process:
         self._lifeline = -1
         self._gate = -1, -1
         self._is_shut = False
-        self._is_unwanted = False
+        self._is_unwanted = self._is_finishing = False
 
     # Its beginning
 
@@ -237,18 +241,21 @@ class Process:
     def finish(self, now: float, seconds: float) -> None:
         """Finish what is in flight, and end; be killed soon after so many seconds."""
         self.shut()
-        self.kill_at = now + seconds + 0.5
+        self.kill_at = now + seconds + (PATIENCE if self.is_supervised else 0.5)
         self._ask(signal.SIGTERM)
 
     def stop(self, now: float, signum: int, seconds: float) -> None:
-        """The same at the end of the server."""
-        self.kill_at = now + seconds + 0.3
+        """The same at the end of the server. Who was to finish before has no more time than he had."""
+        late = now + seconds + (PATIENCE if self.is_supervised else 0.3)
+        self.kill_at = late if self.kill_at is None else min(self.kill_at, late)
         self._ask(signum)
 
     def _ask(self, signum: int) -> None:
         """Ask for a stop, by TERM or INT."""
         if self.is_supervised:
-            self.send(signum)
+            if signum == signal.SIGINT or not self._is_finishing:  # a second TERM would mean: at once
+                self.send(signum)
+            self._is_finishing = True
         else:  # TERM would be told to a supervisor of workers
             self._tell(bytes([signum]) if signum == signal.SIGINT else worker.STOP)
 

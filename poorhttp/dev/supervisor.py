@@ -309,6 +309,8 @@ class _Supervisor:
             code = process.reap()
             if code is None:
                 continue
+            if self._stopping is not None and process.served and code > 0:  # something was cut off
+                self._code = self._code or self._late_code
             if process in (self._loading, self._current, *self._leaving):
                 for message in process.messages():  # the last ones
                     self._hear_process(process, message[:1], message[2:].split(b"\0"), now)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, SHAPES, Server, Start, by_rename, wait_for
+from starter import PATIENCE, SHAPES, Server, Start, by_rename, lives, wait_for
 
 APP = """
 import os, time
@@ -43,6 +43,22 @@ def write(path: Path, text: str, **extra: str) -> None:
     fresh.write_text(APP.format(text=text, extra=extra.get("extra", "")))
     fresh.rename(path)
 
+
+ENDLESS = """
+import os, time
+
+def ticks():
+    while True:
+        yield b"tick\\n"
+        time.sleep(0.01)
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/asleep":
+        open(os.path.join(os.environ["MARKS"], "asleep"), "w").close()
+        time.sleep(60)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return ticks() if environ["PATH_INFO"] == "/stream" else [b"{text}"]
+"""
 
 IMPORTING = """
 import sys
@@ -697,6 +713,40 @@ def test_a_stop_leaves_nothing_behind(dev: Dev, shape: str, signum: int) -> None
     _, alive = psutil.wait_procs(everybody, PATIENCE)
     assert not alive
     wait_for(server.refuses, "the port to be free")
+
+
+CUT = (signal.SIGINT, 130), (signal.SIGTERM, 1), (signal.SIGQUIT, 0)
+
+
+@pytest.mark.parametrize(("signum", "code"), CUT, ids=["INT", "TERM", "QUIT"])
+def test_a_stop_that_cuts_a_call_off(dev: Dev, tmp_path: Path, shape: str, signum: int, code: int) -> None:
+    """It has the same exit code in each shape, and nobody is left who does not come back."""
+    (tmp_path / "app.py").write_text(ENDLESS.format(text="0"))
+    server = dev(shape, "--graceful-timeout=0.3")
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+        client.sendall(b"GET /asleep HTTP/1.0\r\n\r\n")
+        server.await_mark("asleep")
+        everybody = psutil.Process(server.process.pid).children(recursive=True)
+        server.send(signum)
+        assert server.process.wait(PATIENCE) == code
+        wait_for(lambda: not any(map(lives, everybody)), "the workers to be gone", 0.3)
+        assert client.recv(100) == b""
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["who serves", "an old one"])
+def test_a_stop_ends_an_open_stream_in_its_time(dev: Dev, tmp_path: Path, shape: str, is_old: bool) -> None:
+    (tmp_path / "app.py").write_text(ENDLESS.format(text="0"))
+    server = dev(shape, "--graceful-timeout=1")
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client, client.makefile("rb") as stream:
+        client.sendall(b"GET /stream HTTP/1.0\r\n\r\n")
+        assert any(b"tick" in line for line in stream)
+        if is_old:
+            (tmp_path / "app.py").write_text(ENDLESS.format(text="1"))
+            serves(server, "1")
+            time.sleep(0.4)  # else the second TERM would be the first one told twice
+        assert server.stop(signal.SIGTERM) == 0
+    assert "late to stop" not in server.said
+    assert "did not stop cleanly" not in server.said
 
 
 @pytest.mark.parametrize("whom", ["supervisor", "process"])
