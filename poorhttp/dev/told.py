@@ -82,13 +82,13 @@ def _real(directory: str) -> str:
     return os.path.realpath(directory)
 
 
-def signature(path: str) -> Signature | None:
-    """What a file looks like; None where there is none. A directory, whose time says nothing, is none."""
+def signature(path: str, is_directory: bool = False) -> Signature | None:
+    """What a file, or a directory, looks like; None where there is none."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(status.st_mode) != is_directory:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
