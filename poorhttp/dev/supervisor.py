@@ -465,8 +465,10 @@ class _Supervisor:
             self._leaving.append(self._current)
             self._current = None
             for each in self._leaving[:-MOST_LEAVING]:
-                self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
-                each.kill()
+                if each.kill_at is not None:  # else it was killed already
+                    each.kill_at = None
+                    self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
+                    each.kill()
         self._watcher.begin()
         names = self._watcher.names()
         self._prepared.heed(changed)

@@ -664,6 +664,25 @@ def test_a_call_that_lasts_too_long_is_ended(dev: Dev, tmp_path: Path) -> None:
     serves(server, "1")
 
 
+def test_an_old_process_too_many_is_told_of(dev: Dev, tmp_path: Path) -> None:
+    server = dev()
+    clients = []
+    for number in range(10):
+        write(tmp_path / "app.py", f"v{number}")
+        serves(server, f"v{number}")
+        clients.append(server.connection())
+        clients[-1].request("GET", "/held")
+        server.await_mark("held")
+        (server.marks / "held").unlink()
+    write(tmp_path / "app.py", "end")
+    serves(server, "end")
+    server.await_text("an old process is killed: there are more than 8")
+    (server.marks / "release").touch()
+    assert clients[-1].getresponse().read() == b"v9"
+    for each in clients:
+        each.close()
+
+
 def test_an_open_stream_delays_nobody(dev: Dev, tmp_path: Path, shape: str) -> None:
     """It goes on for as long as what is in flight may, beside the new code."""
     extra = (
