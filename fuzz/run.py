@@ -1,8 +1,8 @@
 """Runs the fuzz targets one after the other, from the corpus of the tests, and may record it.
 
-    python -m fuzz.run FOLDER --seconds 600 --record     # a folder of inputs: made where it is not there, kept if it is
+    python -m fuzz.run --programs FOLDER fuzz/corpus --seconds 600 --record     # as `make fuzz` does
 
-Knows where `make fuzz-build` puts the programs and what libFuzzer prints. Ends with 1 at the first crash, whose input
+Knows what libFuzzer prints. Ends with 1 at the first crash, whose input
 is then in fuzz/artifacts/TARGET.
 """
 

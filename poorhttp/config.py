@@ -644,7 +644,7 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
         lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]
     lines += _pairs(ini.free[OPTIONS])
-    lines += ["", f"[{ENVIRON}]", "# Any names: added to os.environ and to each WSGI environ."]
+    lines += ["", f"[{ENVIRON}]", "# Names that no request has: added to os.environ and to each WSGI environ."]
     lines += _pairs(ini.free[ENVIRON])
     return "\n".join(lines) + "\n"
 

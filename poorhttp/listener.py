@@ -377,7 +377,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 
 
 def _owners(inodes: Iterable[str]) -> list[int]:
-    """Return the numbers of the processes that have these sockets, but for whose parent has them: they end with it.
+    """Return the numbers of the processes that have these sockets, but those whose parent has them: they end with it.
 
     Empty where /proc does not tell this user.
     """

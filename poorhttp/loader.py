@@ -230,7 +230,7 @@ def _beside(missing: str, directory: str, module: str) -> str:
 
 
 def _mistyped(spec: str) -> str:
-    if spec.endswith(")"):
+    if spec.endswith(")") and not spec.endswith("()"):
         return "a factory is called without arguments: write a function of none that gives them"
     return f"did you mean '{spec})'? {FORMS}" if spec.endswith("(") else FORMS
 

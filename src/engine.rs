@@ -166,6 +166,11 @@ fn most_processes(config: &Bound<'_, PyAny>) -> PyResult<usize> {
     config.getattr("processes")?.getattr("most")?.extract()
 }
 
+/// Whether there are other processes; a number may be raised by a signal.
+fn has_neighbours(config: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(most_processes(config)? > 1 || setting::<String>(config, "type")? == "forking")
+}
+
 /// A time in seconds, as milliseconds.
 fn milliseconds(config: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     let seconds: f64 = setting(config, name)?;
@@ -193,6 +198,7 @@ fn limits(config: &Bound<'_, PyAny>) -> PyResult<Limits> {
         max_connections: setting(config, "max_connections")?,
         max_connections_per_address: setting(config, "max_connections_per_address")?,
         tells_load: most_processes(config)? > setting(config, "processes")?,
+        has_neighbours: has_neighbours(config)?,
         max_requests: spread(setting(config, "max_requests")?, setting(config, "max_requests_jitter")?),
     })
 }
@@ -269,7 +275,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     for (name, value) in config.getattr("environ")?.cast::<PyDict>()? {
         environ.set_item(native(&name)?, native(&value)?)?;
     }
-    let is_forking = setting::<String>(config, "type")? == "forking";
     environ.set_item("SERVER_ADMIN", native(&config.getattr("webmaster")?)?)?;
     let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
     environ.set_item("SERVER_SOFTWARE", format!("poorhttp/{version}"))?;
@@ -278,6 +283,6 @@ fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, PyAny>
     environ.set_item("poorhttp.log_level", config.getattr("log_level")?)?;
     environ.set_item("wsgi.errors", error_log.getattr("stream")?)?;
     environ.set_item("wsgi.multithread", setting::<usize>(config, "threads")? > 1)?;
-    environ.set_item("wsgi.multiprocess", most_processes(config)? > 1 || is_forking)?;
+    environ.set_item("wsgi.multiprocess", has_neighbours(config)?)?;
     Ok(environ)
 }

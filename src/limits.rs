@@ -41,4 +41,6 @@ pub struct Limits {
     pub max_requests: u64,
     /// The supervisor decides by the load how many workers there are.
     pub tells_load: bool,
+    /// Other processes accept at the same listeners.
+    pub has_neighbours: bool,
 }

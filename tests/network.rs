@@ -196,6 +196,7 @@ fn limits() -> Limits {
         max_connections_per_address: 1000,
         max_requests: u64::MAX,
         tells_load: false,
+        has_neighbours: false,
     }
 }
 

@@ -58,9 +58,9 @@ MOST_LEAVING = 8
 RESTLESS = 10
 """Loads in a row that the same file spoils by changing meanwhile, though that may be seen only when they are over."""
 
-REST, LONGEST_REST = 1.0, 10.0
+REST, LONGEST_REST, RESTS = 1.0, 10.0, 3
 """Seconds without a load, to see whether such a file changes without one too: twice those of the last load, within
-these."""
+these; and in how many rests, with a load that it spoils behind each, it must not have changed to be let be."""
 
 YOUNG = 1.0
 """Seconds: a process that dies sooner is not started again before something has changed."""
@@ -145,7 +145,7 @@ class _Supervisor:
         self._spoiled: dict[str, int] = {}
         self._resting: dict[str, told.Signature | None] | None = None  # restless files, before a rest
         self._rest_until = 0.0
-        self._rested: set[str] = set()  # those that a rest has not changed
+        self._rested: dict[str, int] = {}  # rests in a row in which they did not change
         self._next_sweep = self._quiet_at = 0.0
         self._has_events = False
         self._stopping: float | None = None
@@ -430,17 +430,20 @@ class _Supervisor:
         load as well; what changes only with one is not edited by anybody, and is let be.
         """
         if self._resting is not None:
-            edited = {path for path, found in self._resting.items() if told.signature(path) != found}
-            self._rested |= self._resting.keys() - edited
-            self._spoiled = {path: count for path, count in self._spoiled.items() if path not in edited}
+            for path, found in self._resting.items():
+                if told.signature(path) == found:
+                    self._rested[path] = self._rested.get(path, 0) + 1
+                else:
+                    self._rested.pop(path, None)
+                    self._spoiled.pop(path, None)
             self._resting = None
             return False
         newest = self._loading or self._current
         is_spoiled = newest is not None and (not newest.loaded or since <= newest.loaded)
         self._spoiled = {path: self._spoiled.get(path, 0) + 1 for path in self._held if is_spoiled}
-        self._rested &= self._spoiled.keys()
+        self._rested = {path: count for path, count in self._rested.items() if path in self._spoiled}
         restless = sorted(path for path, count in self._spoiled.items() if count >= RESTLESS)
-        if self._rested.issuperset(restless):
+        if all(self._rested.get(path, 0) >= RESTS for path in restless):
             self._let_be(restless)
             return False
         if self._loading is not None:
@@ -456,6 +459,7 @@ class _Supervisor:
         now = time.monotonic()
         is_anew, self._is_asked = self._is_asked, False
         self._held.clear()
+        self._resting = None
         is_anew = self._has_moved() or is_anew
         if self._loading is not None:
             self._end(self._loading)
@@ -464,11 +468,10 @@ class _Supervisor:
             self._current.finish(now, self._settings.graceful_timeout)
             self._leaving.append(self._current)
             self._current = None
-            for each in self._leaving[:-MOST_LEAVING]:
-                if each.kill_at is not None:  # else it was killed already
-                    each.kill_at = None
-                    self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
-                    each.kill()
+            for each in [each for each in self._leaving if each.kill_at is not None][:-MOST_LEAVING]:
+                each.kill_at = None
+                self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
+                each.kill()
         self._watcher.begin()
         names = self._watcher.names()
         self._prepared.heed(changed)

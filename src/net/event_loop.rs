@@ -274,7 +274,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.accepting != Accepting::Yes || (shared.has_neighbours() && self.lets_others_first(listener)) {
+        if self.accepting != Accepting::Yes || (shared.limits.has_neighbours && self.lets_others_first()) {
             return None;
         }
         let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
@@ -329,17 +329,20 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// The kernel wakes the process that has watched a listener longest, so that an idle one would get all who come: each
-    /// time that `SHARE` more are open it watches anew, and leaves the next one to who is woken now.
-    fn lets_others_first(&mut self, listener: usize) -> bool {
+    /// time that `SHARE` more are open it watches anew, and who comes from then on wakes another one. Who is there now it
+    /// is told of once more, unless another one is awake.
+    fn lets_others_first(&mut self) -> bool {
         self.yielded = self.yielded.min(self.table.len());
         if self.table.len() < self.yielded + SHARE {
             return false;
         }
         self.yielded = self.table.len();
-        if let Some(watched) = self.listeners.get(listener) {
-            let _ = self.poller.remove(watched);
+        for index in 0..self.listeners.len() {
+            if let Some(listener) = self.listeners.get(index) {
+                let _ = self.poller.remove(listener);
+            }
+            self.watch(index);
         }
-        self.watch(listener);
         true
     }
 

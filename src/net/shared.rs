@@ -425,11 +425,6 @@ impl<H: Handler> Shared<H> {
         self.countdown.as_ref().is_some_and(|countdown| rustix::io::read(countdown, &mut [0]) == Ok(0))
     }
 
-    /// Whether other processes accept here too.
-    pub fn has_neighbours(&self) -> bool {
-        self.countdown.is_some()
-    }
-
     /// Accept no more, and finish what is in flight.
     pub fn begin_stop(&self) {
         self.begin_stop_within(self.limits.graceful_timeout);

@@ -748,7 +748,7 @@ def test_a_stop_that_cuts_a_call_off(dev: Dev, tmp_path: Path, shape: str, signu
         everybody = psutil.Process(server.process.pid).children(recursive=True)
         server.send(signum)
         assert server.process.wait(PATIENCE) == code
-        wait_for(lambda: not any(map(lives, everybody)), "the workers to be gone", 0.3)
+        wait_for(lambda: not any(map(lives, everybody)), "the workers to be gone", 0.8)
         assert client.recv(100) == b""
 
 

@@ -4,11 +4,12 @@ import http.client
 import os
 import re
 import signal
+import socket
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from starter import APPLICATION, Server, Start, wait_for
+from starter import APPLICATION, SHAPES, Server, Start, wait_for
 
 
 def serves(server: Server) -> int:
@@ -125,9 +126,17 @@ def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, s
     assert server.stop() == 0
 
 
-def test_kept_connections_are_shared_by_the_workers(start: Start, supervised: str) -> None:
+@pytest.mark.parametrize("is_passed", [False, True], ids=["bound", "passed"])
+def test_kept_connections_are_shared_by_the_workers(
+    launch: Start, tmp_path: Path, supervised: str, is_passed: bool
+) -> None:
     """They come one after the other, so that the first worker is idle again each time: the next must get some too."""
-    server = start(supervised)
+    (tmp_path / "app.py").write_text(APPLICATION)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        bind = ("--bind=fd:3",) if is_passed else ("--bind=127.0.0.1:0",)
+        server = launch("app.py", *SHAPES[supervised], *bind, passed=[listener] if is_passed else [])
+    server.await_address()
+    server.await_serving(2)
     kept = [server.connection() for _ in range(32)]
     served: Counter[int] = Counter()
     for each in kept:

@@ -30,6 +30,7 @@ pub fn limits() -> Limits {
         max_connections_per_address: 100,
         max_requests: u64::MAX,
         tells_load: false,
+        has_neighbours: false,
     }
 }
 

@@ -183,6 +183,7 @@ def test_an_answer_that_is_cut_off_behind_its_call_does_not_look_whole(
     with server.connect(receive_buffer=65536) as client:
         client.send(compose("/", version="1.0"))
         server.await_note("given")
+        until(lambda: all(is_asleep(pid) for pid in server.pids()), "the end of the call")
         if number:
             server.signal(number)
             assert server.wait() == 0
