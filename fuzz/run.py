@@ -2,8 +2,7 @@
 
     python -m fuzz.run --programs FOLDER fuzz/corpus --seconds 600 --record     # as `make fuzz` does
 
-Knows what libFuzzer prints. Ends with 1 at the first crash, whose input
-is then in fuzz/artifacts/TARGET.
+Knows what libFuzzer prints. Ends with 1 at the first crash, whose input is then in fuzz/artifacts/TARGET.
 """
 
 from __future__ import annotations

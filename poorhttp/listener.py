@@ -184,8 +184,7 @@ def is_held(address: Address, pid: int) -> bool:
     if not sockets or address.fd:
         return True
     if address.path:
-        lines = map(str.split, _lines("/proc/net/unix"))
-        return any(fields[6] in sockets and fields[7:] == [address.path] for fields in lines)
+        return not sockets.isdisjoint(_unix_inodes(address.path))
     family, place = _resolve(address)
     return not sockets.isdisjoint(_inodes(family, str(place[0]).partition("%")[0], address.port))
 
@@ -338,8 +337,7 @@ def _make_room(path: str) -> None:
         return
     except OSError:
         pass  # no permission, or its queue is full: somebody is there
-    inodes = (fields[6] for fields in map(str.split, _lines("/proc/net/unix")) if fields[7:] == [path])
-    raise _in_use(f"unix:{path}", inodes, "choose another path")
+    raise _in_use(f"unix:{path}", _unix_inodes(path), "choose another path")
 
 
 def _removed_dead(path: str, found: os.stat_result) -> bool:
@@ -398,6 +396,11 @@ def _inodes(family: int, host: str, port: int) -> Iterator[str]:
             local, _, number = fields[1].partition(":")
             if fields[3] == LISTENING and int(number, 16) == port and (local in wanted or host in LOOPBACK):
                 yield fields[9]
+
+
+def _unix_inodes(path: str) -> Iterator[str]:
+    """Yield the inodes of the sockets of this path."""
+    return (fields[6] for fields in map(str.split, _lines("/proc/net/unix")) if fields[7:] == [path])
 
 
 def _lines(table: str) -> list[str]:

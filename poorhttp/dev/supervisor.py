@@ -446,9 +446,7 @@ class _Supervisor:
         if all(self._rested.get(path, 0) >= RESTS for path in restless):
             self._let_be(restless)
             return False
-        if self._loading is not None:
-            self._end(self._loading)
-            self._loading = None
+        self._end_loading()
         now = time.monotonic()
         self._resting = {path: told.signature(path) for path in restless}
         self._rest_until = now + min(max(2 * (now - self._gone), REST), LONGEST_REST)
@@ -461,9 +459,7 @@ class _Supervisor:
         self._held.clear()
         self._resting = None
         is_anew = self._has_moved() or is_anew
-        if self._loading is not None:
-            self._end(self._loading)
-            self._loading = None
+        self._end_loading()
         if self._current is not None:
             self._current.finish(now, self._settings.graceful_timeout)
             self._leaving.append(self._current)
@@ -493,6 +489,11 @@ class _Supervisor:
         except OSError:
             return False  # it is gone: it may come again
         return True
+
+    def _end_loading(self) -> None:
+        if self._loading is not None:
+            self._end(self._loading)
+            self._loading = None
 
     def _end(self, process: Process) -> None:
         process.kill()

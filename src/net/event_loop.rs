@@ -337,12 +337,8 @@ impl<H: Handler> EventLoop<H> {
             return false;
         }
         self.yielded = self.table.len();
-        for index in 0..self.listeners.len() {
-            if let Some(listener) = self.listeners.get(index) {
-                let _ = self.poller.remove(listener);
-            }
-            self.watch(index);
-        }
+        self.pause_accepting(Accepting::PausedUntil(0));
+        self.resume_accepting();
         true
     }
 
@@ -605,16 +601,10 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.accepting = Accepting::Yes;
-        for index in 0..self.listeners.len() {
-            self.watch(index);
-        }
-    }
-
-    fn watch(&self, index: usize) {
         // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
         let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
-        if let Some(listener) = self.listeners.get(index) {
-            let _ = self.poller.add(listener, LISTENERS + index as u64, interest);
+        for (token, listener) in (LISTENERS..).zip(&self.listeners) {
+            let _ = self.poller.add(listener, token, interest);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Transport {
     /// Read into the spare capacity of `buffer`, which must have some.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
         loop {
-            return match rustix::net::recv(&self.0.descriptor, spare_capacity(buffer), RecvFlags::empty()) {
+            return match rustix::net::recv(self, spare_capacity(buffer), RecvFlags::empty()) {
                 Ok((0, _)) => Received::End,
                 Ok((count, _)) => Received::Bytes(count),
                 Err(Errno::AGAIN) => Received::Nothing,
@@ -74,39 +74,39 @@ impl Transport {
     pub fn peek(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(PEEK);
         // Where it fails, so does reading it.
-        let _ = rustix::net::recv(&self.0.descriptor, spare_capacity(&mut bytes), RecvFlags::PEEK);
+        let _ = rustix::net::recv(self, spare_capacity(&mut bytes), RecvFlags::PEEK);
         bytes
     }
 
     /// Whether the peer sends no more, and nothing that came is left to be read.
     pub fn has_ended(&self) -> bool {
-        matches!(rustix::net::recv(&self.0.descriptor, &mut [0], RecvFlags::PEEK), Ok((0, _)))
+        matches!(rustix::net::recv(self, &mut [0], RecvFlags::PEEK), Ok((0, _)))
     }
 
     /// Write what goes now.
     pub fn send(&self, bytes: &[u8]) -> Sent {
-        sent(|| rustix::net::send(&self.0.descriptor, bytes, SendFlags::NOSIGNAL))
+        sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL))
     }
 
     /// The same, when more follows at once.
     pub fn send_more(&self, bytes: &[u8]) -> Sent {
-        sent(|| rustix::net::send(&self.0.descriptor, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
+        sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
     /// Write two pieces as one.
     pub fn send_both(&self, first: &[u8], second: &[u8]) -> Sent {
-        sent(|| rustix::io::writev(&self.0.descriptor, &[IoSlice::new(first), IoSlice::new(second)]))
+        sent(|| rustix::io::writev(self, &[IoSlice::new(first), IoSlice::new(second)]))
     }
 
     /// Send at most `count` bytes of `file` from `offset` on, which is moved.
     pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
-        sent(|| rustix::fs::sendfile(&self.0.descriptor, file, Some(offset), count))
+        sent(|| rustix::fs::sendfile(self, file, Some(offset), count))
     }
 
     /// Bytes that were written and that the peer has not taken yet.
     pub fn unacknowledged(&self) -> u32 {
         // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) writes one int, and fails where it is not known.
-        let count = unsafe { ioctl(&self.0.descriptor, Getter::<SIOCOUTQ, c_int>::new()) };
+        let count = unsafe { ioctl(self, Getter::<SIOCOUTQ, c_int>::new()) };
         count.ok().and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
     }
 
@@ -114,16 +114,16 @@ impl Transport {
     /// process, is to be a reset. A unix socket knows none.
     pub fn hold_end(&self) {
         self.0.is_held.store(true, Ordering::Relaxed);
-        let _ = set_socket_linger(&self.0.descriptor, Some(Duration::ZERO));
+        let _ = set_socket_linger(self, Some(Duration::ZERO));
     }
 
     /// Say that nothing more will be sent.
     pub fn finish(&self) {
         if self.0.is_held.swap(false, Ordering::Relaxed) {
-            let _ = set_socket_linger(&self.0.descriptor, None);
+            let _ = set_socket_linger(self, None);
         }
         // A peer that is gone needs not be told.
-        let _ = rustix::net::shutdown(&self.0.descriptor, Shutdown::Write);
+        let _ = rustix::net::shutdown(self, Shutdown::Write);
     }
 
     /// End the connection now, although others may hold the same socket open.
@@ -135,7 +135,7 @@ impl Transport {
     /// sees an end there.
     pub fn reset(&self) {
         // On Linux a TCP socket that is told to connect to nobody sends it, even where another thread holds the socket.
-        if rustix::net::connect_unspec(&self.0.descriptor).is_err() {
+        if rustix::net::connect_unspec(self).is_err() {
             self.finish();
         }
     }
