@@ -45,6 +45,9 @@ COUNTERS = {
 
 SUMS = [name for name in COUNTERS.values() if name != "connections"]
 
+TRYING, SUCCEEDED, FAILED = "trying", "succeeded", "failed"
+"""How a reload stands."""
+
 SPARE = 8
 """Rows beyond two for each worker: while workers are replaced there are more, and TTIN may ask for some."""
 
@@ -123,8 +126,8 @@ class Board:
         os.pwrite(self.descriptor, numbers + text, FACTS)
 
     def note_reload(self, result: str, why: str = "") -> None:
-        """A reload has ended, or begins: `succeeded`, `failed` or `trying`."""
-        self.tell(reload=result, reload_time=str(int(time.time())), reload_why=why)
+        """A reload has ended, or begins: SUCCEEDED, FAILED or TRYING."""
+        self.tell(reload=result, reload_time=str(time.time_ns() // 1000), reload_why=why)
 
 
 def make(processes: int, threads: int) -> Board | None:

@@ -170,6 +170,8 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
         if flags.json:
             code, facts = control.facts(settings)
             return write(f"{facts}\n") or code
+        if flags.command == "reload":
+            return control.reload(settings, lambda line: write(f"{line}\n"), patience)
         return int(getattr(control, flags.command)(settings, lambda line: write(f"{line}\n")))
     except PoorhttpError as error:
         if flags.command == "status":

@@ -91,10 +91,12 @@ OF_DEV = {"request_timeout": 0.0, "slow_request": 0.0, "graceful_timeout": 5.0}
 """What DEV sets where nobody else does; a debugger is to wait for its user as long as he wants."""
 MEANT_BY_DEV = ("autoreload", "debug")
 """The switches that DEV sets as their flags would: the ini file for elsewhere serves here too."""
+WAITING = ("start", "restart", "reload")
+"""Actions that take the time of a load."""
 OF_ACTIONS = {
     "json": "status: as JSON",
     "watch": "status: again each second, until q",
-    "wait": "start, restart: for so many seconds at most [60]",
+    "wait": "start, restart, reload: for so many seconds at most [60]",
     "public": "dev, --reload --debug: also on an address that others can reach",
     "live": "dev, --reload: browsers load html again by themselves, for css its style sheets",
 }
@@ -246,8 +248,8 @@ def parse_flags(argv: Sequence[str], directory: str) -> Flags:
             _argument(flags, word, directory)
     command = flags.topic or flags.command
     of_status = flags.json or flags.watch
-    if (of_status and command != "status") or (flags.wait and command not in ("start", "restart")):
-        raise ConfigError("--json and --watch are for status, --wait for start and restart", "poorhttp --help")
+    if (of_status and command != "status") or (flags.wait and command not in WAITING):
+        raise ConfigError("--json and --watch are for status, --wait for start, restart and reload", "poorhttp --help")
     for name in MEANT_BY_DEV if flags.is_dev else ():
         flags.given.setdefault(name, ("yes", f"command {DEV}", directory))
     if command == "init" and (flags.config or flags.given.keys() - {"application"}):
@@ -526,6 +528,11 @@ def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
         if path and path in taken:
             raise ConfigError(f"{name} and {taken[path]} are the same path: {path}", f"choose another {name}")
         taken[path] = name
+    for name in "errorlog", "accesslog":
+        if values[name].endswith((".py", ".ini")):
+            raise ConfigError(f"{name} would be appended to {values[name]}, which is no log", f"choose another {name}")
+    if values["proxy_protocol"] and not values["trusted_proxies"]:
+        raise ConfigError("proxy_protocol is for peers among trusted_proxies, which has none", "name them there")
     if values["health"] and values["health"] == values["status_path"]:
         raise ConfigError(f"health and status_path are the same path: {values['health']}", "choose another one")
 
@@ -601,7 +608,7 @@ def _help_of(action: str) -> str:
     if action == "status":
         lines.append(_help_line("", "--json", "", "as JSON"))
         lines.append(_help_line("", "--watch", "", "again each second, until q"))
-    if is_start:
+    if action in WAITING:
         lines.append(_help_line("", "--wait", "SECONDS", "for so many seconds at most [60]"))
     lines += ["", "poorhttp --help lists the other options.", ""]
     return "\n".join(lines)

@@ -31,6 +31,9 @@ SKEW = 2.0
 GRACE = 5.0
 """Seconds beyond graceful_timeout after which `stop` kills."""
 
+GLANCE = 0.05
+"""Seconds between two looks at a reload."""
+
 EXEC = 0.5
 """Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""
 
@@ -167,9 +170,45 @@ def _absent(settings: Config) -> str:
     return f"not running; {other}" if other else "not running"
 
 
-def reload(settings: Config, say: Callable[[str], object]) -> int:
-    """Ask the server to try its code and configuration anew."""
-    return _tell(settings, signal.SIGUSR2, "reload asked for; the error log tells how it ends", say)
+def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
+    """Ask the server to try its code and configuration anew, and say how that ends.
+
+    patience: seconds for that. Where nobody can tell (`dev`, or another user) it only asks.
+    """
+    from poorhttp.board import SUCCEEDED, TRYING
+    from poorhttp.status import last_reload
+
+    pid = find(settings)
+    if pid <= 0:
+        say(_absent(settings))
+        return FAILED
+    end = time.monotonic() + patience
+    try:
+        before = last_reload(pid)
+        while before and before[1].get("result") == TRYING and time.monotonic() < end:
+            time.sleep(GLANCE)  # that one may have read the code of before
+            before = last_reload(pid)
+    except PermissionError:
+        before = None
+    if before and not before[0]:
+        say(f"pid {pid}: poorhttp.run() cannot start the program anew; restart it")
+        return FAILED
+    _send(pid, signal.SIGUSR2)
+    if before is None:
+        say(f"pid {pid}: reload asked for; the error log tells how it ends")
+        return STOPPED
+    while time.monotonic() < end:
+        _, last = last_reload(pid) or before  # for a moment there is none: the next image begins
+        if last != before[1] and last["result"] != TRYING:
+            why = f", it serves as before: {last['why']}; the error log tells more" if last["why"] else ""
+            say(f"pid {pid}: reload {last['result']}{why}")
+            return STOPPED if last["result"] == SUCCEEDED else FAILED
+        if not lives(pid):
+            say(f"pid {pid} has ended; the error log tells why")
+            return FAILED
+        time.sleep(GLANCE)
+    say(f"pid {pid}: the reload has no end after {patience:g} s; the error log will tell, or a longer --wait")
+    return FAILED
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from poorhttp import control, listener
+from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
 from poorhttp.signals import HANDLED
@@ -295,7 +295,7 @@ class Reload:
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
-        self.note("trying")
+        self.note(board.TRYING)
         self._said = os.memfd_create("said")
         self._told = os.memfd_create("told")
         self._trial = Popen(
@@ -404,7 +404,7 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
-        self.note("failed", why)  # before it is said: who reads that may ask for it
+        self.note(board.FAILED, why)  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
 

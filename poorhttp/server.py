@@ -115,12 +115,12 @@ def serve(
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
-            shown.tell(supervised="yes" if is_supervised(settings) else "no")
+            shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
             if shown is not None:
-                shown.note_reload("succeeded")
+                shown.note_reload(board.SUCCEEDED)
         else:
             for line in facts:
                 say(line)

@@ -15,7 +15,7 @@ from binascii import crc32
 from sys import byteorder
 
 from poorhttp import control
-from poorhttp.board import CELL, COUNTERS, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUMS, WORD
+from poorhttp.board import CELL, COUNTERS, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, TRYING, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,20 @@ def main_of(pid: int) -> int:
         os.close(own)
 
 
+def last_reload(pid: int) -> tuple[bool, Facts] | None:
+    """Whether it can reload, as a program that calls `poorhttp.run()` cannot, and `last_reload`, empty where there was
+    none; None where it has no board. Raises PermissionError.
+    """
+    own = _open(pid)
+    if own < 0:
+        return None
+    try:
+        facts = _facts(own)
+        return facts.get("reloads") != "no", _last_reload(facts)
+    finally:
+        os.close(own)
+
+
 def gather(descriptor: int) -> Facts | None:
     """The same of the server whose board this is; its workers of an image before are found by their parent."""
     facts = _facts(descriptor)
@@ -97,11 +111,8 @@ def gather(descriptor: int) -> Facts | None:
         "pid": pid,
         "started": _number(facts.get("started", "")),
         "seconds": max(now - _number(facts.get("started", "")), 0),
-        "last_reload": None,
+        "last_reload": _last_reload(facts) or None,
     }
-    if "reload" in facts:
-        result, why = facts["reload"], facts.get("reload_why", "")
-        told["last_reload"] = {"result": result, "time": _number(facts.get("reload_time", "")), "why": why}
     for name in ("requests", "refused", "cut", "accepted", "dropped"):
         told[name] = past[name] + sum(row[name] for row in counted)
     told["answers"] = {name: past[name] + sum(row["answers"][name] for row in counted) for name in CLASSES}
@@ -132,6 +143,13 @@ def _open(pid: int) -> int:
             return descriptor
         os.close(descriptor)
     return -1
+
+
+def _last_reload(facts: dict[str, str]) -> Facts:
+    if "reload" not in facts:
+        return {}
+    when = _number(facts.get("reload_time", "")) / 1e6
+    return {"result": facts["reload"], "time": when, "why": facts.get("reload_why", "")}
 
 
 def _shape(descriptor: int) -> tuple[int, int]:
@@ -374,8 +392,8 @@ def prometheus(told: Facts) -> str:
     metric("memory_bytes", "gauge", "Of those together, in proportion (PSS).", ("", told["pss"]))
     metric("start_time_seconds", "gauge", "Start of this image, since the epoch.", ("", told["started"]))
     last = told["last_reload"]
-    if last is not None and last["result"] != "trying":
-        metric("last_reload_success", "gauge", "Whether it did.", ("", int(last["result"] == "succeeded")))
+    if last is not None and last["result"] != TRYING:
+        metric("last_reload_success", "gauge", "Whether it did.", ("", int(last["result"] == SUCCEEDED)))
         metric("last_reload_time_seconds", "gauge", "Its end, since the epoch.", ("", last["time"]))
     return "\n".join(lines) + "\n"
 

@@ -21,6 +21,7 @@ import time
 
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
+from poorhttp.board import FAILED
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
@@ -405,7 +406,7 @@ class _Supervisor:
     def _say_failure(self, error: Exception) -> None:
         self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
         if self._board:
-            self._board.note_reload("failed", str(error))
+            self._board.note_reload(FAILED, str(error))
         self._manager.ready(f"reload failed, serving as before: {error}")
 
     def _replace(self, reload: Reload) -> None:

@@ -216,6 +216,7 @@ class _Signals:
         self._error_log = error_log
         self._clean_up = clean_up
         self._since: float | None = None
+        self._stopped_by = 0  # the last signal that was to stop it
         self._patience = self._due = 0.0  # seconds until the process is left, and when that is
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
@@ -258,8 +259,14 @@ class _Signals:
         """The engine has stopped: where that was for a successor, become it."""
         if self._reload is not None:
             self._reload.cancel()
-        if self._successor is not None and self._since is None:
+        if self._successor is not None and self._may_go_on():
+            self._due = 0.0  # what is done at the exit has its time from now on
+            self.expect_end(self._graceful_timeout + LATE)
             self._become_successor(self._successor)
+
+    def _may_go_on(self) -> bool:
+        """Whether the new image is to begin, after TERM to answer who waits."""
+        return self._stopped_by in (0, signal.SIGTERM) and not self._at_once
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
@@ -286,6 +293,7 @@ class _Signals:
         self._deliver(signum)
         now = time.monotonic()
         first = self._since is None
+        self._stopped_by = signum
         if self._since is None:
             self._since = now
             if self._manager is not None:
@@ -437,15 +445,20 @@ class _Signals:
         reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:
-        """Execute the new image; what the application wanted to be done at the exit is done before."""
-        self._is_leaving = True
+        """Execute the new image; what the application wanted to be done at the exit is done before, or given up where
+        this comes from within.
+        """
+        is_first, self._is_leaving = not self._is_leaving, True
         try:
-            atexit._run_exitfuncs()
-            # A stop that came until now is obeyed here, what comes from now on by the new image.
+            if is_first:
+                atexit._run_exitfuncs()
+            # The new image obeys what comes from now on, and a stop that came before: it answers who waits, then stops.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
             read_all(self.control)
             handlers = hold_back()  # whoever wrote these bytes has called `_stop` by then
-            if self._since is None:
+            if self._may_go_on():
+                if self._stopped_by:
+                    os.write(self._wake, bytes([self._stopped_by]))
                 reload.handover.signals = self.control
                 self._execute(reload)
             restore(handlers)
@@ -463,7 +476,7 @@ class _Signals:
             self._due = 0.0
             self.expect_end(self._patience)
             return
-        if self._successor is not None and self._since is None:
+        if self._successor is not None and (self._since is None or self._is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
             self._become_successor(self._successor)
         self._leave_application()

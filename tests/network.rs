@@ -205,17 +205,17 @@ fn start(threads: usize) -> Running {
 }
 
 fn start_with(limits: Limits, fronts: Fronts, panics: (&'static str, usize)) -> Running {
-    start_as(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, (vec![], None), (limits, fronts), panics)
+    start_as(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, (vec![], None, None), (limits, fronts), panics)
 }
 
 fn start_at(listener: &TcpListener, threads: usize, controls: Vec<OwnedFd>, countdown: Option<OwnedFd>) -> Running {
-    start_as(listener, threads, (controls, countdown), (limits(), Fronts::default()), ("", 0))
+    start_as(listener, threads, (controls, None, countdown), (limits(), Fronts::default()), ("", 0))
 }
 
 fn start_as(
     listener: &TcpListener,
     threads: usize,
-    (controls, countdown): (Vec<OwnedFd>, Option<OwnedFd>),
+    (controls, report, countdown): (Vec<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>),
     (limits, fronts): (Limits, Fronts),
     panics: (&'static str, usize),
 ) -> Running {
@@ -233,7 +233,7 @@ fn start_as(
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
     let row = Row::private(threads, threads).unwrap();
-    let ends = Ends { listeners: adopted, controls, report: None, row, gates: vec![], countdown };
+    let ends = Ends { listeners: adopted, controls, report, row, gates: vec![], countdown };
     let server = Arc::new(Server::new(site, limits, fronts, log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
@@ -330,6 +330,31 @@ fn a_stop_finishes_what_is_in_flight() {
     running.server.stop();
     running.open_gate.send(()).unwrap();
     assert_eq!(read_answer(&mut stream, 5).1, b"hello");
+    running.stop();
+}
+
+#[test]
+fn who_has_woken_a_worker_that_is_to_leave_is_answered() {
+    let (control, told) = rustix::pipe::pipe().unwrap();
+    let (_supervisor, report) = rustix::pipe::pipe().unwrap();
+    let unread = control.try_clone().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ends = (vec![control], Some(report), None);
+    let running = start_as(&listener, 1, ends, (limits(), Fronts::default()), ("", 0));
+    let mut first = running.ask("/block");
+    running.blocked.recv_timeout(PATIENCE).unwrap();
+    let began = Instant::now();
+    let mut second = running.ask("/"); // that another process is told of too is not sure
+    rustix::io::write(&told, b"\0").unwrap();
+    // Longer than its turn of accepting, which has begun.
+    while rustix::io::ioctl_fionread(&unread).unwrap() > 0 || began.elapsed() < Duration::from_millis(50) {
+        assert!(began.elapsed() < PATIENCE, "it does not hear");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running.open_gate.send(()).unwrap();
+    for stream in [&mut first, &mut second] {
+        assert_eq!(read_answer(stream, 5).1, b"hello");
+    }
     running.stop();
 }
 

@@ -99,10 +99,10 @@ ALLOWED = {
     "scale": set(),
     "signals": {"lean"},
     "worker": {"errors", "lean", "listener", "loader", "log", "signals", "_engine"},
-    "control": {"errors", "lean"},
+    "control": {"board", "errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"control", "errors", "lean", "listener", "signals", "systemd"},
-    "supervisor": {"backlog", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
+    "reload": {"board", "control", "errors", "lean", "listener", "signals", "systemd"},
+    "supervisor": {"backlog", "board", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
 }
 
 

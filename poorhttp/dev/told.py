@@ -124,7 +124,7 @@ class Teller:
     def __init__(self, link: int) -> None:
         self._link = link
         self._told: dict[tuple[bytes, str], bytes] = {}
-        self._places: set[str] = set()  # where files were read, which are watched for that
+        self._places: set[str] = set()  # where modules were read, which are watched for that
         self.writes = 0
         """How many files were written."""
 
@@ -161,7 +161,7 @@ class Teller:
         """A file is about to be read."""
         if self._is_new(READ, path) and not _is_special(path):
             found = signature(path)
-            if found is not None:
+            if found is not None and path.endswith(".py"):
                 self._places.add(os.path.dirname(path))
             self._note(READ, path, b" ".join(b"%d" % each for each in found or ()))
 

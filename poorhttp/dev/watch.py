@@ -1,8 +1,8 @@
 """What of the author's files has changed since it was read.
 
 Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
-files and `.env` beside them. Events are hints, which cost a look; what is true is what `stat` and the content say. Does
-not know what is done about a change.
+files and `.env` beside its modules. Events are hints, which cost a look; what is true is what `stat` and the content
+say. Does not know what is done about a change.
 Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
 that is the same again is no change; what a process of the application writes is none either, until that is gone.
 """
@@ -121,7 +121,7 @@ class Watcher:
         if file is None or file.signature != found:
             self._files[path] = _File(found)
         directory = os.path.dirname(path)
-        if found is not None or os.path.isdir(directory):
+        if path.endswith(".py") and (found is not None or os.path.isdir(directory)):  # not /tmp for the sake of a file
             self._enter(directory)
         self._follow(path)
 
@@ -182,9 +182,9 @@ class Watcher:
             self._watch_way(directory)
 
     def _follow(self, path: str) -> None:
-        """Watch the symbolic links on the way to this file, and where they lead."""
+        """Watch this file's name, the symbolic links on the way to it, and where they lead."""
         self._missing.clear()
-        for place in way(path):
+        for place in {path, *way(path)}:
             directory, name = os.path.split(place)
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(place, set()).add(path)

@@ -274,7 +274,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.accepting != Accepting::Yes || (shared.limits.has_neighbours && self.lets_others_first()) {
+        if self.accepting != Accepting::Yes {
             return None;
         }
         let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
@@ -286,7 +286,12 @@ impl<H: Handler> EventLoop<H> {
         }
         match accepted {
             Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
-            Accepted::Nothing => None,
+            Accepted::Nothing => {
+                if shared.limits.has_neighbours {
+                    self.let_others_first();
+                }
+                None
+            }
             Accepted::Exhausted => {
                 self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
                 self.tell_exhaustion(shared);
@@ -329,17 +334,15 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// The kernel wakes the process that has watched a listener longest, so that an idle one would get all who come: each
-    /// time that `SHARE` more are open it watches anew, and who comes from then on wakes another one. Who is there now it
-    /// is told of once more, unless another one is awake.
-    fn lets_others_first(&mut self) -> bool {
+    /// time that `SHARE` more are open it watches anew, and who comes from then on wakes another one. Nobody waits now:
+    /// he would be this process's alone.
+    fn let_others_first(&mut self) {
         self.yielded = self.yielded.min(self.table.len());
-        if self.table.len() < self.yielded + SHARE {
-            return false;
+        if self.table.len() >= self.yielded + SHARE {
+            self.yielded = self.table.len();
+            self.pause_accepting(Accepting::PausedUntil(0));
+            self.resume_accepting();
         }
-        self.yielded = self.table.len();
-        self.pause_accepting(Accepting::PausedUntil(0));
-        self.resume_accepting();
-        true
     }
 
     fn show_count(&self, shared: &Shared<H>) {
@@ -511,11 +514,15 @@ impl<H: Handler> EventLoop<H> {
         let _ = self.poller.remove(control);
     }
 
-    /// Accept no more: other workers do. The queue must not be kept open where those stop meanwhile: who came then would
-    /// be reset with its end.
-    pub fn leave(&mut self) {
+    /// Accept no more: other workers do, but for him whose arrival the kernel has told to this one alone. The queue must
+    /// not be kept open where those stop meanwhile: who came then would be reset with its end.
+    pub fn leave(&mut self, shared: &Shared<H>) {
+        let is_told = self.accepting == Accepting::Yes;
         self.pause_accepting(Accepting::Never);
-        self.listeners.clear();
+        let listeners = std::mem::take(&mut self.listeners);
+        if is_told {
+            self.accept_last(&listeners, SHARE, shared);
+        }
     }
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
@@ -527,14 +534,14 @@ impl<H: Handler> EventLoop<H> {
         // A successor takes over who waits already.
         if !shared.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
-            self.accept_last(&listeners, shared);
+            self.accept_last(&listeners, LAST_ACCEPTS, shared);
             // Not before: who comes between now and the close has to ask once more, a second later.
             if self.gates.is_empty() && shared.is_last() {
                 listeners.iter().for_each(Listener::shut);
                 let until = Instant::now() + HANDSHAKE;
-                self.accept_last(&listeners, shared);
+                self.accept_last(&listeners, LAST_ACCEPTS, shared);
                 while Instant::now() < until {
-                    self.accept_last(&listeners, shared);
+                    self.accept_last(&listeners, LAST_ACCEPTS, shared);
                 }
             }
             // From here on the kernel refuses: nobody waits in vain.
@@ -542,10 +549,10 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Whoever got into the queue of a listener was accepted by the kernel: serve him. All at once, for those that are
-    /// served now may come again at once.
-    fn accept_last(&mut self, listeners: &[Listener], shared: &Shared<H>) {
+    /// served now may come again at once. `most`: at each listener.
+    fn accept_last(&mut self, listeners: &[Listener], most: usize, shared: &Shared<H>) {
         for (index, listener) in listeners.iter().enumerate() {
-            for _ in 0..LAST_ACCEPTS {
+            for _ in 0..most {
                 let Some(Accepted::Connection(transport, peer)) = self.accept_at(listener) else { break };
                 if let Some((key, connection)) = self.admit(transport, peer, index, shared) {
                     self.table.put(key, connection, u64::MAX);

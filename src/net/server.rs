@@ -409,7 +409,7 @@ impl<H: Handler> Server<H> {
             event_loop.unshelve();
         }
         if shared.leaves_clients() {
-            event_loop.leave();
+            event_loop.leave(shared);
         }
         if !event_loop.stood_still() {
             shared.end_drain(event_loop.connections(), || self.given_up());

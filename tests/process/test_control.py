@@ -82,7 +82,7 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     assert run("logrotate")[0] == 0
     wait_for((tmp_path / "error.log").exists, "the new log")
     wait_for(lambda: os.readlink(f"/proc/{pid}/fd/2") == str(tmp_path / "error.log"), "standard error in the new log")
-    assert run("reload")[0] == 0
+    assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
     wait_for(lambda: "left: exit code 0" in (tmp_path / "error.log").read_text(), "old workers to leave")
     assert pid_of(tmp_path) == pid
     (tmp_path / "app.py").write_text("import no_such_module\n")
@@ -96,6 +96,32 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     assert not lives(psutil_of(pid)) and not (tmp_path / "run.pid").exists()
     assert run("stop") == (0, "not running\n")
     assert run("reload") == (1, "not running\n")
+
+
+@pytest.mark.parametrize("kind", ["single", "threading", "forking"])
+def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Path, kind: str) -> None:
+    """Also where one is going on already, which may have read the code of before."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("type = forking\nprocesses = 2\n", f"type = {kind}\n"))
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    (tmp_path / "app.py").write_text("import no_such_module\n")
+    code, said = run("reload")
+    assert code == 1 and said.startswith(f"pid {pid}: reload failed, it serves as before: exit code 3")
+    (tmp_path / "app.py").write_text(APP)
+    for _ in range(3):
+        assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
+    (tmp_path / "app.py").write_text("import time, os\nif not os.path.exists('go'): time.sleep(3600)\n" + APP)
+    code, said = run("reload", "--wait=0.5")
+    assert code == 1 and said.startswith(f"pid {pid}: the reload has no end after 0.5 s"), said
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(run, "reload", "--wait=20")
+        (tmp_path / "app.py").write_text(APP)
+        for each in psutil.Process(pid).children():
+            if "POORHTTP_TRIAL" in each.environ():
+                each.kill()
+        assert second.result() == (0, f"pid {pid}: reload succeeded\n")
+    assert run("stop") == (0, f"stopped (was pid {pid})\n")
 
 
 @pytest.mark.parametrize("kind", ["single", "forking"])
@@ -621,7 +647,12 @@ def test_a_process_that_dies_while_it_loads_is_told(run: Run, tmp_path: Path) ->
     code, said = run("restart")
     assert (code, said.splitlines()[:1]) == (3, [f"error: app.py:2: {died}"])
     assert pid_of(tmp_path) == pid and control.lives(pid)
-    assert run("reload")[0] == 0
+    code, said = run("reload")
+    assert (code, said) == (
+        1,
+        f"pid {pid}: reload failed, it serves as before: killed by SIGABRT; poorhttp check "
+        "tells where; the error log tells more\n",
+    )
     failed = "reload failed, the server goes on as it was: killed by SIGABRT; poorhttp check tells where"
     wait_for(lambda: failed in (tmp_path / "error.log").read_text(), "the reload to fail")
     assert "killed by SIGABRT" in run("status")[1]

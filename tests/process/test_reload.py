@@ -623,10 +623,67 @@ def test_more_and_fewer_workers(start: Start, supervised: str) -> None:
     assert server.stop() == 0
 
 
+AT_EXIT = """
+import atexit
+
+def at_exit():
+    with open("exits", "a") as file:
+        file.write("begin ")
+    time.sleep({seconds})
+    with open("exits", "a") as file:
+        file.write("end ")
+
+atexit.register(at_exit)
+"""
+
+
+@pytest.fixture(params=["1x1", "1x4"])
+def alone(request: pytest.FixtureRequest) -> str:
+    """A shape without a supervisor, which executes the new image itself."""
+    return str(request.param)
+
+
+def test_what_is_done_at_the_exit_is_done_once_and_to_its_end(start: Start, alone: str, tmp_path: Path) -> None:
+    more = AT_EXIT.format(seconds=1)
+    server = start(alone, source=VERSION.format(version="0", more=more))
+    reload(server, "1", more)
+    assert (tmp_path / "exits").read_text() == "begin end "
+    assert server.stop() == 0
+    assert (tmp_path / "exits").read_text() == "begin end begin end "
+    assert "did not return" not in server.said
+
+
+def test_what_is_done_at_the_exit_has_the_time_of_a_stop(start: Start, alone: str, tmp_path: Path) -> None:
+    source = VERSION.format(version="0", more=AT_EXIT.format(seconds=3600))
+    server = start(alone, "--graceful-timeout=1", source=source)
+    reload(server, "1")
+    assert (tmp_path / "exits").read_text() == "begin "
+    assert server.said.count("reload: the application did not return in time; going on without it") == 1
+    assert server.stop() == 0
+
+
+def test_a_stop_between_two_images_answers_who_waits(start: Start, alone: str, tmp_path: Path) -> None:
+    """The old one serves no more, what it does at the exit takes its time, and the new one is not there."""
+    server = start(alone, source=VERSION.format(version="0", more=AT_EXIT.format(seconds=1)))
+    write(tmp_path, "1")
+    server.send(signal.SIGHUP)
+    wait_for((tmp_path / "exits").exists, "the end of the old image")
+    with contextlib.ExitStack() as stack:
+        waiting = [stack.enter_context(contextlib.closing(server.connection())) for _ in range(4)]
+        for each in waiting:
+            each.request("GET", "/")
+        server.send(signal.SIGTERM)
+        assert [each.getresponse().read()[:2] for each in waiting] == [b"1 "] * 4
+    assert server.end() == 0
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A program of its own that calls poorhttp.run."""
-    text = VERSION.format(version="0", more="") + '\nimport poorhttp\npoorhttp.run(application, bind="127.0.0.1:0")\n'
+    text = (
+        VERSION.format(version="0", more="")
+        + '\nimport poorhttp\npoorhttp.run(application, bind="127.0.0.1:0", pidfile="run.pid")\n'
+    )
     (tmp_path / "program.py").write_text(text)
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
@@ -637,12 +694,15 @@ def script(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate(timeout=PATIENCE)
 
 
-def test_a_program_that_calls_run_is_not_started_anew(script: "subprocess.Popen[str]") -> None:
+def test_a_program_that_calls_run_is_not_started_anew(script: "subprocess.Popen[str]", tmp_path: Path) -> None:
     assert script.stderr is not None
     while "single" not in script.stderr.readline():
         assert script.poll() is None
     script.send_signal(signal.SIGHUP)
     assert "reload ignored: poorhttp.run()" in script.stderr.readline()
+    command = [sys.executable, "-m", "poorhttp", "reload", f"--pidfile={tmp_path / 'run.pid'}"]
+    asked = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert asked.returncode == 1 and "poorhttp.run() cannot start the program anew" in asked.stdout
     script.send_signal(signal.SIGTERM)
     assert script.wait(PATIENCE) == 0
 

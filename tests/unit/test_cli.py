@@ -196,7 +196,7 @@ def test_help_for_one_command(capsys, tmp_path, action, flag):
     told = capsys.readouterr().out
     assert told.startswith(f"usage: poorhttp {action} ") and config.ACTIONS[action] in told
     assert ("--json" in told) == ("--watch" in told) == (action == "status")
-    assert ("--wait" in told) == (action in ("start", "restart"))
+    assert ("--wait" in told) == (action in ("start", "restart", "reload"))
 
 
 def test_help(capsys, monkeypatch):

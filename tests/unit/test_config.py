@@ -127,6 +127,12 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
             ["--control-socket=y", "-b", "unix:x", "-b", "unix:/dir/y"],
             "control_socket and bind are the same path: /dir/y",
         ),
+        (["--errorlog=app.py"], "errorlog would be appended to /dir/app.py, which is no log | choose another errorlog"),
+        (["--accesslog=/x.ini"], "accesslog would be appended to /x.ini, which is no log"),
+        (
+            ["--proxy-protocol", "--trusted-proxies=none"],
+            "proxy_protocol is for peers among trusted_proxies, which has",
+        ),
         (["--control-socket=y", "--errorlog=y"], "control_socket and errorlog are the same path"),
         (
             ["--health=/up", "--status-path=/up"],
