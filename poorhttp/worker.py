@@ -265,8 +265,11 @@ class _Signals:
             self._become_successor(self._successor)
 
     def _may_go_on(self) -> bool:
-        """Whether the new image is to begin, after TERM to answer who waits."""
-        return self._stopped_by in (0, signal.SIGTERM) and not self._at_once
+        """Whether the new image is to begin, after TERM to answer who waits, unless the engine has."""
+        if not self._stopped_by:
+            return True
+        are_waiting = any(engine.listeners() for engine in _serving)
+        return self._stopped_by == signal.SIGTERM and not self._at_once and are_waiting
 
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
