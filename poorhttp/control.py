@@ -198,8 +198,8 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        _, last = last_reload(pid) or before  # for a moment there is none: the next image begins
-        if last != before[1] and last["result"] != TRYING:
+        _, last = last_reload(pid) or before  # for a moment there is none, or an empty one: the next image begins
+        if last != before[1] and last.get("result", TRYING) != TRYING:
             why = f", it serves as before: {last['why']}; the error log tells more" if last["why"] else ""
             say(f"pid {pid}: reload {last['result']}{why}")
             return STOPPED if last["result"] == SUCCEEDED else FAILED

@@ -277,6 +277,9 @@ impl<H: Handler> EventLoop<H> {
         if self.accepting != Accepting::Yes {
             return None;
         }
+        if shared.limits.has_neighbours {
+            self.let_others_first();
+        }
         let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
@@ -286,12 +289,7 @@ impl<H: Handler> EventLoop<H> {
         }
         match accepted {
             Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
-            Accepted::Nothing => {
-                if shared.limits.has_neighbours {
-                    self.let_others_first();
-                }
-                None
-            }
+            Accepted::Nothing => None,
             Accepted::Exhausted => {
                 self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
                 self.tell_exhaustion(shared);
@@ -334,8 +332,8 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// The kernel wakes the process that has watched a listener longest, so that an idle one would get all who come: each
-    /// time that `SHARE` more are open it watches anew, and who comes from then on wakes another one. Nobody waits now:
-    /// he would be this process's alone.
+    /// time that `SHARE` more are open it watches anew, and who comes from then on wakes another one. Who waits now is
+    /// accepted here all the same: nobody else may have been told of him.
     fn let_others_first(&mut self) {
         self.yielded = self.yielded.min(self.table.len());
         if self.table.len() >= self.yielded + SHARE {
