@@ -572,7 +572,8 @@ def application(environ, start_response):
 ONCE = """
 if os.path.exists("tried"):
     open("loading", "w").close()
-    time.sleep(3600)
+    while True:
+        time.sleep(0.01)  # a signal that comes right before one is heard after it
 open("tried", "w").close()
 """
 

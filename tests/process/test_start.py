@@ -13,14 +13,17 @@ from starter import SHAPES, SUPERVISED, Server, Start, wait_for
 LOADING = """
 import os, time
 open(os.path.join(os.environ["MARKS"], "loading"), "w").close()
-time.sleep(1000)
+for _ in range(100_000):
+    time.sleep(0.01)
 """
+"""Sleeps in steps: Python does not hear a signal that comes right before a sleep until that is over."""
 
 STUBBORN = """
 import os, time
 open(os.path.join(os.environ["MARKS"], "loading"), "w").close()
 try:
-    time.sleep(1000)
+    for _ in range(100_000):
+        time.sleep(0.01)
 except:
     pass
 def application(environ, start_response):
