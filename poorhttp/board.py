@@ -127,7 +127,7 @@ class Board:
 
     def note_reload(self, result: str, why: str = "") -> None:
         """A reload has ended, or begins: SUCCEEDED, FAILED or TRYING."""
-        self.tell(reload=result, reload_time=str(time.time_ns() // 1000), reload_why=why)
+        self.tell(reload=result, reload_time=f"{time.time():.6f}", reload_why=why)
 
 
 def make(processes: int, threads: int) -> Board | None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import time
 
+from poorhttp.board import SUCCEEDED, TRYING
 from poorhttp.errors import ConfigError
 from poorhttp.lean import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from poorhttp.config import Config
     from poorhttp.watch import Rates
@@ -175,7 +177,6 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
 
     patience: seconds for that. Where nobody can tell (`dev`, or another user) it only asks.
     """
-    from poorhttp.board import SUCCEEDED, TRYING
     from poorhttp.status import last_reload
 
     pid = find(settings)
@@ -185,13 +186,17 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
     end = time.monotonic() + patience
     try:
         before = last_reload(pid)
-        while before and before[1].get("result") == TRYING and time.monotonic() < end:
-            time.sleep(GLANCE)  # that one may have read the code of before
+        # One that goes on may have read the code of before, and while its image loads there is no board.
+        while _is_loading(settings, pid, before) and lives(pid) and time.monotonic() < end:
+            time.sleep(GLANCE)
             before = last_reload(pid)
     except PermissionError:
         before = None
     if before and not before[0]:
         say(f"pid {pid}: poorhttp.run() cannot start the program anew; restart it")
+        return FAILED
+    if find(settings) != pid:
+        say(f"pid {pid} has ended; the error log tells why")
         return FAILED
     _send(pid, signal.SIGUSR2)
     if before is None:
@@ -209,6 +214,14 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         time.sleep(GLANCE)
     say(f"pid {pid}: the reload has no end after {patience:g} s; the error log will tell, or a longer --wait")
     return FAILED
+
+
+def _is_loading(settings: Config, pid: int, last: tuple[bool, dict[str, Any]] | None) -> bool:
+    """Whether a reload goes on there. `dev` has no board at any time."""
+    if last is None:
+        words = _read(pid, "cmdline").split(b"\0")
+        return not settings.autoreload and not {b"dev", b"--reload", b"--autoreload"} & {*words}
+    return last[1].get("result") == TRYING
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:

@@ -148,7 +148,8 @@ def _open(pid: int) -> int:
 def _last_reload(facts: dict[str, str]) -> Facts:
     if "reload" not in facts:
         return {}
-    when = _number(facts.get("reload_time", "")) / 1e6
+    seconds, _, millionths = facts.get("reload_time", "").partition(".")
+    when = _number(seconds) + _number(millionths) / 1e6
     return {"result": facts["reload"], "time": when, "why": facts.get("reload_why", "")}
 
 

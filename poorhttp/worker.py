@@ -216,7 +216,7 @@ class _Signals:
         self._error_log = error_log
         self._clean_up = clean_up
         self._since: float | None = None
-        self._stopped_by = 0  # the last signal that was to stop it
+        self._stopped_by = 0  # the signal that was to stop it, of several the one that wants it sooner
         self._patience = self._due = 0.0  # seconds until the process is left, and when that is
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
@@ -296,7 +296,8 @@ class _Signals:
         self._deliver(signum)
         now = time.monotonic()
         first = self._since is None
-        self._stopped_by = signum
+        if signum != signal.SIGTERM or first:
+            self._stopped_by = signum
         if self._since is None:
             self._since = now
             if self._manager is not None:
@@ -310,7 +311,7 @@ class _Signals:
         if signum == signal.SIGQUIT or (not first and now - self._since >= REPEAT):
             self._at_once = self._at_once or signum
             # Elsewhere the engine has read the same byte and does what it says.
-            if _is_inside_application(frame):
+            if _is_inside_application(frame) or self._is_leaving:
                 self._leave(128 + self._at_once)
 
     def _deliver(self, signum: int) -> None:
@@ -479,8 +480,10 @@ class _Signals:
             self._due = 0.0
             self.expect_end(self._patience)
             return
-        if self._successor is not None and (self._since is None or self._is_leaving):
+        if self._successor is not None and self._may_go_on() and (self._since is None or self._is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
+            self._due = 0.0  # what is done at the exit has less than the watchdog gives a call that does not return
+            self.expect_end(2 * LATE)
             self._become_successor(self._successor)
         self._leave_application()
 

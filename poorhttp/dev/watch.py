@@ -1,8 +1,8 @@
 """What of the author's files has changed since it was read.
 
 Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
-files and `.env` beside its modules. Events are hints, which cost a look; what is true is what `stat` and the content
-say. Does not know what is done about a change.
+files and `.env` beside them; new directories beside modules, not beside any file, for /tmp is everybody's. Events are
+hints, which cost a look; what is true is what `stat` and the content say. Does not know what is done about a change.
 Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
 that is the same again is no change; what a process of the application writes is none either, until that is gone.
 """
@@ -56,6 +56,7 @@ class Watcher:
         self._inotify: inotify.Inotify | None = None
         self._files: dict[str, _File] = {}
         self._directories: dict[str, frozenset[str]] = {}  # with what of it matters
+        self._places: set[str] = set()  # directories where modules are, or are looked for
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
         self._way: set[str] = set()  # directories above others, which take those with them when they go
@@ -75,6 +76,7 @@ class Watcher:
             self._inotify = inotify.Inotify()
         except OSError as error:
             self._give_up(error)
+        self._places.update(self._roots)
         for root in self._roots:
             self._enter(root)
 
@@ -121,8 +123,10 @@ class Watcher:
         if file is None or file.signature != found:
             self._files[path] = _File(found)
         directory = os.path.dirname(path)
-        if path.endswith(".py") and (found is not None or os.path.isdir(directory)):  # not /tmp for the sake of a file
+        if found is not None or os.path.isdir(directory):
             self._enter(directory)
+        if path.endswith(".py"):
+            self._places.add(directory)
         self._follow(path)
 
     def listed(self, directory: str) -> None:
@@ -130,9 +134,11 @@ class Watcher:
         if directory.endswith(MODULES):
             directory = directory.removesuffix(MODULES)
             if os.path.isdir(directory):
+                self._places.add(directory)
                 self._enter(directory)
         elif directory not in self._listed and os.path.isdir(directory):
             self._listed.add(directory)
+            self._places.add(directory)
             self._enter(directory)
             self._directories[directory] = frozenset(self._matters(directory))
 
@@ -182,9 +188,9 @@ class Watcher:
             self._watch_way(directory)
 
     def _follow(self, path: str) -> None:
-        """Watch this file's name, the symbolic links on the way to it, and where they lead."""
+        """Watch the symbolic links on the way to this file, and where they lead."""
         self._missing.clear()
-        for place in {path, *way(path)}:
+        for place in way(path):
             directory, name = os.path.split(place)
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(place, set()).add(path)
@@ -265,20 +271,20 @@ class Watcher:
         if name in self._names.get(directory, ()) or name in self._awaited.get(directory, ()) or path in self._files:
             return True
         if what & inotify.IS_DIRECTORY or (what & inotify.COMING and os.path.isdir(path)):
-            return directory in self._directories and _is_code(path)
+            return directory in self._places and _is_code(path)
         is_looked_at = directory in self._directories and not what & inotify.MODIFY
         return not name or (is_looked_at and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & inotify.COMING and os.path.isdir(path) and directory in self._directories:
+            if what & inotify.COMING and os.path.isdir(path) and directory in self._places:
                 self._arrive(path)
             return
         if what & inotify.COMING and os.path.isdir(path):  # a link
             if path in self._linked or path in self._directories:
                 self._forget(path)
-            if directory in self._directories and _is_code(path):
+            if directory in self._places and _is_code(path):
                 self._directories.setdefault(path, frozenset())  # not what is below, which may be everything
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
@@ -289,6 +295,7 @@ class Watcher:
 
     def _arrive(self, directory: str) -> None:
         """Watch a new directory, and those in it, which may have been made before it was watched."""
+        self._places.add(directory)
         self._directories.setdefault(directory, frozenset())  # whatever is in it is new
         self._watch(directory)
         with contextlib.suppress(OSError), os.scandir(directory) as found:

@@ -16,7 +16,7 @@ import pytest
 from fronts import free_port
 from starter import PATIENCE, ROOT, wait_for
 
-from poorhttp import control
+from poorhttp import control, status
 
 APP = """
 import json
@@ -125,6 +125,26 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["single", "forking"])
+def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Run, tmp_path: Path, kind: str) -> None:
+    """Which has read the code of before: there is no board then, and only the next one tells."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("type = forking\nprocesses = 2\n", f"type = {kind}\n"))
+    (tmp_path / "app.py").write_text(
+        "import time\nopen('loads', 'a').write('.')\nfor _ in range(100): time.sleep(0.01)\n" + APP
+    )
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    os.kill(pid, signal.SIGHUP)
+    wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
+    assert status.last_reload(pid) is None
+    (tmp_path / "app.py").write_text("import no_such_module\n")
+    code, said = run("reload")
+    assert code == 1 and "reload failed, it serves as before: exit code 3" in said, said
+    (tmp_path / "app.py").write_text(APP)
+    assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
+
+
+@pytest.mark.parametrize("kind", ["single", "forking"])
 def test_what_is_printed_goes_to_the_log_of_the_day_after_a_reload(run: Run, tmp_path: Path, kind: str) -> None:
     """Rotated, reloaded, rotated without being told, led to another file, reloaded again."""
 
@@ -189,10 +209,10 @@ def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, acti
     pid = pid_of(tmp_path)
     code = (  # what it needs is imported before: another user may perhaps not read it
         "import os, sys\n"
-        "from poorhttp import background, cli, control, trial\n"
+        "from poorhttp import background, cli, control, status, trial\n"
         "pidfile = os.open('run.pid', os.O_RDONLY)\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "control.find = lambda settings: int(os.read(pidfile, 64))\n"
+        "control.find = lambda settings: int(os.pread(pidfile, 64, 0))\n"
         "raise SystemExit(cli.main(sys.argv[1:]))\n"
     )
     done = subprocess.run(

@@ -663,6 +663,34 @@ def test_what_is_done_at_the_exit_has_the_time_of_a_stop(start: Start, alone: st
     assert server.stop() == 0
 
 
+def test_what_is_done_at_the_exit_ends_before_the_watchdog_ends_the_process(start: Start, tmp_path: Path) -> None:
+    """Where a call does not return, which has taken the time of a stop."""
+    source = VERSION.format(version="0", more=AT_EXIT.format(seconds=3600)).replace(
+        "time.sleep(0.03)", "while environ['PATH_INFO'] == '/stuck': time.sleep(1)"
+    )
+    server = start("1x4", "--graceful-timeout=1", "--request-timeout=0", source=source)
+    with contextlib.closing(server.connection()) as stuck:
+        stuck.request("GET", "/stuck")
+        reload(server, "1")
+    assert (tmp_path / "exits").read_text() == "begin "
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGTERM), (signal.SIGQUIT,)], ids=["INT, TERM", "QUIT"])
+def test_a_fast_stop_does_not_wait_for_what_is_done_at_the_exit(
+    start: Start, alone: str, tmp_path: Path, signals: tuple[int, ...]
+) -> None:
+    server = start(alone, source=VERSION.format(version="0", more=AT_EXIT.format(seconds=3600)))
+    write(tmp_path, "1")
+    server.send(signal.SIGHUP)
+    wait_for((tmp_path / "exits").exists, "the end of the old image")
+    for each in signals:
+        server.send(each)
+        time.sleep(0.05)  # two, and not one
+    assert server.end(PATIENCE) in (1, 128 + signals[0])
+    assert "reloaded" not in server.said
+
+
 def test_a_stop_between_two_images_answers_who_waits(start: Start, alone: str, tmp_path: Path) -> None:
     """The old one serves no more, what it does at the exit takes its time, and the new one is not there."""
     server = start(alone, source=VERSION.format(version="0", more=AT_EXIT.format(seconds=1)))
