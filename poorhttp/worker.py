@@ -483,7 +483,7 @@ class _Signals:
         if self._successor is not None and self._may_go_on() and (self._since is None or self._is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
             self._due = 0.0  # what is done at the exit has less than the watchdog gives a call that does not return
-            self.expect_end(2 * LATE)
+            self.expect_end(LATE)
             self._become_successor(self._successor)
         self._leave_application()
 
