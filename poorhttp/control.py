@@ -192,7 +192,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
             before = last_reload(pid)
     except PermissionError:
         before = None
-    if before and not before[0]:
+    if before and not before["can_reload"]:
         say(f"pid {pid}: poorhttp.run() cannot start the program anew; restart it")
         return FAILED
     if find(settings) != pid:
@@ -203,8 +203,8 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        _, last = last_reload(pid) or before  # for a moment there is none, or an empty one: the next image begins
-        if last != before[1] and last.get("result", TRYING) != TRYING:
+        last = last_reload(pid) or before  # for a moment there is none, or an empty one: the next image begins
+        if last != before and last.get("result", TRYING) != TRYING:
             why = f", it serves as before: {last['why']}; the error log tells more" if last["why"] else ""
             say(f"pid {pid}: reload {last['result']}{why}")
             return STOPPED if last["result"] == SUCCEEDED else FAILED
@@ -216,19 +216,23 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
     return FAILED
 
 
-def _is_loading(settings: Config, pid: int, last: tuple[bool, dict[str, Any]] | None) -> bool:
+def _is_loading(settings: Config, pid: int, last: dict[str, Any] | None) -> bool:
     """Whether a reload goes on there. `dev` has no board at any time."""
     if last is None:
         words = _read(pid, "cmdline").split(b"\0")
         return not settings.autoreload and not {b"dev", b"--reload", b"--autoreload"} & {*words}
-    return last[1].get("result") == TRYING
+    return last.get("result") == TRYING
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to open its logs anew."""
-    return _tell(
-        settings, signal.SIGUSR1, "asked to open its logs anew; the error log tells what it could not open", say
-    )
+    pid = find(settings)
+    if pid <= 0:
+        say(_absent(settings))
+        return FAILED
+    _send(pid, signal.SIGUSR1)
+    say(f"pid {pid}: asked to open its logs anew; the error log tells what it could not open")
+    return STOPPED
 
 
 def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
@@ -303,16 +307,6 @@ def facts(settings: Config) -> tuple[int, str]:
 
 def _weight(pid: int) -> dict[str, object]:
     return {"pid": pid, "seconds": round(age(pid), 1), "pss": pss(pid) * 1024 or None}
-
-
-def _tell(settings: Config, signum: int, what: str, say: Callable[[str], object]) -> int:
-    pid = find(settings)
-    if pid <= 0:
-        say(_absent(settings))
-        return FAILED
-    _send(pid, signum)
-    say(f"pid {pid}: {what}")
-    return STOPPED
 
 
 def _send(pid: int, signum: int) -> None:

@@ -72,16 +72,16 @@ def main_of(pid: int) -> int:
         os.close(own)
 
 
-def last_reload(pid: int) -> tuple[bool, Facts] | None:
-    """Whether it can reload, as a program that calls `poorhttp.run()` cannot, and `last_reload`, empty where there was
-    none; None where it has no board. Raises PermissionError.
+def last_reload(pid: int) -> Facts | None:
+    """`can_reload`, which a program that calls `poorhttp.run()` cannot, and what `last_reload` holds, nothing where
+    there was none; None where it has no board. Raises PermissionError.
     """
     own = _open(pid)
     if own < 0:
         return None
     try:
         facts = _facts(own)
-        return facts.get("reloads") != "no", _last_reload(facts)
+        return {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
     finally:
         os.close(own)
 

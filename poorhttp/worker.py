@@ -246,6 +246,11 @@ class _Signals:
             self._patience, self._due = seconds, due
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
+    def _expect_end_anew(self, seconds: float) -> None:
+        """The same from now on, whatever was said before."""
+        self._due = 0.0
+        self.expect_end(seconds)
+
     def exit_code(self, at_once: int) -> int:
         """The code to leave with when the engine has stopped by itself. A QUIT that cut nothing off is a clean stop.
 
@@ -260,8 +265,7 @@ class _Signals:
         if self._reload is not None:
             self._reload.cancel()
         if self._successor is not None and self._may_go_on():
-            self._due = 0.0  # what is done at the exit has its time from now on
-            self.expect_end(self._graceful_timeout + LATE)
+            self._expect_end_anew(self._graceful_timeout + LATE)  # from now on, for what is done at the exit
             self._become_successor(self._successor)
 
     def _may_go_on(self) -> bool:
@@ -477,13 +481,12 @@ class _Signals:
             signal.setitimer(signal.ITIMER_REAL, LATE)
             return
         if time.monotonic() > self._due + STANDSTILL:
-            self._due = 0.0
-            self.expect_end(self._patience)
+            self._expect_end_anew(self._patience)
             return
         if self._successor is not None and self._may_go_on() and (self._since is None or self._is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; going on without it")
-            self._due = 0.0  # what is done at the exit has less than the watchdog gives a call that does not return
-            self.expect_end(LATE)
+            # What is done at the exit has less than the watchdog gives a call that does not return.
+            self._expect_end_anew(LATE)
             self._become_successor(self._successor)
         self._leave_application()
 

@@ -60,6 +60,12 @@ def pid_of(directory: Path, name: str = "run.pid") -> int:
     return int((directory / name).read_text())
 
 
+def be_of(directory: Path, kind: str) -> None:
+    """Let the ini file of `run` be of another type, with as many processes and threads as that has."""
+    ini = directory / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("type = forking\nprocesses = 2\n", f"type = {kind}\n"))
+
+
 def workers_of(pid: int) -> list[psutil.Process]:
     """Its two workers, which a start does not wait for: who comes meanwhile waits in the queue of the socket."""
     wait_for(lambda: len(psutil.Process(pid).children()) == 2, "two workers")
@@ -101,8 +107,7 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["single", "threading", "forking"])
 def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Path, kind: str) -> None:
     """Also where one is going on already, which may have read the code of before."""
-    ini = tmp_path / "poorhttp.ini"
-    ini.write_text(ini.read_text().replace("type = forking\nprocesses = 2\n", f"type = {kind}\n"))
+    be_of(tmp_path, kind)
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
     (tmp_path / "app.py").write_text("import no_such_module\n")
@@ -127,8 +132,7 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
 @pytest.mark.parametrize("kind", ["single", "forking"])
 def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Run, tmp_path: Path, kind: str) -> None:
     """Which has read the code of before: there is no board then, and only the next one tells."""
-    ini = tmp_path / "poorhttp.ini"
-    ini.write_text(ini.read_text().replace("type = forking\nprocesses = 2\n", f"type = {kind}\n"))
+    be_of(tmp_path, kind)
     (tmp_path / "app.py").write_text(
         "import time\nopen('loads', 'a').write('.')\nfor _ in range(100): time.sleep(0.01)\n" + APP
     )
