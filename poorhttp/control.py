@@ -190,8 +190,9 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         while _is_loading(settings, pid, before) and lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
             before = last_reload(pid)
+        is_told = before is not None or _is_loading(settings, pid, before)
     except PermissionError:
-        before = None
+        before, is_told = None, False
     if before and not before["can_reload"]:
         say(f"pid {pid}: poorhttp.run() cannot start the program anew; restart it")
         return FAILED
@@ -199,11 +200,11 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid} has ended; the error log tells why")
         return FAILED
     _send(pid, signal.SIGUSR2)
-    if before is None:
+    if not is_told:
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = last_reload(pid) or before  # for a moment there is none, or an empty one: the next image begins
+        last = last_reload(pid) or before or {}  # for a moment there is none, or an empty one: the next image begins
         if last != before and last.get("result", TRYING) != TRYING:
             why = f", it serves as before: {last['why']}; the error log tells more" if last["why"] else ""
             say(f"pid {pid}: reload {last['result']}{why}")

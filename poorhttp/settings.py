@@ -196,7 +196,7 @@ class Settings:
     body_memory = setting(Bytes(0, 1 << 30), 256 << 10, LIMITS, "a larger body goes to a temporary file")
     max_connections = setting(Count(1, 1 << 20), 16384, LIMITS, "connections of each process")
     max_connections_per_address = setting(
-        Count(0, 1 << 20), 4096, LIMITS, "of them for one client address (not for loopback); 0: no limit"
+        Count(0, 1 << 20), 4096, LIMITS, "those of one client address (not of loopback); 0: no limit"
     )
     max_requests = setting(Count(0, 1 << 31), 0, LIMITS, "a worker is replaced after so many (forking); 0: never")
     max_requests_jitter = setting(Count(0, 1 << 31), 0, LIMITS, "and at random up to so many more")

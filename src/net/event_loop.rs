@@ -460,7 +460,12 @@ impl<H: Handler> EventLoop<H> {
                 connection.excuse(shared);
             }
         }
-        for (_, connection) in self.patient.drain(..) {
+        self.excuse_untaken(shared);
+    }
+
+    /// Nobody came to serve those whose turn it would be: let them know.
+    pub fn excuse_untaken(&mut self, shared: &Shared<H>) {
+        for (_, connection) in self.patient.drain(..).chain(self.shelf.drain(..)) {
             connection.excuse(shared);
         }
     }

@@ -54,6 +54,10 @@ const SLOW_MEMORY: u32 = 16;
 /// takes a while; where no thread can be started it never comes.
 const HOPE: u64 = 500;
 
+/// For how long the watchdog asks the caretaker for the baton, where every other thread is lost: one that waits for the
+/// interpreter never lays it down.
+const LAST_WISH: Duration = Duration::from_millis(500);
+
 /// Time in which a thread closes the streams that a stop left behind, in ms; a supervisor kills after a second.
 const LAST_CLOSES: u64 = 500;
 
@@ -77,6 +81,8 @@ pub struct Server<H: Handler> {
     slow: AtomicU32,
     /// Nothing could be waited for any more.
     failed: AtomicBool,
+    /// Every thread but the caretaker is lost, and the process about to end.
+    lost: AtomicBool,
 }
 /// What a server is connected to.
 #[derive(Debug)]
@@ -135,6 +141,7 @@ impl<H: Handler> Server<H> {
             calls: AtomicU64::new(0),
             slow: AtomicU32::new(0),
             failed: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
         })
     }
 
@@ -207,6 +214,9 @@ impl<H: Handler> Server<H> {
             let unfinished = event_loop.unfinished().saturating_sub(self.given_up());
             let mut streams = event_loop.take_streams(desk.thread.slot);
             streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
+            if is_late {
+                event_loop.excuse_untaken(&self.shared);
+            }
             (streams, unfinished)
         });
         if is_late {
@@ -314,9 +324,20 @@ impl<H: Handler> Server<H> {
 
     /// Every thread is lost: let those know who wait for one.
     pub(super) fn excuse(&self) {
-        if let Some(mut event_loop) = self.take_baton() {
-            event_loop.excuse(&self.shared);
+        self.lost.store(true, Ordering::SeqCst);
+        let end = Instant::now() + LAST_WISH;
+        while Instant::now() < end {
+            if let Some(mut event_loop) = self.take_baton() {
+                return event_loop.excuse(&self.shared);
+            }
+            self.shared.wake();
+            std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether the caretaker is to hold the baton no longer: somebody is there who may serve, or the process ends.
+    fn is_relieved(&self) -> bool {
+        self.team.has_sleeper() || self.lost.load(Ordering::SeqCst)
     }
 
     fn take_baton(&self) -> Option<Held<'_, H>> {
@@ -332,7 +353,7 @@ impl<H: Handler> Server<H> {
 
     /// The same for the thread of `slot`: the caretaker leaves the baton to those who may serve.
     fn take_baton_as(&self, slot: usize) -> Option<Held<'_, H>> {
-        if self.team.is_caretaker(slot) && self.team.has_sleeper() {
+        if self.team.is_caretaker(slot) && self.is_relieved() {
             self.team.wake_one();
             return None;
         }
@@ -368,8 +389,7 @@ impl<H: Handler> Server<H> {
                 }
             }
             None if self.team.is_caretaker(desk.thread.slot) => {
-                if self.adopt_returned(&mut event_loop) || self.team.has_sleeper() {
-                    // A thread is back.
+                if self.adopt_returned(&mut event_loop) || self.is_relieved() {
                     self.lay_down(event_loop);
                     self.team.wake_one();
                     return None;
@@ -420,8 +440,7 @@ impl<H: Handler> Server<H> {
                 return shared.finish();
             }
         }
-        // The caretaker leaves as soon as there is somebody else.
-        let keeps = self.team.is_caretaker(slot).then_some(|| !self.team.has_sleeper());
+        let keeps = self.team.is_caretaker(slot).then_some(|| !self.is_relieved());
         let most = || self.is_busy().then_some(LOOK_UP);
         if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));

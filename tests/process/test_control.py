@@ -141,6 +141,8 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     os.kill(pid, signal.SIGHUP)
     wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
     assert status.last_reload(pid) is None
+    code, said = run("reload", "--wait=0.1")
+    assert code == 1 and "the reload has no end after 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("reload")
     assert code == 1 and "reload failed, it serves as before: exit code 3" in said, said

@@ -199,6 +199,28 @@ def test_who_waits_in_a_worker_that_is_lost_gets_an_answer(start: Start, name: s
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize(("limit", "is_reloaded"), [(TIMEOUT, False), ("--graceful-timeout=1", True)])
+def test_who_was_accepted_by_a_worker_that_only_looked_after_its_health_gets_an_answer(
+    start: Start, limit: str, is_reloaded: bool, pool: ThreadPoolExecutor
+) -> None:
+    """With a health path there is a thread that accepts who comes while the call lasts, and leaves him unread."""
+    server = start("2x1", limit, "--processes=1", "--health=/health", source=SOURCE)
+    with contextlib.ExitStack() as stack:
+        kept, fresh = (stack.enter_context(contextlib.closing(server.connection())) for _ in range(2))
+        kept.request("GET", "/")
+        assert kept.getresponse().read()
+        begin(server, pool, "lock")
+        kept.request("GET", "/")
+        fresh.request("GET", "/")
+        assert server.get("/health") == (200, "serving\n"), "those before were looked at"
+        if is_reloaded:
+            server.send(signal.SIGHUP)
+        assert [each.getresponse().status for each in (kept, fresh)] == [503, 503]
+    server.await_text(" left: ")
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+
+
 def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
     server = start("2x1", TIMEOUT, source=SOURCE)
     connection = server.connection()
