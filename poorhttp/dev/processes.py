@@ -37,8 +37,8 @@ MESSAGE = 1 << 20
 SHUT = b"s"
 
 PATIENCE = 0.9
-"""Seconds for which one with workers is waited for beyond its time: it ends after them, and would kill them a second
-after it."""
+"""Seconds for which a process is waited for beyond its time. One with workers ends after them, and would kill them a
+second after it."""
 
 RESET = (*signals.HANDLED, signal.SIGCHLD, signal.SIGALRM)
 
@@ -241,12 +241,12 @@ class Process:
     def finish(self, now: float, seconds: float) -> None:
         """Finish what is in flight, and end; be killed soon after so many seconds."""
         self.shut()
-        self.kill_at = now + seconds + (PATIENCE if self.is_supervised else 0.5)
+        self.kill_at = now + seconds + PATIENCE
         self._ask(signal.SIGTERM)
 
     def stop(self, now: float, signum: int, seconds: float) -> None:
         """The same at the end of the server. Who was to finish before has no more time than he had."""
-        late = now + seconds + (PATIENCE if self.is_supervised else 0.3)
+        late = now + seconds + PATIENCE
         self.kill_at = late if self.kill_at is None else min(self.kill_at, late)
         self._ask(signum)
 
