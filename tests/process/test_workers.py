@@ -1,5 +1,6 @@
 """What the supervisor does about workers that die, and the workers about a supervisor that does."""
 
+import contextlib
 import http.client
 import os
 import re
@@ -137,12 +138,17 @@ def test_kept_connections_are_shared_by_the_workers(
         server = launch("app.py", *SHAPES[supervised], *bind, passed=[listener] if is_passed else [])
     server.await_address()
     server.await_serving(2)
-    kept = [server.connection() for _ in range(32)]
-    served: Counter[int] = Counter()
-    for each in kept:
-        each.request("GET", "/")
-        served[int(each.getresponse().read())] += 1
-    for each in kept:
-        each.close()
+    with contextlib.ExitStack() as kept:
+
+        def ask() -> int:
+            connection = kept.enter_context(contextlib.closing(server.connection()))
+            connection.request("GET", "/")
+            return int(connection.getresponse().read())
+
+        # Either says `serving` a moment before it accepts.
+        early = {ask()}
+        while early != server.workers():
+            early.add(ask())
+        served = Counter(ask() for _ in range(32))
     assert served.keys() == server.workers() and min(served.values()) >= 4
     assert server.stop() == 0
