@@ -153,6 +153,7 @@ def test_a_page_that_is_old_when_it_asks_is_told_at_once(serve: Start, tmp_path:
         if what == "page":
             change(tmp_path, "ONE", "TWO")
             assert "TWO" in server.get()[1]
+            server.get("/style.css")  # as a browser does: what nobody but a process of before has read does not count
         else:
             by_rename(tmp_path / "style.css", b"p { color: rgb(4, 5, 6) }")
             assert "rgb(4, 5, 6)" in server.get("/style.css")[1]

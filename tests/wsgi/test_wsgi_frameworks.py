@@ -411,6 +411,8 @@ def framework(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def server(serve: Any, any_shape: Any, framework: str) -> Any:
     warnings = "default"
+    if framework == "bottle":
+        warnings += ",ignore::ResourceWarning"  # its last request of each thread stays open, with the files of that
     if framework == "pyramid":
         # It imports pkg_resources and cgi, which warn, and leaves WebOb's copy of an upload to the collector.
         warnings += ",ignore::UserWarning,ignore::DeprecationWarning,ignore::ResourceWarning"
