@@ -30,6 +30,8 @@ const TICK: u64 = 100;
 const PUT_OFF: u64 = 5 * TICK;
 /// How soon a shut gate is looked at again, in ms.
 const SHUT: u64 = 2;
+/// How long nobody is accepted after one who has not said yet what he wants.
+const EXPECT: Duration = Duration::from_millis(1);
 /// How many more connections are open before the next one is left to another process.
 const SHARE: usize = 4;
 /// How many connections are taken from the queue of each listener at a stop, at most.
@@ -95,6 +97,8 @@ pub struct EventLoop<H: Handler> {
     /// How many of them come after this batch.
     due: usize,
     accepting: Accepting,
+    /// Somebody was accepted since the last sleep and has not said yet what he wants.
+    expects: bool,
     /// How many connections there were when another process was last let go first.
     yielded: usize,
     /// Since when there has been no descriptor for a new connection.
@@ -131,6 +135,7 @@ impl<H: Handler> EventLoop<H> {
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
+            expects: false,
             yielded: 0,
             exhausted_since: None,
             next_sweep: 0,
@@ -206,11 +211,10 @@ impl<H: Handler> EventLoop<H> {
                 shared.slept();
                 return Ok(());
             }
-            let Self { poller, .. } = self;
             let waited = shared.handler.detached(|| {
                 shared.flush_log();
-                let waited = poller.wait(timeout);
-                if poller.is_told(CONTROLS) {
+                let waited = self.sleep(timeout);
+                if self.poller.is_told(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
                     shared.watchdog.rouse();
                 }
@@ -224,6 +228,18 @@ impl<H: Handler> EventLoop<H> {
             }
         }
         Ok(())
+    }
+
+    /// Nobody is accepted while who came last is about to say what he wants, which takes him some microseconds, as a rule:
+    /// those who come in a crowd would wake this thread one by one, and find that they have nothing to say yet.
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        if !std::mem::take(&mut self.expects) || self.accepting != Accepting::Yes {
+            return self.poller.wait(timeout);
+        }
+        self.pause_accepting(Accepting::PausedUntil(0));
+        let waited = self.poller.wait(timeout.into_iter().chain([EXPECT]).min());
+        self.resume_accepting();
+        waited
     }
 
     fn timeout(&self, drain_until: Option<u64>) -> Option<Duration> {
@@ -415,6 +431,7 @@ impl<H: Handler> EventLoop<H> {
             None => self.poller.add(connection.transport(), key.token(), interest),
         };
         connection.watched = Some(interest);
+        self.expects |= connection.is_unread;
         if watched.is_err() {
             return self.close(key, connection, shared);
         }
