@@ -288,6 +288,11 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
+    /// Whether somebody was accepted since the last sleep who has not said yet what he wants.
+    pub fn expects(&self) -> bool {
+        self.expects
+    }
+
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
         if self.accepting != Accepting::Yes {

@@ -469,6 +469,10 @@ impl<H: Handler> Server<H> {
                 self.guarded(&mut connection, desk, Connection::advance)
             };
             held = self.settle(held, (key, connection), verdict, desk)?;
+            // What he is about to ask for may take long: whoever came with him is to be another process's.
+            if self.shared.limits.has_neighbours && held.expects() {
+                break;
+            }
         }
         Some(held)
     }

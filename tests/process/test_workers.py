@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,32 @@ def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, s
     for _ in range(3):
         assert server.get()[0] == 200
     kept.close()
+    assert server.stop() == 0
+
+
+def test_who_come_at_once_are_served_at_once(start: Start) -> None:
+    """One that has just come has not said yet what he wants: who comes with him is another worker's. On a busy machine he
+    may take longer than is waited for him, so a few are not served together.
+    """
+    together = """
+import multiprocessing
+import threading
+barrier = multiprocessing.Barrier(3)
+def application(environ, start_response):
+    try:
+        barrier.wait(1)
+        told = b"together"
+    except threading.BrokenBarrierError:
+        barrier.reset()
+        told = b"alone"
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [told]
+"""
+    server = start("2x1", "--processes=3", source=together)
+    server.await_serving(3)
+    with ThreadPoolExecutor(3) as clients:
+        rounds = [[each[1] for each in clients.map(lambda _: server.get(), range(3))] for _ in range(12)]
+    assert rounds.count(["together"] * 3) >= 9, rounds
     assert server.stop() == 0
 
 
