@@ -63,7 +63,7 @@ def _named(settings: Config) -> tuple[int, bool]:
 
     path = settings.pidfile
     if not path:
-        raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file, or --pidfile FILE")
+        raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file (-c FILE), or --pidfile FILE")
     try:
         descriptor = pidfile.open_(path)
         if descriptor < 0:

@@ -22,7 +22,8 @@ PACE = 0.1
 """Seconds between two spawns in the place of workers that still serve."""
 
 DRAIN = 1.0
-"""Seconds in which a worker sends away the clients that keep their connections, before it stops."""
+"""Seconds in which a worker sends away the clients that keep their connections, before it stops. One that is there for
+longer has calls in flight, perhaps for long: the next one is started beside it."""
 
 GRACE = 1.0
 """Seconds that a worker gets beyond its own deadline before it is killed."""
@@ -227,13 +228,18 @@ class State:
         """The time from which on the next worker may be started; in the past if it may be now."""
         return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
 
+    def stays(self, pid: int) -> bool:
+        """Whether this worker is there and was not asked to drain."""
+        return pid in self.workers and self.workers[pid].draining is None
+
     def replaces(self) -> bool:
         """Whether a worker that serves is to have a successor."""
         return any(worker.is_old and worker.draining is None for worker in self.workers.values())
 
     def missing(self, now: float) -> int:
         """How many workers are to be started, now or later. The first one alone: it serves the sooner, unless it hangs.
-        In the place of old ones: one after the other, so that there is never more than one too many.
+        In the place of old ones: one after the other, so that there is never more than one too many, beside those
+        which drain for longer than `DRAIN`, and never more than twice as many as are wanted.
         """
         if self.stopping is not None:
             return 0
@@ -244,8 +250,13 @@ class State:
         if replaces or not any(worker.is_ready or now >= worker.born + YOUNG for worker in new):
             missing = min(missing, int(all(worker.is_ready for worker in new)))
         if replaces:
-            missing = min(missing, self.wanted + 1 - len(self.workers))
+            leaving = sum(now < time for time in self.departures())
+            missing = min(missing, self.wanted + 1 - len(staying) - leaving, 2 * self.wanted - len(self.workers))
         return max(missing, 0)
+
+    def departures(self) -> list[float]:
+        """The times until which workers that drain are taken for such that leave soon."""
+        return [worker.draining + DRAIN for worker in self.workers.values() if worker.draining is not None]
 
     def serving(self) -> list[int]:
         """The workers that serve and stay."""
@@ -283,6 +294,8 @@ def wait(state: State, now: float) -> float | None:
         times.append(state.quit_at)
     if state.missing(now):
         times.append(state.next_spawn(now))
+    if state.replaces():
+        times += [time for time in state.departures() if now < time]
     if state.missing(float("inf")):  # a worker that lives on ends the back-off, and is no longer waited for
         times += [worker.born + YOUNG for worker in state.workers.values() if now < worker.born + YOUNG]
     soonest = min((time for time in times if time is not None), default=None)

@@ -345,7 +345,9 @@ class Reload:
         if not has_succeeded:
             why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
             why += "; poorhttp check tells where" if code is not None and code < 0 else ""
-            self._failed(why, said.decode("utf-8", "replace").splitlines()[-LINES:])
+            lines = said.decode("utf-8", "replace").splitlines()[-LINES:]
+            faults = [line.removeprefix("error:") for line in lines if line.startswith("error: ")]
+            self._failed(":".join([why, *faults[-1:]]), lines)
         if self._again:
             self._again = False
             self.begin()

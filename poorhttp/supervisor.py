@@ -21,14 +21,14 @@ import time
 
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
-from poorhttp.board import FAILED
+from poorhttp.board import FAILED, SUCCEEDED
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -158,6 +158,7 @@ class _Supervisor:
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
         self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
+        self._before: Collection[int] = ()  # the workers of the image before, while one may accept connections
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
@@ -189,6 +190,7 @@ class _Supervisor:
             self._countdown = handover.countdown
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
+        self._before = handover.workers.keys()
         for pid, (lifeline, is_leaving) in handover.workers.items():
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
@@ -209,6 +211,11 @@ class _Supervisor:
                 if isinstance(action, Exit):
                     return self._exit_code(action.code)
                 self._perform(action)
+            if self._before and not any(self._state.stays(pid) for pid in self._before):
+                self._before = ()
+                self._note_reload(SUCCEEDED)
+                if self._state.serving():
+                    self._tell_manager()
             self._wait()
 
     def _now(self) -> float:
@@ -300,11 +307,11 @@ class _Supervisor:
     def _tell_manager(self) -> None:
         count = sum(each.is_ready and not each.is_old for each in self._state.workers.values())
         status = f"{count} of {self._state.wanted} workers serve"
-        if self._is_ready:
+        if self._is_ready or self._before:
             self._manager.status(status)
         else:
             self._manager.ready(status)
-        self._is_ready = True
+            self._is_ready = True
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
@@ -409,6 +416,11 @@ class _Supervisor:
             self._board.note_reload(FAILED, str(error))
         self._manager.ready(f"reload failed, serving as before: {error}")
 
+    def _note_reload(self, result: str, why: str = "") -> None:
+        """Show how the reload that made this image goes on, unless there is a later one."""
+        if self._board and not (self._reload and self._reload.is_trying()):
+            self._board.note_reload(result, why)
+
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
         # What came until now is heard here; what comes from now on, by the new image.
@@ -469,6 +481,9 @@ class _Supervisor:
         if self._is_ready:
             self._tell_manager()
         text = f"worker {pid} died: {reason(code)}; the next one starts {when(delay)}"
+        if self._before and not gone.is_ready:
+            self._note_reload(FAILED, text)
+            self._manager.ready(f"reload failed, workers of before serve: {text}")
         self._error_log.write("E" if code else "N", text)
 
     def _perform(self, action: Action) -> None:

@@ -635,8 +635,10 @@ impl<H: Handler> EventLoop<H> {
         self.accepting = Accepting::Yes;
         // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
         let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
-        for (token, listener) in (LISTENERS..).zip(&self.listeners) {
-            let _ = self.poller.add(listener, token, interest);
+        let mut added = (LISTENERS..).zip(&self.listeners).map(|(token, it)| self.poller.add(it, token, interest));
+        if added.any(|it| it.is_err()) {
+            // Out of memory, or of what this user may watch: to be tried again, as those who wait have no other way in.
+            self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
         }
     }
 }

@@ -261,7 +261,8 @@ fn template(
         environ.set_item(PyString::intern(py, name), "")?;
     }
     let (name, port) = match address {
-        Some(address) => (address.ip().to_string(), address.port()),
+        Some(SocketAddr::V4(address)) => (address.ip().to_string(), address.port()),
+        Some(SocketAddr::V6(address)) => (format!("[{}]", address.ip()), address.port()), // RFC 3875 4.1.14
         // A unix socket has neither, and PEP 3333 wants both.
         None => ("localhost".to_owned(), 80),
     };

@@ -1,5 +1,6 @@
 """`poorhttp start`, `stop`, `restart`, `reload`, `status` and `logrotate`: a server in the background and its pidfile."""
 
+import contextlib
 import json
 import os
 import signal
@@ -25,6 +26,14 @@ import os
 def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "2")])
     return [b"ok"]
+"""
+
+ENDLESS = """
+def endless():
+    import time
+    while True:
+        yield b"."
+        time.sleep(0.05)
 """
 
 Run = Callable[..., tuple[int, str]]
@@ -58,6 +67,16 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def pid_of(directory: Path, name: str = "run.pid") -> int:
     return int((directory / name).read_text())
+
+
+def answer_of(address: Path) -> bytes:
+    """The body that a client without a connection yet gets."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(address))
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        with client.makefile("rb") as answer:
+            return answer.read().rpartition(b"\r\n\r\n")[2]
 
 
 def be_of(directory: Path, kind: str) -> None:
@@ -112,7 +131,8 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
     pid = pid_of(tmp_path)
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("reload")
-    assert code == 1 and said.startswith(f"pid {pid}: reload failed, it serves as before: exit code 3")
+    assert code == 1 and said.startswith(f"pid {pid}: reload failed, it serves as before: exit code 3: app.py:1: ")
+    assert "No module named 'no_such_module'" in said
     (tmp_path / "app.py").write_text(APP)
     for _ in range(3):
         assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
@@ -127,6 +147,43 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
                 each.kill()
         assert second.result() == (0, f"pid {pid}: reload succeeded\n")
     assert run("stop") == (0, f"stopped (was pid {pid})\n")
+
+
+def test_a_reload_has_succeeded_when_nobody_is_answered_by_the_old_code(run: Run, tmp_path: Path) -> None:
+    """Old workers that answer somebody for longer are not waited for: they accept nobody."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("processes = 2", "processes = 4"))
+    app = APP.replace("    return", "    if environ['PATH_INFO'] == '/stream': return endless()\n    return") + ENDLESS
+    (tmp_path / "app.py").write_text(app)
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    wait_for(lambda: len(psutil.Process(pid).children()) == 4, "four workers")
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for stream in streams:
+            stream.settimeout(PATIENCE)
+            stream.connect(str(tmp_path / "server.sock"))
+            stream.sendall(b"GET /stream HTTP/1.0\r\n\r\n")
+            assert stream.recv(9) == b"HTTP/1.1 "
+        (tmp_path / "app.py").write_text(app.replace('b"ok"', 'b"OK"'))
+        assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
+        answers = {answer_of(tmp_path / "server.sock") for _ in range(40)}
+        assert answers == {b"OK"}
+        assert {stream.recv(1 << 16) for stream in streams} != {b""}, "who is being answered still is"
+
+
+def test_a_reload_fails_where_a_new_worker_does_not_live_to_serve(run: Run, tmp_path: Path) -> None:
+    """Which a trial cannot tell, as it forks none. The old ones go on; with the next good code all is well."""
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    workers_of(pid)
+    (tmp_path / "app.py").write_text("import os\nos.register_at_fork(after_in_child=lambda: os._exit(9))\n" + APP)
+    code, said = run("reload")
+    assert code == 1 and "reload failed" in said and "died: exit code 9" in said
+    assert answer_of(tmp_path / "server.sock") == b"ok"
+    (tmp_path / "app.py").write_text(APP.replace('b"ok"', 'b"OK"'))
+    assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
+    assert answer_of(tmp_path / "server.sock") == b"OK"
 
 
 @pytest.mark.parametrize("kind", ["single", "forking"])

@@ -225,16 +225,18 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Told]:
         yield Told(address, sock)
 
 
-def test_the_manager_is_told_of_start_reload_and_stop(start: Start, shape: str, told: Told) -> None:
+def test_the_manager_is_told_of_start_reload_and_stop(start: Start, shape: str, told: Told, tmp_path: Path) -> None:
     server = start(shape, source=SOURCE, NOTIFY_SOCKET=told.address)
     ready = told.await_("READY")
     assert ready["MAINPID"] == str(server.process.pid) and "serv" in ready["STATUS"]
     assert server.get("/told") == (200, "")
+    (tmp_path / "app.py").write_text(SOURCE + "\ndef told(environ):\n    return 'again'\n")
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     server.send(signal.SIGHUP)
     reloading = told.await_("RELOADING")
     assert before < int(reloading["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     told.await_("READY", 2)
+    assert {server.get("/told") for _ in range(20)} == {(200, "again")}, "nobody is answered by the old code now"
     server.await_text("reloaded: ")
     assert told.count("STOPPING") == 0
     assert server.stop() == 0

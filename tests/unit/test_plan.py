@@ -359,6 +359,20 @@ def test_old_workers_leave_one_by_one_as_new_ones_serve() -> None:
     assert wait(made, 0.6) is None
 
 
+def test_an_old_worker_that_takes_long_to_leave_keeps_no_other_from_it() -> None:
+    made = reloaded(wanted=2, old=2)
+    perform(made, 0.0)
+    made.born(1, 0.0)
+    made.ready(1)
+    assert perform(made, 0.5) == [Drain(101)]
+    assert (perform(made, 1.4), wait(made, 1.4)) == ([], pytest.approx(0.5 + DRAIN - 1.4)), "it may leave soon"
+    assert perform(made, 0.5 + DRAIN) == [Spawn()], "it has calls in flight"
+    made.born(2, 1.5)
+    made.ready(2)
+    assert perform(made, 1.6) == [Drain(102)]
+    assert not made.replaces() and sorted(made.workers) == [1, 2, 101, 102]
+
+
 def test_old_workers_stay_while_new_ones_die() -> None:
     made = reloaded(wanted=2, old=2)
     for number in range(1, 4):
@@ -422,16 +436,19 @@ def test_fewer_workers_are_wanted() -> None:
 
 @given(wanted=st.integers(1, 5), old=st.integers(0, 5), choices=st.lists(st.integers(0, 3), max_size=60))
 def test_a_reload_never_has_too_many_nor_too_few(wanted: int, old: int, choices: list[int]) -> None:
-    """Whatever happens in whichever order: at most one worker too many, and old ones go only where new ones serve."""
+    """Whatever happens in whichever order: at most one worker too many, beside those that take long to leave, and old
+    ones go only where new ones serve.
+    """
     made, now, pids = reloaded(wanted, old), 0.0, iter(range(1, 1000))
     for choice in choices:
-        now += 2.0
+        now += 0.6
+        long = sum(each.draining is not None and now >= each.draining + DRAIN for each in made.workers.values())
         serving = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
                 made.born(next(pids), now)
             made.performed(action, now)
-        assert len(made.workers) <= max(wanted + 1, old)
+        assert len(made.workers) <= max(min(wanted + 1 + long, 2 * wanted), old)
         left = sum(each.is_ready and each.draining is None for each in made.workers.values())
         assert left >= min(serving, wanted)
         newborn = [pid for pid, each in made.workers.items() if not each.is_ready]
@@ -551,16 +568,19 @@ def test_a_worker_that_is_to_be_replaced_may_die_before() -> None:
 def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
     wanted: int, choices: list[tuple[int, int]]
 ) -> None:
-    """And a worker that serves leaves only where as many serve as before, or as are wanted."""
+    """Beside those that take long to leave; and never twice as many. And a worker that serves leaves only where as many
+    serve as before, or as are wanted.
+    """
     made, now, pids = serving(wanted), 0.0, iter(range(100, 1000))
     for choice, number in choices:
         now += 0.3
+        long = sum(each.draining is not None and now >= each.draining + DRAIN for each in made.workers.values())
         able = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
                 made.born(next(pids), now)
             made.performed(action, now)
-        assert len(made.workers) <= wanted + 1
+        assert len(made.workers) <= min(wanted + 1 + long, 2 * wanted)
         left = sum(each.is_ready and each.draining is None for each in made.workers.values())
         assert left >= min(able, wanted)
         living = sorted(made.workers)
