@@ -45,7 +45,7 @@ COUNTERS = {
 
 SUMS = [name for name in COUNTERS.values() if name != "connections"]
 
-TRYING, SUCCEEDED, FAILED = "trying", "succeeded", "failed"
+TRYING, REPLACING, SUCCEEDED, FAILED = "trying", "replacing workers", "succeeded", "failed"
 """How a reload stands."""
 
 SPARE = 8
@@ -126,8 +126,12 @@ class Board:
         os.pwrite(self.descriptor, numbers + text, FACTS)
 
     def note_reload(self, result: str, why: str = "") -> None:
-        """A reload has ended, or begins: SUCCEEDED, FAILED or TRYING."""
+        """A reload begins (TRYING), its workers begin to serve (REPLACING), or it has ended (SUCCEEDED, FAILED)."""
         self.tell(reload=result, reload_time=f"{time.time():.6f}", reload_why=why)
+
+    def end_reload(self, result: str, why: str = "") -> None:
+        """The reload that was noted last has ended. Its time stays: by that one is told from another."""
+        self.tell(reload=result, reload_why=why)
 
 
 def make(processes: int, threads: int) -> Board | None:

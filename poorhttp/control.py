@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-from poorhttp.board import SUCCEEDED, TRYING
+from poorhttp.board import REPLACING, SUCCEEDED, TRYING
 from poorhttp.errors import ConfigError
 from poorhttp.lean import signal
 
@@ -205,8 +205,9 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         return STOPPED
     while time.monotonic() < end:
         last = last_reload(pid) or before or {}  # for a moment there is none, or an empty one: the next image begins
-        if last != before and last.get("result", TRYING) != TRYING:
-            why = f", it serves as before: {last['why']}; the error log tells more" if last["why"] else ""
+        is_it = last.get("time") != (before or {}).get("time")  # and not the end of one that was going on
+        if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
+            why = f", {last['why']}; the error log tells more" if last["why"] else ""
             say(f"pid {pid}: reload {last['result']}{why}")
             return STOPPED if last["result"] == SUCCEEDED else FAILED
         if not lives(pid):

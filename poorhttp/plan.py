@@ -22,8 +22,10 @@ PACE = 0.1
 """Seconds between two spawns in the place of workers that still serve."""
 
 DRAIN = 1.0
-"""Seconds in which a worker sends away the clients that keep their connections, before it stops. One that is there for
-longer has calls in flight, perhaps for long: the next one is started beside it."""
+"""Seconds in which a worker sends away the clients that keep their connections, before it stops."""
+
+SOON = 0.5
+"""Seconds in which a worker that drains is gone, as a rule; the next one is started beside one that takes longer."""
 
 GRACE = 1.0
 """Seconds that a worker gets beyond its own deadline before it is killed."""
@@ -239,7 +241,7 @@ class State:
     def missing(self, now: float) -> int:
         """How many workers are to be started, now or later. The first one alone: it serves the sooner, unless it hangs.
         In the place of old ones: one after the other, so that there is never more than one too many, beside those
-        which drain for longer than `DRAIN`, and never more than twice as many as are wanted.
+        which drain for longer than `SOON`, and never more than twice as many as are wanted.
         """
         if self.stopping is not None:
             return 0
@@ -256,7 +258,7 @@ class State:
 
     def departures(self) -> list[float]:
         """The times until which workers that drain are taken for such that leave soon."""
-        return [worker.draining + DRAIN for worker in self.workers.values() if worker.draining is not None]
+        return [worker.draining + SOON for worker in self.workers.values() if worker.draining is not None]
 
     def serving(self) -> list[int]:
         """The workers that serve and stay."""
@@ -268,10 +270,12 @@ class State:
         return len(staying) == len(self.workers) == self.wanted
 
     def surplus(self) -> list[int]:
-        """The workers that are to leave because others serve in their place, old ones first."""
+        """The workers that are to leave because others serve in their place: old ones first, since longest, then the
+        youngest.
+        """
         serving = [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
         count = max(len(serving) - self.wanted, 0)
-        first = sorted(serving, key=lambda worker: (not worker.is_old, -worker.born))
+        first = sorted(serving, key=lambda worker: (not worker.is_old, worker.born if worker.is_old else -worker.born))
         return [worker.pid for worker in first[:count]]
 
 

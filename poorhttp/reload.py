@@ -406,7 +406,7 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
-        self.note(board.FAILED, why)  # before it is said: who reads that may ask for it
+        self.note(board.FAILED, f"{self.outcome}: {why}")  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
 

@@ -120,7 +120,7 @@ def serve(
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
             if shown is not None:
-                shown.note_reload(board.TRYING if handover.workers else board.SUCCEEDED)
+                shown.note_reload(board.REPLACING if is_supervised(settings) else board.SUCCEEDED)
         else:
             for line in facts:
                 say(line)

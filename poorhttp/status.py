@@ -15,7 +15,7 @@ from binascii import crc32
 from sys import byteorder
 
 from poorhttp import control
-from poorhttp.board import CELL, COUNTERS, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, TRYING, WORD
+from poorhttp.board import CELL, COUNTERS, FACTS, FAILED, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -393,9 +393,9 @@ def prometheus(told: Facts) -> str:
     metric("memory_bytes", "gauge", "Of those together, in proportion (PSS).", ("", told["pss"]))
     metric("start_time_seconds", "gauge", "Start of this image, since the epoch.", ("", told["started"]))
     last = told["last_reload"]
-    if last is not None and last["result"] != TRYING:
+    if last is not None and last["result"] in (SUCCEEDED, FAILED):
         metric("last_reload_success", "gauge", "Whether it did.", ("", int(last["result"] == SUCCEEDED)))
-        metric("last_reload_time_seconds", "gauge", "Its end, since the epoch.", ("", last["time"]))
+        metric("last_reload_time_seconds", "gauge", "When, since the epoch.", ("", last["time"]))
     return "\n".join(lines) + "\n"
 
 

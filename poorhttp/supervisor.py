@@ -28,7 +28,7 @@ from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -158,7 +158,8 @@ class _Supervisor:
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
         self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
-        self._before: Collection[int] = ()  # the workers of the image before, while one may accept connections
+        self._before: set[int] = set()  # the workers of the image before
+        self._is_rolling = False  # the reload that made this image goes on
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
@@ -190,7 +191,7 @@ class _Supervisor:
             self._countdown = handover.countdown
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
-        self._before = handover.workers.keys()
+        self._before, self._is_rolling = set(handover.workers), True
         for pid, (lifeline, is_leaving) in handover.workers.items():
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
@@ -211,12 +212,24 @@ class _Supervisor:
                 if isinstance(action, Exit):
                     return self._exit_code(action.code)
                 self._perform(action)
-            if self._before and not any(self._state.stays(pid) for pid in self._before):
-                self._before = ()
-                self._note_reload(SUCCEEDED)
-                if self._state.serving():
-                    self._tell_manager()
+            self._conclude()
             self._wait()
+
+    def _conclude(self) -> None:
+        """The reload that made this image has succeeded when its workers, and no one of before, accept connections."""
+        state = self._state
+        if not self._is_rolling or state.stopping is not None or any(state.stays(pid) for pid in self._before):
+            return
+        if state.serving() or not state.wanted:
+            self._is_rolling, self._is_ready = False, True
+            self._end_reload(SUCCEEDED)
+
+    def _end_reload(self, result: str, why: str = "") -> None:
+        """Tell how the reload that made this image ends; unless there is a later one, which tells that of itself."""
+        if self._reload is None:
+            if self._board:
+                self._board.end_reload(result, why)
+            self._manager.ready(f"reload failed: {why}" if why else self._status())
 
     def _now(self) -> float:
         """Seconds of a clock that stands still while this process does: who could not run is not late."""
@@ -305,13 +318,17 @@ class _Supervisor:
         self._state.wanted = self._scale.wanted
 
     def _tell_manager(self) -> None:
-        count = sum(each.is_ready and not each.is_old for each in self._state.workers.values())
-        status = f"{count} of {self._state.wanted} workers serve"
-        if self._is_ready or self._before:
-            self._manager.status(status)
+        if self._is_ready or self._is_rolling:
+            self._manager.status(self._status())
         else:
-            self._manager.ready(status)
+            self._manager.ready(self._status())
             self._is_ready = True
+
+    def _status(self) -> str:
+        if self._are_away and not self._state.wanted:
+            return "no workers (WINCH); TTIN or HUP starts them"
+        count = sum(each.is_ready and not each.is_old for each in self._state.workers.values())
+        return f"{count} of {self._state.wanted} workers serve"
 
     def _exit_code(self, planned: int) -> int:
         """A QUIT that cut nothing off is a clean stop."""
@@ -358,8 +375,8 @@ class _Supervisor:
                 self._step(1 if signum == signal.SIGTTIN else -1)
             elif signum == signal.SIGWINCH and not _has_terminal():
                 self._error_log.write("S", "SIGWINCH: the workers leave; HUP brings them back, TTIN one")
-                self._manager.status("no workers (WINCH); TTIN or HUP starts them")
                 self._are_away, self._state.wanted = True, 0
+                self._manager.status(self._status())
             if self._state.quitting:
                 self._at_once = self._at_once or signum
 
@@ -413,13 +430,8 @@ class _Supervisor:
     def _say_failure(self, error: Exception) -> None:
         self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
         if self._board:
-            self._board.note_reload(FAILED, str(error))
+            self._board.note_reload(FAILED, f"the server goes on as it was: {error}")
         self._manager.ready(f"reload failed, serving as before: {error}")
-
-    def _note_reload(self, result: str, why: str = "") -> None:
-        """Show how the reload that made this image goes on, unless there is a later one."""
-        if self._board and not (self._reload and self._reload.is_trying()):
-            self._board.note_reload(result, why)
 
     def _replace(self, reload: Reload) -> None:
         """Become the new image, which goes on with these workers until its own serve."""
@@ -459,6 +471,7 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
+            self._before.discard(pid)
             if self._board:
                 self._board.free(pid)
             now = self._now()
@@ -481,9 +494,8 @@ class _Supervisor:
         if self._is_ready:
             self._tell_manager()
         text = f"worker {pid} died: {reason(code)}; the next one starts {when(delay)}"
-        if self._before and not gone.is_ready:
-            self._note_reload(FAILED, text)
-            self._manager.ready(f"reload failed, workers of before serve: {text}")
+        if self._is_rolling and not gone.is_ready:
+            self._end_reload(FAILED, text)
         self._error_log.write("E" if code else "N", text)
 
     def _perform(self, action: Action) -> None:

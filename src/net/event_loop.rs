@@ -87,8 +87,9 @@ pub struct EventLoop<H: Handler> {
     crowd: Crowd,
     /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
     shelf: Vec<(Key, Box<Connection<H>>)>,
-    /// How many events came last.
+    /// How many events came last, and when.
     batch: usize,
+    came: u64,
     /// Events that no descriptor gave; they come before those of the poller.
     queued: VecDeque<Event>,
     /// Connections that were served and have another request already; they come after the events of the poller. They
@@ -99,6 +100,8 @@ pub struct EventLoop<H: Handler> {
     accepting: Accepting,
     /// Somebody was accepted since the last sleep and has not said yet what he wants.
     expects: bool,
+    /// The listeners at which somebody waits of whom the kernel told this process, and perhaps no other one.
+    owed: Vec<usize>,
     /// How many connections there were when another process was last let go first.
     yielded: usize,
     /// Since when there has been no descriptor for a new connection.
@@ -131,11 +134,13 @@ impl<H: Handler> EventLoop<H> {
             crowd: Crowd::default(),
             shelf: Vec::new(),
             batch: 0,
+            came: 0,
             queued: VecDeque::new(),
             patient: VecDeque::new(),
             due: 0,
             accepting: Accepting::PausedUntil(0),
             expects: false,
+            owed: Vec::new(),
             yielded: 0,
             exhausted_since: None,
             next_sweep: 0,
@@ -188,15 +193,19 @@ impl<H: Handler> EventLoop<H> {
         keeps: Option<impl Fn() -> bool>,
         hear_signals: impl Fn() -> bool,
     ) -> io::Result<()> {
+        let was_long = self.is_late();
         self.sweep(shared);
         if !self.queued.is_empty() {
             return Ok(());
         }
-        // After a batch of one the next event has hardly come yet: asking would cost a system call for nothing.
+        self.owed.clear();
+        // After a batch of one that was soon done the next event has hardly come yet: asking would cost a system call for
+        // nothing.
         self.due = if keeps.is_none() { self.patient.len() } else { 0 };
-        if self.batch > 1 || self.due > 0 {
+        if was_long || self.batch > 1 || self.due > 0 {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
-            if self.batch == BATCH {
+            self.came = clock::now();
+            if !self.poller.put_first(CONTROLS) && self.batch == BATCH {
                 // There are more events than these, perhaps thousands; who comes new is not to wait for all of them.
                 self.queued.extend((0..self.listeners.len()).map(Event::Accept));
             }
@@ -214,7 +223,8 @@ impl<H: Handler> EventLoop<H> {
             let waited = shared.handler.detached(|| {
                 shared.flush_log();
                 let waited = self.sleep(timeout);
-                if self.poller.is_told(CONTROLS) {
+                self.owed.extend(self.poller.told(LISTENERS));
+                if self.poller.put_first(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
                     shared.watchdog.rouse();
                 }
@@ -222,9 +232,9 @@ impl<H: Handler> EventLoop<H> {
             });
             shared.slept();
             self.batch = waited?;
-            let now = clock::now();
-            if due.is_none_or(|due| now <= due + STANDSTILL) {
-                self.seen = now;
+            self.came = clock::now();
+            if due.is_none_or(|due| self.came <= due + STANDSTILL) {
+                self.seen = self.came;
             }
         }
         Ok(())
@@ -295,9 +305,14 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.accepting != Accepting::Yes {
+        if self.accepting != Accepting::Yes || shared.leaves_clients() {
             return None;
         }
+        // While a call was on nobody read a word that new clients are for others now.
+        if shared.is_supervised() && self.is_late() && !self.owed.contains(&listener) && shared.is_called() {
+            return None;
+        }
+        self.owed.retain(|&it| it != listener);
         if shared.limits.has_neighbours {
             self.let_others_first();
         }
@@ -317,6 +332,11 @@ impl<H: Handler> EventLoop<H> {
                 None
             }
         }
+    }
+
+    /// Whether it is a tick or more since it was last looked what has come.
+    fn is_late(&self) -> bool {
+        clock::now() > self.came
     }
 
     /// None if a gate is shut: another process takes who waits.
@@ -539,14 +559,15 @@ impl<H: Handler> EventLoop<H> {
         let _ = self.poller.remove(control);
     }
 
-    /// Accept no more: other workers do, but for him whose arrival the kernel has told to this one alone. The queue must
-    /// not be kept open where those stop meanwhile: who came then would be reset with its end.
+    /// Accept no more: other workers do, but for him whose arrival the kernel has told to this one alone, while it slept.
+    /// The queue must not be kept open where those stop meanwhile: who came then would be reset with its end.
     pub fn leave(&mut self, shared: &Shared<H>) {
-        let is_told = self.accepting == Accepting::Yes;
         self.pause_accepting(Accepting::Never);
         let listeners = std::mem::take(&mut self.listeners);
-        if is_told {
-            self.accept_last(&listeners, SHARE, shared);
+        for index in std::mem::take(&mut self.owed) {
+            if let Some(listener) = listeners.get(index) {
+                self.accept_last(listener, index, 1, shared);
+            }
         }
     }
 
@@ -559,14 +580,14 @@ impl<H: Handler> EventLoop<H> {
         // A successor takes over who waits already.
         if !shared.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
-            self.accept_last(&listeners, LAST_ACCEPTS, shared);
+            self.accept_all(&listeners, shared);
             // Not before: who comes between now and the close has to ask once more, a second later.
             if self.gates.is_empty() && shared.is_last() {
                 listeners.iter().for_each(Listener::shut);
                 let until = Instant::now() + HANDSHAKE;
-                self.accept_last(&listeners, LAST_ACCEPTS, shared);
+                self.accept_all(&listeners, shared);
                 while Instant::now() < until {
-                    self.accept_last(&listeners, LAST_ACCEPTS, shared);
+                    self.accept_all(&listeners, shared);
                 }
             }
             // From here on the kernel refuses: nobody waits in vain.
@@ -574,15 +595,19 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Whoever got into the queue of a listener was accepted by the kernel: serve him. All at once, for those that are
-    /// served now may come again at once. `most`: at each listener.
-    fn accept_last(&mut self, listeners: &[Listener], most: usize, shared: &Shared<H>) {
+    /// served now may come again at once.
+    fn accept_all(&mut self, listeners: &[Listener], shared: &Shared<H>) {
         for (index, listener) in listeners.iter().enumerate() {
-            for _ in 0..most {
-                let Some(Accepted::Connection(transport, peer)) = self.accept_at(listener) else { break };
-                if let Some((key, connection)) = self.admit(transport, peer, index, shared) {
-                    self.table.put(key, connection, u64::MAX);
-                    self.queued.push_back(Event::Ready(key));
-                }
+            self.accept_last(listener, index, LAST_ACCEPTS, shared);
+        }
+    }
+
+    fn accept_last(&mut self, listener: &Listener, index: usize, most: usize, shared: &Shared<H>) {
+        for _ in 0..most {
+            let Some(Accepted::Connection(transport, peer)) = self.accept_at(listener) else { break };
+            if let Some((key, connection)) = self.admit(transport, peer, index, shared) {
+                self.table.put(key, connection, u64::MAX);
+                self.queued.push_back(Event::Ready(key));
             }
         }
     }

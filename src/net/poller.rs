@@ -81,9 +81,19 @@ impl Poller {
         Some(*token)
     }
 
-    /// Whether the batch holds an event of this token, whatever its lowest 16 bits are.
-    pub fn is_told(&self, token: u64) -> bool {
-        self.tokens.iter().any(|told| told & !0xffff == token)
+    /// The events of this token in the batch, by their lowest 16 bits.
+    pub fn told(&self, token: u64) -> impl Iterator<Item = usize> {
+        let ours = self.tokens.iter().filter(move |&told| told & !0xffff == token);
+        ours.map(|told| usize::try_from(told & 0xffff).unwrap_or(0))
+    }
+
+    /// Let the events of this token be the first ones of the batch. Returns whether there is any.
+    pub fn put_first(&mut self, token: u64) -> bool {
+        let is_any = self.told(token).next().is_some();
+        if is_any {
+            self.tokens.sort_by_key(|told| told & !0xffff != token);
+        }
+        is_any
     }
 
     /// Get a new batch: wait until there is one, at most `timeout`, or for ever. An interrupted wait is an empty batch.

@@ -619,6 +619,9 @@ impl<H: Handler> Server<H> {
             self.tell_interpreter(slot);
         }
         shared.obey(&signals, ended);
+        if shared.leaves_clients() {
+            event_loop.leave(shared);
+        }
     }
 
     /// The interpreter runs its handlers on the main thread only, which may be a follower now.

@@ -169,6 +169,13 @@ impl<H: Handler> Shared<H> {
         self.controls.get(index)
     }
 
+    /// Whether a word waits on a control descriptor.
+    pub fn is_called(&self) -> bool {
+        let mut controls: Vec<_> = self.controls.iter().map(|it| PollFd::new(it, PollFlags::IN)).collect();
+        poll(&mut controls, Some(&Timespec::default())).is_ok()
+            && controls.iter().any(|it| it.revents().contains(PollFlags::IN))
+    }
+
     /// Whether an event waits for the loop: a client at a listener, a request on a connection.
     pub fn is_awaited(&self) -> bool {
         poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|count| count > 0)

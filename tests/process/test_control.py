@@ -36,6 +36,15 @@ def endless():
         time.sleep(0.05)
 """
 
+WAIT = """
+def wait(name):
+    import time
+    if name:
+        open(name + ".began", "w").close()
+        while not os.path.exists(name + ".may_end"):
+            time.sleep(0.01)
+"""
+
 Run = Callable[..., tuple[int, str]]
 
 
@@ -69,14 +78,20 @@ def pid_of(directory: Path, name: str = "run.pid") -> int:
     return int((directory / name).read_text())
 
 
-def answer_of(address: Path) -> bytes:
+def answer_of(address: Path, path: str = "") -> bytes:
     """The body that a client without a connection yet gets."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)
         client.connect(str(address))
-        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        client.sendall(b"GET /%b HTTP/1.0\r\n\r\n" % path.encode())
         with client.makefile("rb") as answer:
             return answer.read().rpartition(b"\r\n\r\n")[2]
+
+
+def connections_to(address: Path) -> list[str]:
+    """The connections to a unix socket, accepted or not."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return [line for line in lines if line.endswith(f" {address}") and line.split()[5] in ("02", "03")]
 
 
 def be_of(directory: Path, kind: str) -> None:
@@ -131,7 +146,9 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
     pid = pid_of(tmp_path)
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("reload")
-    assert code == 1 and said.startswith(f"pid {pid}: reload failed, it serves as before: exit code 3: app.py:1: ")
+    assert code == 1 and said.startswith(
+        f"pid {pid}: reload failed, the server goes on as it was: exit code 3: app.py:1: "
+    )
     assert "No module named 'no_such_module'" in said
     (tmp_path / "app.py").write_text(APP)
     for _ in range(3):
@@ -172,6 +189,33 @@ def test_a_reload_has_succeeded_when_nobody_is_answered_by_the_old_code(run: Run
         assert {stream.recv(1 << 16) for stream in streams} != {b""}, "who is being answered still is"
 
 
+def test_an_old_worker_whose_call_ends_takes_nobody_who_came_meanwhile(run: Run, tmp_path: Path) -> None:
+    """Not even where the new one is busy: its code is old, and it may not have the time that an answer takes."""
+    app = APP.replace("    return", "    wait(environ['PATH_INFO'][1:])\n    return") + WAIT
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text(ini.read_text().replace("processes = 2", "processes = 1"))
+    (tmp_path / "app.py").write_text(app)
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+    address = tmp_path / "server.sock"
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(answer_of, address, "first")
+        wait_for((tmp_path / "first.began").exists, "the call of the old worker")
+        (old,) = psutil.Process(pid).children()
+        (tmp_path / "app.py").write_text(app.replace('b"ok"', 'b"OK"'))
+        assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
+        second = pool.submit(answer_of, address, "second")
+        wait_for((tmp_path / "second.began").exists, "the call of the new worker")
+        third = pool.submit(answer_of, address)
+        wait_for(lambda: len(connections_to(address)) == 3, "the third client to wait")
+        (tmp_path / "first.may_end").touch()
+        assert first.result() == b"ok"
+        old.wait(PATIENCE)
+        assert not third.done()
+        (tmp_path / "second.may_end").touch()
+        assert (second.result(), third.result()) == (b"OK", b"OK")
+
+
 def test_a_reload_fails_where_a_new_worker_does_not_live_to_serve(run: Run, tmp_path: Path) -> None:
     """Which a trial cannot tell, as it forks none. The old ones go on; with the next good code all is well."""
     assert run("start")[0] == 0
@@ -202,7 +246,7 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     assert code == 1 and "the reload has no end after 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("reload")
-    assert code == 1 and "reload failed, it serves as before: exit code 3" in said, said
+    assert code == 1 and "reload failed, the server goes on as it was: exit code 3" in said, said
     (tmp_path / "app.py").write_text(APP)
     assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
 
@@ -733,7 +777,7 @@ def test_a_process_that_dies_while_it_loads_is_told(run: Run, tmp_path: Path) ->
     code, said = run("reload")
     assert (code, said) == (
         1,
-        f"pid {pid}: reload failed, it serves as before: killed by SIGABRT; poorhttp check "
+        f"pid {pid}: reload failed, the server goes on as it was: killed by SIGABRT; poorhttp check "
         "tells where; the error log tells more\n",
     )
     failed = "reload failed, the server goes on as it was: killed by SIGABRT; poorhttp check tells where"

@@ -365,12 +365,24 @@ def test_an_old_worker_that_takes_long_to_leave_keeps_no_other_from_it() -> None
     made.born(1, 0.0)
     made.ready(1)
     assert perform(made, 0.5) == [Drain(101)]
-    assert (perform(made, 1.4), wait(made, 1.4)) == ([], pytest.approx(0.5 + DRAIN - 1.4)), "it may leave soon"
-    assert perform(made, 0.5 + DRAIN) == [Spawn()], "it has calls in flight"
-    made.born(2, 1.5)
+    assert (perform(made, 0.9), wait(made, 0.9)) == ([], pytest.approx(0.5 + module.SOON - 0.9)), "it may leave soon"
+    assert perform(made, 0.5 + module.SOON) == [Spawn()], "it has calls in flight"
+    made.born(2, 1.0)
     made.ready(2)
-    assert perform(made, 1.6) == [Drain(102)]
+    assert perform(made, 1.1) == [Drain(102)]
     assert not made.replaces() and sorted(made.workers) == [1, 2, 101, 102]
+
+
+def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too() -> None:
+    made = reloaded(wanted=2, old=2)
+    for pid, now in ((1, 0.0), (2, 1.0)):
+        assert perform(made, now) == [Spawn()]
+        made.born(pid, now)
+        made.ready(pid)
+        assert made.retire(pid)
+        assert perform(made, now) == [Drain(100 + pid)]
+        made.died(100 + pid, 0, now)
+    assert not any(made.stays(pid) for pid in (101, 102)) and made.stays(1)
 
 
 def test_old_workers_stay_while_new_ones_die() -> None:
@@ -442,7 +454,7 @@ def test_a_reload_never_has_too_many_nor_too_few(wanted: int, old: int, choices:
     made, now, pids = reloaded(wanted, old), 0.0, iter(range(1, 1000))
     for choice in choices:
         now += 0.6
-        long = sum(each.draining is not None and now >= each.draining + DRAIN for each in made.workers.values())
+        long = sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
         serving = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
@@ -574,7 +586,7 @@ def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
     made, now, pids = serving(wanted), 0.0, iter(range(100, 1000))
     for choice, number in choices:
         now += 0.3
-        long = sum(each.draining is not None and now >= each.draining + DRAIN for each in made.workers.values())
+        long = sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
         able = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
