@@ -224,6 +224,8 @@ impl<H: Handler> EventLoop<H> {
                 shared.flush_log();
                 let waited = self.sleep(timeout);
                 self.owed.extend(self.poller.told(LISTENERS));
+                // Before any call: who comes during that may be for others, and this worker would take him for the one.
+                self.poller.put_first(LISTENERS);
                 if self.poller.put_first(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
                     shared.watchdog.rouse();
