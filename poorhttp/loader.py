@@ -66,7 +66,10 @@ def title(spec: str) -> str:
 
 def seen(path: str) -> str:
     """Return a path as it is seen from the current directory, where it lies there."""
-    near = os.path.relpath(path)
+    try:
+        near = os.path.relpath(path)
+    except FileNotFoundError:  # there is none: it is just being exchanged, as by a checkout
+        return path
     return path if near.startswith("..") else near
 
 

@@ -17,6 +17,7 @@ from reprlib import Repr
 
 from poorhttp.dev.told import is_theirs
 from poorhttp.errors import LoadError, PoorhttpError, suggestion
+from poorhttp.loader import seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def bounded(problem: Problem, limit: int) -> Problem:
 
 def shown(path: str) -> str:
     """A path as it is seen from the current directory."""
-    near = os.path.relpath(path) if os.path.isabs(path) else path
-    return path if near.startswith("..") else near
+    return seen(path) if os.path.isabs(path) else path
 
 
 def is_secret(name: str) -> bool:

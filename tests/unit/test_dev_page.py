@@ -408,6 +408,16 @@ def test_no_secret_of_a_pair_or_at_a_cut_is_shown(value):
     assert "qwerty1uiop" not in text
 
 
+def test_a_path_is_shown_as_it_is_seen_from_the_current_directory_if_there_is_one(tmp_path, monkeypatch):
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    within, beside = str(place / "app.py"), str(tmp_path / "app.py")
+    assert [problem.shown(each) for each in (within, beside, "app.py")] == ["app.py", beside, "app.py"]
+    place.rmdir()
+    assert [problem.shown(each) for each in (within, beside, "app.py")] == [within, beside, "app.py"]
+
+
 def test_what_is_no_secret_is_shown():
     for text in (
         "KeyError: 'name'",
