@@ -105,12 +105,12 @@ class Worker:
     before this one loaded it or for its own sake, and since when it was asked to drain, to stop, to quit, was killed.
     """
 
-    __slots__ = ("born", "draining", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
+    __slots__ = ("born", "draining", "is_adopted", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
 
-    def __init__(self, pid: int, born: float, is_old: bool = False) -> None:
+    def __init__(self, pid: int, born: float, is_adopted: bool = False) -> None:
         self.pid = pid
         self.born = born
-        self.is_old = self.is_ready = is_old
+        self.is_adopted = self.is_old = self.is_ready = is_adopted
         self.draining: float | None = None
         self.stopping: float | None = None
         self.quitting: float | None = None
@@ -157,7 +157,7 @@ class State:
 
     def adopted(self, pid: int, now: float, is_leaving: bool) -> None:
         """A worker of the image before this one is there; it may have been asked to leave already."""
-        worker = self.workers[pid] = Worker(pid, now, is_old=True)
+        worker = self.workers[pid] = Worker(pid, now, is_adopted=True)
         worker.draining = now if is_leaving else None
 
     def ready(self, pid: int) -> None:
@@ -230,9 +230,9 @@ class State:
         """The time from which on the next worker may be started; in the past if it may be now."""
         return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
 
-    def stays(self, pid: int) -> bool:
-        """Whether this worker is there and was not asked to drain."""
-        return pid in self.workers and self.workers[pid].draining is None
+    def is_rolling(self) -> bool:
+        """Whether a worker of the image before accepts connections."""
+        return any(worker.is_adopted and worker.draining is None for worker in self.workers.values())
 
     def replaces(self) -> bool:
         """Whether a worker that serves is to have a successor."""

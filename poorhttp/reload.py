@@ -346,8 +346,8 @@ class Reload:
             why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
             why += "; poorhttp check tells where" if code is not None and code < 0 else ""
             lines = said.decode("utf-8", "replace").splitlines()[-LINES:]
-            faults = [line.removeprefix("error:") for line in lines if line.startswith("error: ")]
-            self._failed(":".join([why, *faults[-1:]]), lines)
+            faults = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+            self._failed(": ".join([why, *faults[-1:]]), lines)
         if self._again:
             self._again = False
             self.begin()
@@ -406,9 +406,10 @@ class Reload:
     def _failed(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:
             self._error_log.write("E", f"| {line}")
-        self.note(board.FAILED, f"{self.outcome}: {why}")  # before it is said: who reads that may ask for it
-        self._error_log.write("E", f"reload failed, {self.outcome}: {why}")
-        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {self.outcome}: {why}")
+        why = f"{self.outcome}: {why}"
+        self.note(board.FAILED, why)  # before it is said: who reads that may ask for it
+        self._error_log.write("E", f"reload failed, {why}")
+        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {why}")
 
 
 def _is_kept(address: str) -> bool:

@@ -158,8 +158,7 @@ class _Supervisor:
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
         self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
-        self._before: set[int] = set()  # the workers of the image before
-        self._is_rolling = False  # the reload that made this image goes on
+        self._is_reloading = False  # the reload that made this image goes on
         self._killed: set[int] = set()
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
@@ -191,7 +190,7 @@ class _Supervisor:
             self._countdown = handover.countdown
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
-        self._before, self._is_rolling = set(handover.workers), True
+        self._is_reloading = True
         for pid, (lifeline, is_leaving) in handover.workers.items():
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
@@ -218,10 +217,10 @@ class _Supervisor:
     def _conclude(self) -> None:
         """The reload that made this image has succeeded when its workers, and no one of before, accept connections."""
         state = self._state
-        if not self._is_rolling or state.stopping is not None or any(state.stays(pid) for pid in self._before):
+        if not self._is_reloading or state.stopping is not None or state.is_rolling():
             return
         if state.serving() or not state.wanted:
-            self._is_rolling, self._is_ready = False, True
+            self._is_reloading, self._is_ready = False, True
             self._end_reload(SUCCEEDED)
 
     def _end_reload(self, result: str, why: str = "") -> None:
@@ -318,7 +317,7 @@ class _Supervisor:
         self._state.wanted = self._scale.wanted
 
     def _tell_manager(self) -> None:
-        if self._is_ready or self._is_rolling:
+        if self._is_ready or self._is_reloading:
             self._manager.status(self._status())
         else:
             self._manager.ready(self._status())
@@ -428,9 +427,10 @@ class _Supervisor:
         self._reload.begin()
 
     def _say_failure(self, error: Exception) -> None:
-        self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
+        why = f"the server goes on as it was: {error}"
+        self._error_log.write("E", f"reload failed, {why}")
         if self._board:
-            self._board.note_reload(FAILED, f"the server goes on as it was: {error}")
+            self._board.note_reload(FAILED, why)
         self._manager.ready(f"reload failed, serving as before: {error}")
 
     def _replace(self, reload: Reload) -> None:
@@ -471,7 +471,6 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
-            self._before.discard(pid)
             if self._board:
                 self._board.free(pid)
             now = self._now()
@@ -494,7 +493,7 @@ class _Supervisor:
         if self._is_ready:
             self._tell_manager()
         text = f"worker {pid} died: {reason(code)}; the next one starts {when(delay)}"
-        if self._is_rolling and not gone.is_ready:
+        if self._is_reloading and not gone.is_ready:
             self._end_reload(FAILED, text)
         self._error_log.write("E" if code else "N", text)
 

@@ -344,7 +344,12 @@ class Address:
             return f"fd:{self.fd}"
         if self.path:
             return f"unix:{self.path}"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{self.name}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """The host as a URL and SERVER_NAME have it (RFC 3986 3.2.2, RFC 3875 4.1.14)."""
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 class Addresses:

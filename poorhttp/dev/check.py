@@ -149,7 +149,7 @@ def _environ(settings: Config) -> dict[str, Any]:
         "PATH_INFO": "/",
         "QUERY_STRING": "",
         "REQUEST_URI": "/",
-        "SERVER_NAME": f"[{address.host}]" if ":" in address.host else address.host or "localhost",
+        "SERVER_NAME": address.name or "localhost",
         "SERVER_PORT": str(address.port or 80),
         "SERVER_PROTOCOL": "HTTP/1.1",
         "SERVER_ADMIN": settings.webmaster,

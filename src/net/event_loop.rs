@@ -307,11 +307,11 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if self.accepting != Accepting::Yes || shared.leaves_clients() {
-            return None;
+        if shared.is_supervised() && self.is_late() && !self.owed.contains(&listener) {
+            // While a call was on perhaps nobody read the word that new clients are for others now.
+            shared.overhear();
         }
-        // While a call was on nobody read a word that new clients are for others now.
-        if shared.is_supervised() && self.is_late() && !self.owed.contains(&listener) && shared.is_called() {
+        if self.accepting != Accepting::Yes || shared.leaves_clients() {
             return None;
         }
         self.owed.retain(|&it| it != listener);

@@ -169,13 +169,6 @@ impl<H: Handler> Shared<H> {
         self.controls.get(index)
     }
 
-    /// Whether a word waits on a control descriptor.
-    pub fn is_called(&self) -> bool {
-        let mut controls: Vec<_> = self.controls.iter().map(|it| PollFd::new(it, PollFlags::IN)).collect();
-        poll(&mut controls, Some(&Timespec::default())).is_ok()
-            && controls.iter().any(|it| it.revents().contains(PollFlags::IN))
-    }
-
     /// Whether an event waits for the loop: a client at a listener, a request on a connection.
     pub fn is_awaited(&self) -> bool {
         poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|count| count > 0)
@@ -265,7 +258,7 @@ impl<H: Handler> Shared<H> {
         self.overheard.swap(false, Ordering::SeqCst)
     }
 
-    /// Read the control descriptors in place of the loop, whose threads may all wait for the interpreter.
+    /// Read the control descriptors before the loop comes to that; its threads may all wait for the interpreter.
     pub fn overhear(&self) {
         for control in &self.controls {
             let (signals, ended) = read_control(control);

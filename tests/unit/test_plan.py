@@ -32,6 +32,11 @@ def perform(made: State, now: float) -> list[Action]:
     return actions
 
 
+def long_to_leave(made: State, now: float) -> int:
+    """How many workers have been draining for long."""
+    return sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
+
+
 def spawn_times(made: State, until: float, life: float) -> list[float]:
     """Live through the plan from 0 to `until` with workers that each die after `life` seconds: when did it spawn?"""
     times: list[float] = []
@@ -375,6 +380,7 @@ def test_an_old_worker_that_takes_long_to_leave_keeps_no_other_from_it() -> None
 
 def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too() -> None:
     made = reloaded(wanted=2, old=2)
+    assert made.is_rolling()
     for pid, now in ((1, 0.0), (2, 1.0)):
         assert perform(made, now) == [Spawn()]
         made.born(pid, now)
@@ -382,7 +388,7 @@ def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too
         assert made.retire(pid)
         assert perform(made, now) == [Drain(100 + pid)]
         made.died(100 + pid, 0, now)
-    assert not any(made.stays(pid) for pid in (101, 102)) and made.stays(1)
+    assert not made.is_rolling() and 1 in made.serving()
 
 
 def test_old_workers_stay_while_new_ones_die() -> None:
@@ -454,7 +460,7 @@ def test_a_reload_never_has_too_many_nor_too_few(wanted: int, old: int, choices:
     made, now, pids = reloaded(wanted, old), 0.0, iter(range(1, 1000))
     for choice in choices:
         now += 0.6
-        long = sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
+        long = long_to_leave(made, now)
         serving = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
@@ -580,13 +586,13 @@ def test_a_worker_that_is_to_be_replaced_may_die_before() -> None:
 def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
     wanted: int, choices: list[tuple[int, int]]
 ) -> None:
-    """Beside those that take long to leave; and never twice as many. And a worker that serves leaves only where as many
+    """Beside those that take long to leave; and never more than twice as many. And a worker that serves leaves only where as many
     serve as before, or as are wanted.
     """
     made, now, pids = serving(wanted), 0.0, iter(range(100, 1000))
     for choice, number in choices:
         now += 0.3
-        long = sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
+        long = long_to_leave(made, now)
         able = sum(each.is_ready and each.draining is None for each in made.workers.values())
         for action in plan(made, now):
             if isinstance(action, Spawn):
