@@ -42,8 +42,9 @@ class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
     TERM does not where clients wait already (`answer_first`), nor once all is loaded. HUP and USR1 are heard when the
-    server serves; TTIN and TTOU are ignored, for there are no workers yet. `serve` and `supervise` bring handlers of
-    their own; when they come back there is only clean-up left, so a stop is ignored until `restore`.
+    server serves; TTIN and TTOU too after a reload, else they are ignored, for there are no workers yet. `serve` and
+    `supervise` bring handlers of their own; when they come back there is only clean-up left, so a stop is ignored until
+    `restore`.
     signum: the signal that asked for a stop, 0 for none.
     """
 
@@ -63,6 +64,8 @@ class Boot:
     def go_on(self, signals: int) -> None:
         """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
         if signals >= 0:
+            for count in COUNTS:
+                signal.signal(count, _delay)
             for signum in read_all(signals):
                 if signum in HANDLED:
                     os.kill(os.getpid(), signum)

@@ -686,8 +686,12 @@ def test_a_fast_stop_does_not_wait_for_what_is_done_at_the_exit(
     wait_for((tmp_path / "exits").exists, "the end of the old image")
     for each in signals:
         server.send(each)
-        time.sleep(0.05)  # two, and not one
-    assert server.end(PATIENCE) in (1, 128 + signals[0])
+        wait_for(lambda: "stopping: " in server.said, "the first signal, so that another is a second one")
+    code = server.end(PATIENCE)
+    # A second one that comes at once is the first one told twice; where the machine is slow, it is a second one.
+    assert code - 128 in signals
+    if len(signals) == 2:
+        assert (code == 128 + signal.SIGINT) == ("did not return in time" in server.said)
     assert "reloaded" not in server.said
 
 

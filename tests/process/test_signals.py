@@ -112,6 +112,26 @@ def test_a_number_of_workers_survives_a_reload(start: Start, supervised: str) ->
     assert server.stop() == 0
 
 
+def test_a_number_is_heard_while_the_new_code_is_loaded(start: Start, supervised: str, tmp_path: Path) -> None:
+    server = start(supervised)
+    loading, may_go_on = tmp_path / "loading", tmp_path / "may-go-on"
+    more = f"""
+import time
+if os.getpid() == {server.process.pid}:  # and not in the trial
+    open({str(loading)!r}, "w").close()
+    while not os.path.exists({str(may_go_on)!r}):
+        time.sleep(0.01)
+"""
+    (tmp_path / "app.py").write_text(APPLICATION + more)
+    server.send(signal.SIGHUP)
+    wait_for(loading.exists, "the new image to load the application")
+    server.send(signal.SIGTTIN)
+    may_go_on.touch()
+    server.await_text("workers that there are to be: 3")
+    wait_for(lambda: len(server.workers()) == 3, "a third worker")
+    assert server.stop() == 0
+
+
 def test_a_number_that_the_configuration_changes_is_the_new_one(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
     text = "[http]\napplication = app.py\nbind = 127.0.0.1:0\ntype = forking\nprocesses = {}\n"
