@@ -45,6 +45,11 @@ class HeldBody:
     def _make_room(self) -> None:
         """The subclass's: send the parts, of which the last one was too much."""
 
+def take_waiting(listener: int) -> list[int]:
+    """Let nobody in any more at a listening socket that does not block, in no process, and take who waits there: the
+    descriptors of the connections, as many as there are descriptors for. Raises OSError.
+    """
+
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
 

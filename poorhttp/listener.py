@@ -34,6 +34,11 @@ UNSENT = 256 << 10
 COMMAND_LIMIT = 80
 """Characters of a command line that are shown."""
 
+PASSED, CONTROL = "fd:", "control:"
+"""What the keys of sockets begin with that were passed (the descriptor follows), and of `control_socket` (its path);
+those of all others are the addresses as configured.
+"""
+
 _passed: set[int] = set()
 """Inodes of the sockets that were passed: whoever did that has them still."""
 
@@ -46,18 +51,40 @@ def listen(
 ) -> socket.socket:
     """Return a listening, non-blocking socket; backlog: connections that may wait. Raises ListenError.
 
+    mode, owner, reuse_port: as of `bind`.
+    """
+    sock = bind(address, mode, owner, reuse_port)
+    begin(sock, backlog)
+    return sock
+
+
+def bind(
+    address: Address, mode: int = -1, owner: tuple[int, int] = (-1, -1), reuse_port: bool = False
+) -> socket.socket:
+    """Return a socket that is bound and does not block, to which nobody can connect before `begin`. Raises ListenError.
+
     mode: of a unix socket, -1: by the umask. owner: user and group of it, -1: as they are. reuse_port: whether another
     server of this user that wants it too may listen on this port.
     """
     if address.path.startswith("@"):
-        return _listen_abstract(address, backlog)
+        return _bind_abstract(address)
     if address.path:
-        return _listen_unix(address.path, backlog, mode, owner)
+        return _bind_unix(address.path, mode, owner)
     family, place = _resolve(address)
     try:
-        return _open(family, place, backlog, reuse_port)
+        return _open(family, place, reuse_port)
     except OSError as error:
         raise _refused(address, family, place, error) from None
+
+
+def begin(sock: socket.socket, backlog: int) -> None:
+    """Listen: from here on clients come, of whom so many may wait. Raises ListenError, and closes the socket then."""
+    try:
+        sock.listen(backlog)
+    except OSError as error:  # another has begun on that port since it was bound
+        what = f"cannot listen on {url(sock)}: {error.strerror}"
+        close([sock])
+        raise ListenError(what, "choose another address") from None
 
 
 def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
@@ -204,7 +231,6 @@ def close(socks: Iterable[socket.socket]) -> None:
 def _open(
     family: int,
     place: tuple[object, ...] | str | bytes,
-    backlog: int,
     reuse_port: bool = False,
     owner: tuple[int, int] = (-1, -1),
 ) -> socket.socket:
@@ -220,7 +246,6 @@ def _open(
         sock.bind(place)
         if owner != (-1, -1) and isinstance(place, str):  # before anybody can connect
             _give(place, *owner)
-        sock.listen(backlog)
         sock.setblocking(False)
     except OSError:
         sock.close()
@@ -283,10 +308,10 @@ def _in_use(what: str, inodes: Iterable[str], hint: str) -> ListenError:
 # Unix sockets
 
 
-def _listen_abstract(address: Address, backlog: int) -> socket.socket:
+def _bind_abstract(address: Address) -> socket.socket:
     """It has no file, so neither a mode nor an owner, and nobody need remove it."""
     try:
-        return _open(socket.AF_UNIX, b"\0" + os.fsencode(address.path[1:]), backlog)
+        return _open(socket.AF_UNIX, b"\0" + os.fsencode(address.path[1:]))
     except OSError as error:
         raise ListenError(f"cannot listen on {address}: {error.strerror}", "choose another name") from None
 
@@ -297,12 +322,12 @@ def _give(path: str, uid: int, gid: int) -> None:
         os.chown(path, uid, gid, follow_symlinks=False)
 
 
-def _listen_unix(path: str, backlog: int, mode: int, owner: tuple[int, int]) -> socket.socket:
+def _bind_unix(path: str, mode: int, owner: tuple[int, int]) -> socket.socket:
     _make_room(path)
     # Not chmod afterwards: whoever connects in between would be in.
     umask = os.umask(0o777 & ~mode) if mode >= 0 else -1
     try:
-        sock = _open(socket.AF_UNIX, path, backlog, owner=owner)
+        sock = _open(socket.AF_UNIX, path, owner=owner)
     except OSError as error:
         hint = f"is {os.path.dirname(path)} a directory in which this user may write?"
         if error.errno == errno.EPERM:

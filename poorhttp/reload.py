@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from poorhttp.systemd import Manager
 
 TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
-"""Variables that tell a child what is bound already, and a new image what it gets."""
+"""Variables that tell a child what is bound already, and a new image the descriptor of a file with what it gets."""
 
-FORMAT = 1
+FORMAT = 2
 """Of what one image hands to the next. A trial that takes another one fails: what it could not take would be lost."""
 
 FACTS = 2
@@ -61,10 +61,10 @@ LINES = 40
 class Handover:
     """What a new image gets from the one before, which had the same process number.
 
-    sockets: address as configured -> descriptor, and device and inode of a unix socket. workers: process number ->
-    write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
+    sockets: key (see `poorhttp.listener`) -> descriptor, and device and inode of a unix socket. workers: process number
+    -> write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
     configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
-    and name. connections: of which nothing was read, descriptor and number of the listener. signals: a pipe of those
+    and name. connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those
     that came meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams:
     standard output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried
     again, 0 where it was not yet.
@@ -76,7 +76,7 @@ class Handover:
         self.countdown: list[int] = []
         self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
-        self.connections: list[tuple[int, int]] = []
+        self.connections: list[tuple[int, str]] = []
         self.signals = -1
         self.pidfile, self.lock = "", -1
         self.streams: list[int] = []
@@ -84,10 +84,10 @@ class Handover:
         self._text = ""  # as it was received
 
     def __str__(self) -> str:
-        sockets = (f"socket {' '.join(map(str, facts))} {address}" for address, facts in self.sockets.items())
+        sockets = (f"socket {' '.join(map(str, facts))} {key}" for key, facts in self.sockets.items())
         workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
-        connections = (f"connection {descriptor} {number}" for descriptor, number in self.connections)
+        connections = (f"connection {descriptor} {key}" for descriptor, key in self.connections)
         countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
         count = f"count {self.wanted} {self.configured}"
         pause = [f"pause {self.pause:g}"] if self.pause else []
@@ -107,8 +107,8 @@ class Handover:
         for line in lines:
             kind, _, rest = line.partition(" ")
             if kind == "socket":
-                descriptor, device, inode, address = rest.split(" ", 3)
-                self.sockets[address] = int(descriptor), int(device), int(inode)
+                descriptor, device, inode, key = rest.split(" ", 3)
+                self.sockets[key] = int(descriptor), int(device), int(inode)
             elif kind == "worker":
                 pid, lifeline, leaves = rest.split(" ")
                 self.workers[int(pid)] = int(lifeline), leaves == "1"
@@ -116,7 +116,8 @@ class Handover:
                 descriptor, name = rest.split(" ", 1)
                 self.passed.append((int(descriptor), name))
             elif kind == "connection":
-                self.connections.append((int(rest.split(" ")[0]), int(rest.split(" ")[1])))
+                descriptor, key = rest.split(" ", 1)
+                self.connections.append((int(descriptor), key))
             elif kind == "countdown":
                 self.countdown = [int(rest.split(" ")[0]), int(rest.split(" ")[1])]
             elif kind == "count":
@@ -148,8 +149,9 @@ class Handover:
     def drop_rest(self, written: str, lock: int) -> None:
         """The sockets that this image did not take are closed, and this is the pidfile: so `try_again` has it."""
         again = self.again()
-        for address in self.sockets:
-            del again.sockets[address]
+        for key in self.sockets:
+            del again.sockets[key]
+        again.connections = self.connections
         again.pidfile, again.lock, again.signals = written, lock, -1
         self._text = str(again)
 
@@ -167,14 +169,15 @@ class Handover:
 
 def received() -> Handover | None:
     """What the image before this one left, told once; None after an ordinary start."""
-    text = os.environ.pop(HANDOVER, "")
-    if not text:
+    told = os.environ.pop(HANDOVER, "")
+    if not told:
         return None
     try:
-        handover = Handover.parse(text)
+        handover = Handover.parse(os.fsdecode(os.pread(int(told), os.fstat(int(told)).st_size, 0)))
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)
-    except (OSError, ValueError):
+        os.close(int(told))
+    except (OSError, OverflowError, ValueError):
         say(f"note: {HANDOVER} is ignored: it is not what a reload of this process hands over; unset it")
         return None
     children = set(control.children(os.getpid()))
@@ -241,8 +244,7 @@ class Reload:
     """How this server is replaced by a fresh one.
 
     home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: each listening socket's address as configured, "" for one that was passed. outcome: of a
-    trial that fails.
+    does not change. keys: that of each listening socket. outcome: of a trial that fails.
     """
 
     def __init__(
@@ -374,10 +376,10 @@ class Reload:
             trial.wait()
 
     def keep(self, descriptors: Iterable[int]) -> None:
-        """Hand these listening sockets over, in the order of the addresses."""
-        for address, descriptor in zip(self.keys, descriptors, strict=True):
-            if _is_kept(address):
-                self.handover.sockets[address] = (descriptor, *listener.made(address.removeprefix("unix:")))
+        """Hand these listening sockets over, in the order of the keys."""
+        for key, descriptor in zip(self.keys, descriptors, strict=True):
+            if _is_kept(key):
+                self.handover.sockets[key] = (descriptor, *listener.made(_path(key)))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
@@ -412,18 +414,28 @@ class Reload:
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {why}")
 
 
-def _is_kept(address: str) -> bool:
-    """Whether the next image gets the socket of this address ("": it was passed), and need not bind it anew."""
-    return bool(address) and not listener.is_lost(address.removeprefix("unix:"))
+def _is_kept(key: str) -> bool:
+    """Whether the next image gets the socket of this key, and need not bind it anew."""
+    return not key.startswith(listener.PASSED) and not listener.is_lost(_path(key))
+
+
+def _path(key: str) -> str:
+    """That of a unix socket."""
+    return key.partition(":")[2]
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:
     for descriptor in handover.descriptors():
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
-    environ[os.fsencode(HANDOVER)] = os.fsencode(str(handover))
-    os.chdir(home)
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+    told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    try:
+        os.pwrite(told, os.fsencode(str(handover)), 0)
+        environ[os.fsencode(HANDOVER)] = b"%d" % told
+        os.chdir(home)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+    finally:  # it was impossible
+        os.close(told)
 
 
 _remembered: list[bytes] = []

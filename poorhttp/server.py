@@ -67,6 +67,7 @@ def serve(
         os.dup2(error_log.fileno(), descriptor)
     boot = _boot()
     listeners: list[socket] = []
+    bound: list[socket] = []
     keys: list[str] = []
     written, lock = "", -1
     shown = None
@@ -77,19 +78,27 @@ def serve(
 
     try:
         for address, descriptor in listener.choose(settings.addresses, passed):
-            keys.append("" if descriptor >= 0 else str(address))
+            keys.append(f"{listener.PASSED}{descriptor}" if descriptor >= 0 else str(address))
             inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
             if descriptor >= 0:
                 listeners.append(listener.take(descriptor))
             elif inherited:
                 listeners.append(_adopted(settings, inherited, error_log))
             else:
-                listeners.append(listen(settings, address))
+                listeners.append(bind(settings, address))
+                if settings.reuse_port and not address.path:
+                    bound.append(listeners[-1])  # the kernel would send it clients of those who serve there already
+                else:
+                    listener.begin(listeners[-1], settings.backlog)
         if settings.control_socket:
-            address = Address(path=settings.control_socket)
-            keys.append(str(address))
+            keys.append(f"{listener.CONTROL}{settings.control_socket}")
             inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
-            listeners.append(listener.adopt(*inherited) if inherited else listen_for_control(settings))
+            listeners.append(listener.adopt(*inherited) if inherited else bind_for_control(settings))
+            listener.begin(listeners[-1], CONTROL_BACKLOG)
+        if home:
+            from poorhttp.worker import private
+
+            private.append(lambda: _leave_to_parent(listeners, lock, handover))
         if handover is None:
             say_notes(settings)
         if settings.pidfile:
@@ -97,8 +106,8 @@ def serve(
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
             boot.answer_first(lambda: _are_waiting(listeners, handover))
+        connections = [] if handover is None else _drop_rest(handover, keys, written, lock)
         if handover is not None:
-            _drop_rest(handover, written, lock)
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
@@ -111,6 +120,8 @@ def serve(
             from poorhttp.dev.guard import Guard
 
             app = Guard(app, error_log, settings.editor)
+        for each in bound:
+            listener.begin(each, settings.backlog)
         facts = _facts(settings, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
@@ -134,7 +145,9 @@ def serve(
         if is_supervised(settings):
             from poorhttp.supervisor import supervise
 
-            return supervise(app, listeners, settings, error_log, access_log, make_reload, handover, manager, shown)
+            return supervise(
+                app, listeners, settings, error_log, access_log, make_reload, handover, manager, shown, connections
+            )
         from poorhttp.worker import serve
 
         return serve(
@@ -146,7 +159,7 @@ def serve(
             clean_up=clean_up,
             make_reload=make_reload,
             manager=manager,
-            connections=handover.connections if handover is not None else (),
+            connections=connections,
             row=None if shown is None else shown.row(0),
         )
     except Exception as error:
@@ -191,10 +204,10 @@ def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
     return bool(handover and handover.connections) or any(backlog.queue(each)[0] for each in listeners)
 
 
-def listen(settings: Config, address: Address) -> socket:
-    """Bind one address. Raises ConfigError, ListenError."""
+def bind(settings: Config, address: Address) -> socket:
+    """Bind one address, at which nobody listens yet. Raises ConfigError, ListenError."""
     owner = _socket_owner(settings) if address.path else (-1, -1)
-    return listener.listen(address, settings.backlog, settings.socket_mode, owner, settings.reuse_port)
+    return listener.bind(address, settings.socket_mode, owner, settings.reuse_port)
 
 
 def _socket_owner(settings: Config) -> tuple[int, int]:
@@ -216,32 +229,47 @@ def _adopted(settings: Config, inherited: tuple[int, int, int], error_log: Error
     return sock
 
 
-def listen_for_control(settings: Config) -> socket:
+def bind_for_control(settings: Config) -> socket:
     """Bind `control_socket`, for its user only. Raises ConfigError, ListenError."""
     owner = -1, -1
     if settings.user or settings.group:
         from poorhttp import privileges
 
         owner = privileges.owner("", settings.user, settings.group)
-    return listener.listen(Address(path=settings.control_socket), CONTROL_BACKLOG, 0o600, owner)
+    return listener.bind(Address(path=settings.control_socket), 0o600, owner)
 
 
 def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
     """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again,
     after a pause that grows, or at once where a reload is asked for.
 
-    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, and with it them.
+    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, after TERM once the
+    old workers have finished what they have.
     """
     import time
 
     from poorhttp.lean import signal
-    from poorhttp.signals import RELOADS, STOPS, raise_delayed
+    from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
 
-    def leave(signum: int, frame: object) -> NoReturn:
-        again = handover.again()
-        pidfile.remove(again.pidfile)
-        listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
-        os._exit(0)
+    stopped = 0.0
+
+    def leave(signum: int, frame: object) -> None:
+        nonlocal stopped
+        if stopped and time.monotonic() - stopped < REPEAT and signum == signal.SIGTERM:
+            return  # the same one told twice
+        code = 128 + signum if stopped else 0
+        try:
+            if not stopped:
+                stopped = time.monotonic()
+                again = handover.again()
+                pidfile.remove(again.pidfile)
+                listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
+                if signum == signal.SIGTERM and again.workers:
+                    from poorhttp.supervisor import await_workers
+
+                    await_workers(again)
+        finally:
+            os._exit(code)
 
     is_over = False
 
@@ -416,14 +444,43 @@ def _reload(
     return reload
 
 
-def _drop_rest(handover: Handover, written: str, lock: int) -> None:
-    """Close and remove what the image before this one had and the configuration wants no more."""
-    listener.close([listener.adopt(*inherited) for inherited in handover.sockets.values()])
+def _drop_rest(handover: Handover, keys: list[str], written: str, lock: int) -> list[tuple[int, int]]:
+    """Close and remove what the image before this one had and the configuration wants no more. Returns the connections
+    that wait for this one, descriptor and number of the listener: also those which came to an address that is no more.
+    """
+    from poorhttp.worker import accept_last
+
+    for key, inherited in handover.sockets.items():
+        sock = listener.adopt(*inherited)
+        handover.connections += [(each, key) for each in accept_last(sock)]
+        listener.close([sock])
+    connections = []
+    for each, key in list(handover.connections):
+        if key in keys:
+            connections.append((each, keys.index(key)))
+        elif not key.startswith(listener.CONTROL):
+            connections.append((each, 0))
+        else:  # whoever asks there does not ask the application
+            handover.connections.remove((each, key))
+            os.close(each)
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
     if handover.lock not in (-1, lock):
         os.close(handover.lock)
     handover.drop_rest(written, lock)
+    return connections
+
+
+def _leave_to_parent(listeners: list[socket], lock: int, handover: Handover | None) -> None:
+    """Close, in a child that the application has forked, what would keep a port taken, or workers alive, without us."""
+    for each in listeners:
+        each.close()
+    lifelines = [lifeline for lifeline, _ in handover.workers.values()] if handover is not None else []
+    for descriptor in filter(lambda descriptor: descriptor >= 0, (lock, *lifelines)):
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue  # the application has closed it
 
 
 def _boot() -> Boot:

@@ -120,7 +120,9 @@ class Settings:
     )
     socket_mode = setting(Mode(), -1, SERVING, "mode of unix sockets, such as 660; empty: by the umask")
     socket_owner = setting(Text(), "", SERVING, "owner of unix sockets, as user:group; empty: who serves")
-    reuse_port = setting(Switch(), False, SERVING, "share TCP ports with other servers that do (SO_REUSEPORT)")
+    reuse_port = setting(
+        Switch(), False, SERVING, "share TCP ports with servers that do, once it serves (SO_REUSEPORT)"
+    )
     backlog = setting(Count(1, 65535), 2048, SERVING, "connections that may wait to be accepted")
 
     debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")

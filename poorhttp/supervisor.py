@@ -18,6 +18,7 @@ import os
 import select
 import sys
 import time
+from _thread import get_ident
 
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
@@ -54,12 +55,13 @@ def supervise(
     handover: Handover | None = None,
     manager: Manager | None = None,
     board: Board | None = None,
+    connections: Sequence[tuple[int, int]] = (),
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
     make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
     one, which leave as new ones serve. manager: the service manager, that is told how this server does. board: where
-    all show what they do.
+    all show what they do. connections: that wait to be served, descriptor and number of the listener.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
@@ -74,6 +76,7 @@ def supervise(
     supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board)
     if handover is not None:
         supervisor.adopt(handover)
+    supervisor.connections += connections
     try:
         return supervisor.run()
     finally:
@@ -101,6 +104,22 @@ def dismiss(
         return supervisor.run()
     finally:
         supervisor.close()
+
+
+def await_workers(handover: Handover) -> None:
+    """Let the workers of the image before this one finish what they have; return when they are gone."""
+    staying = sum(not leaves for _, leaves in handover.workers.values())
+    if handover.countdown:
+        os.write(handover.countdown[1], bytes(max(staying - 1, 0)))
+    for descriptor in handover.countdown:
+        os.close(descriptor)
+    for lifeline, _ in handover.workers.values():
+        try:
+            os.write(lifeline, worker.STOP)
+        except OSError:
+            continue  # it is gone
+    while any(_exit_code(pid) is None for pid in handover.workers):
+        time.sleep(0.02)
 
 
 def _no_application(*_: object) -> NoReturn:
@@ -156,6 +175,7 @@ class _Supervisor:
         self._state = State(config.processes, config.graceful_timeout, signals.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
+        self.connections: list[tuple[int, int]] = []  # for the first worker
         self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
         self._is_reloading = False  # the reload that made this image goes on
@@ -179,6 +199,7 @@ class _Supervisor:
         for signum in HEARD:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        worker.private.append(self._leave_to_parent)
         signals.raise_delayed()
 
     def adopt(self, handover: Handover) -> None:
@@ -195,6 +216,7 @@ class _Supervisor:
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
             self._killed.add(pid)  # it may do that itself, and what it tells is not heard here
+        handover.workers.clear()
         if self._scale:
             self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
@@ -338,9 +360,18 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
+        worker.private.remove(self._leave_to_parent)
         self._error_log.wait(True)
         signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
+        self._close_descriptors()
+        self._end_countdown()
+
+    def _leave_to_parent(self) -> None:
+        """In a child that the application has forked: it keeps no worker alive, and hears signals like any process."""
+        signal.set_wakeup_fd(-1)
+        for signum in HEARD:
+            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
         self._close_descriptors()
         self._end_countdown()
 
@@ -541,6 +572,8 @@ class _Supervisor:
             self._board.take(slot, pid)
         self._lifelines[pid] = lifeline
         self._reports[report] = pid
+        while self.connections:
+            os.close(self.connections.pop()[0])
         self._state.born(pid, self._now())
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
@@ -574,6 +607,7 @@ class _Supervisor:
                 lifeline,
                 report,
                 ready=lambda: _be_born(report, mask),
+                connections=self.connections,
                 row=self._board.row(slot) if self._board else None,
                 # That of the image before may be for other sockets than those which are passed to this one.
                 countdown=self._countdown[0] if self._countdown and listener.are_own(self._listeners) else None,
@@ -592,6 +626,7 @@ class _Supervisor:
         by the kernel if it were ignored for a moment.
         """
         signal.set_wakeup_fd(-1)
+        worker.private.remove(self._leave_to_parent)
         self._close_descriptors()
         if self._countdown:
             os.close(self._countdown.pop())  # that end is the supervisor's alone
@@ -635,6 +670,7 @@ def _fork() -> tuple[int, int, int]:
     one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
     """
     pipes: list[tuple[int, int]] = []
+    worker.own_forks.add(get_ident())
     try:
         pipes += os.pipe(), os.pipe()
         pid = os.fork()
@@ -642,6 +678,8 @@ def _fork() -> tuple[int, int, int]:
         for descriptor in (each for pipe in pipes for each in pipe):
             os.close(descriptor)
         raise
+    finally:
+        worker.own_forks.discard(get_ident())
     lifeline, report = pipes
     os.close(lifeline[0 if pid else 1])
     os.close(report[1 if pid else 0])

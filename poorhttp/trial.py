@@ -70,20 +70,24 @@ def check_addresses(settings: Config, pid: int) -> None:
 
     Raises ConfigError, ListenError.
     """
-    _bind(settings, lambda address: pid > 0 and listener.is_held(address, pid), [])
+    _bind(settings, lambda address, key: pid > 0 and listener.is_held(address, pid), [])
     for address in settings.addresses:
         if address.path and not address.path.startswith("@") and len(os.fsencode(address.path)) < LONGEST_PATH:
             # The server's own is made anew: by whom and as what it may be is tried beside it.
-            listener.close([server.listen(settings, Address(path=f"{address.path}.{os.getpid()}"))])
+            listener.close([server.bind(settings, Address(path=f"{address.path}.{os.getpid()}"))])
 
 
-def _bind(settings: Config, is_held: Callable[[Address], bool], passed: list[tuple[int, str]]) -> None:
-    """Bind what the running server does not hold, and let go of it. Raises ConfigError, ListenError."""
+def _bind(settings: Config, is_held: Callable[[Address, str], bool], passed: list[tuple[int, str]]) -> None:
+    """Bind what the running server does not hold, and let go of it: no client comes meanwhile, for nobody listens.
+
+    Raises ConfigError, ListenError.
+    """
     for address, descriptor in listener.choose(settings.addresses, passed):
-        if descriptor < 0 and not is_held(address):
-            listener.close([server.listen(settings, address)])
-    if settings.control_socket and not is_held(Address(path=settings.control_socket)):
-        listener.close([server.listen_for_control(settings)])
+        if descriptor < 0 and not is_held(address, str(address)):
+            listener.close([server.bind(settings, address)])
+    path = settings.control_socket
+    if path and not is_held(Address(path=path), f"{listener.CONTROL}{path}"):
+        listener.close([server.bind_for_control(settings)])
 
 
 def end(settings: Config, *tried: str) -> NoReturn:
@@ -287,7 +291,7 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
         )
     privileges.owner(settings.socket_owner, settings.user, settings.group)
     passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
-    _bind(settings, lambda address: str(address) in sockets, [(int(number), name) for number, name in passed])
+    _bind(settings, lambda address, key: key in sockets, [(int(number), name) for number, name in passed])
     privileges.drop(settings.user, settings.group)
     server.check_logs(settings)
     if settings.pidfile and settings.pidfile != written:

@@ -151,33 +151,58 @@ def serve(
         signals.restore()
 
 
+def accept_last(sock: socket.socket) -> list[int]:
+    """Let nobody in any more at a listening socket, and take who waits there: the descriptors of the connections."""
+    from poorhttp._engine import take_waiting
+
+    return take_waiting(sock.fileno())
+
+
 _serving: list[Engine] = []
 """The engine of this process, while it serves."""
 
 
-_masks: dict[int, Any] = {}
-"""The signals that a thread which is forking had blocked before, by its identifier."""
+private: list[Callable[[], None]] = []
+"""What each closes is not to be open in a child that the application forks."""
+
+own_forks: set[int] = set()
+"""The threads that fork a child which is no such one."""
+
+_forking: dict[int, tuple[Any, list[int]]] = {}
+"""The signals that a thread which is forking had blocked before, and the engine's listeners, by its identifier."""
 
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
-    if _serving:
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    if _serving or private:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        # Now: in the child another thread might have their lock for ever.
+        _forking[get_ident()] = mask, [each for engine in _serving for each in engine.listeners()]
 
 
 def _after_fork_in_parent() -> None:
-    mask = _masks.pop(get_ident(), None)
+    mask, _ = _forking.pop(get_ident(), (None, []))
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _after_fork_in_child() -> None:
-    """Make a child that the application forked its own: it does not serve, and hears signals like any process."""
+    """Make a child that the application forked its own: it does not serve, keeps no port, and hears signals like any
+    process.
+    """
     for engine in _serving:
         engine.abandon()
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        for each in _forking[get_ident()][1]:
+            os.dup2(nothing, each, inheritable=False)  # the engine will close it once more
+        os.close(nothing)
         signal.set_wakeup_fd(-1)
         for signum in (*HANDLED, signal.SIGALRM):
             signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
+    if get_ident() not in own_forks:
+        for close in private:
+            close()
+        private.clear()
     _after_fork_in_parent()
 
 
@@ -391,7 +416,7 @@ class _Signals:
                 outcome = LOST if self._is_stuck else "the server goes on as it was"
                 self._error_log.write("E", f"reload failed, {outcome}: {type(error).__name__}: {error}")
                 if self._is_stuck:
-                    self._pause(RETRY)  # there is nothing to go back to
+                    self._pause_for_retry()
                     self._is_asked = self._since is None and not self._is_over
             finally:
                 self._on_trial.release()
@@ -403,7 +428,7 @@ class _Signals:
             if not self._is_asked:
                 if not self._is_stuck or self._since is not None or self._is_over:
                     return False
-                self._pause(RETRY)  # there is nothing to go back to
+                self._pause_for_retry()
             self._begin(reload)
         return True
 
@@ -442,6 +467,12 @@ class _Signals:
         self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
         self._execute(reload)
 
+    def _pause_for_retry(self) -> None:
+        """There is nothing to go back to; somebody who asks for a reload has mended something."""
+        end = time.monotonic() + RETRY
+        while time.monotonic() < end and not (self._is_asked or self._is_over or self._since is not None):
+            self._pause(LATE / 10)
+
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self._is_over:
@@ -449,7 +480,8 @@ class _Signals:
 
     def _execute(self, reload: Reload) -> NoReturn:
         for engine in _serving:
-            reload.handover.connections += engine.take_unread()
+            unread = engine.take_unread()
+            reload.handover.connections += [(descriptor, reload.keys[number]) for descriptor, number in unread]
         reload.execute()
 
     def _become_successor(self, reload: Reload) -> None:

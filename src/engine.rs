@@ -16,12 +16,24 @@ use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
 use crate::net::board::Row;
 use crate::net::front::{Fronts, Networks};
-use crate::net::listener::{Listener, duplicate};
+use crate::net::listener::{Accepted, Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
 use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
+
+/// Let nobody in any more, in no process, and take who waits; see `_engine.pyi`.
+#[pyfunction]
+pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
+    let listener = Listener::adopt(listener).map_err(os_error)?;
+    listener.shut();
+    let mut taken = Vec::new();
+    while let Accepted::Connection(transport, _) = listener.accept() {
+        taken.push(transport.as_fd().try_clone_to_owned()?.into_raw_fd());
+    }
+    Ok(taken)
+}
 
 /// One process's server; see `_engine.pyi` for its manual.
 #[pyclass(module = "poorhttp._engine", frozen, immutable_type)]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use libc::{sock_filter, sock_fprog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +15,8 @@ use super::transport::Transport;
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    /// Of which there is one descriptor: a child that the application forks must be able to let go of it.
+    pub socket: Arc<OwnedFd>,
     /// Its address; none for a unix socket.
     pub address: Option<SocketAddr>,
 }
@@ -35,7 +37,7 @@ impl Listener {
     pub fn adopt(descriptor: RawFd) -> std::io::Result<Self> {
         let socket = duplicate(descriptor)?;
         let address = rustix::net::getsockname(&socket)?.try_into().ok();
-        Ok(Self { socket, address })
+        Ok(Self { socket: Arc::new(socket), address })
     }
 
     /// Take the next connection that waits.

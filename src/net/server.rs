@@ -124,7 +124,7 @@ impl<H: Handler> Server<H> {
     ) -> std::io::Result<Self> {
         let Ends { listeners, controls, report, row, gates, countdown } = ends;
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
-        let kept = listeners.iter().map(|listener| listener.as_fd().try_clone_to_owned()).collect::<Result<_, _>>()?;
+        let kept = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         controls.iter().try_for_each(|control| ioctl_fionbio(control, true))?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;

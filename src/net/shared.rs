@@ -70,8 +70,8 @@ pub struct Descriptors {
     pub events: OwnedFd,
     /// Where the supervisor hears of this worker; none where there is no supervisor.
     pub report: Option<OwnedFd>,
-    /// Duplicates of the listeners, for a successor.
-    pub kept: Vec<OwnedFd>,
+    /// The sockets of the listeners, for a successor.
+    pub kept: Vec<Arc<OwnedFd>>,
     /// See [`Shared::is_last`].
     pub countdown: Option<OwnedFd>,
     /// Where everybody can see what it does.
@@ -115,7 +115,7 @@ pub struct Shared<H: Handler> {
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
     /// The listeners, for a successor.
-    kept: Mutex<Vec<OwnedFd>>,
+    kept: Mutex<Vec<Arc<OwnedFd>>>,
     /// See [`Shared::is_last`].
     countdown: Option<OwnedFd>,
     /// When a stop becomes late; 0 before it.

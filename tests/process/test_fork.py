@@ -1,10 +1,14 @@
 """Applications that fork: the child is its own, and the server does not notice."""
 
 import contextlib
+import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
+import psutil
 import pytest
-from starter import Start
+from starter import PATIENCE, Start, can_listen, wait_for
 
 ANSWERS = """
 import os
@@ -97,3 +101,66 @@ def test_a_child_that_comes_back_does_not_serve(start: Start, shape: str) -> Non
     assert server.get("/returned_in_child") == (200, "('parent', 0)")
     assert server.get("/") == (200, "here")
     assert server.stop() == 0
+
+
+HELPER = """
+import os
+import signal
+import threading
+import time
+
+def help():
+    time.sleep({seconds})
+    pid = os.fork()
+    while not pid:
+        time.sleep(0.05)
+    with open("helpers", "a") as file:
+        file.write(f"{{pid}} ")
+
+{how}
+
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+BEGUN = {
+    "while it is loaded": HELPER.format(seconds=0, how="help()"),
+    "by a thread": HELPER.format(seconds=0.5, how="threading.Thread(target=help, daemon=True).start()"),
+}
+
+
+@pytest.fixture
+def helpers(tmp_path: Path) -> Iterator[Path]:
+    """The file with the numbers of the processes that the application has forked; they are ended after the test."""
+    yield tmp_path / "helpers"
+    for pid in (tmp_path / "helpers").read_text().split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("source", BEGUN.values(), ids=BEGUN)
+def test_a_child_that_goes_on_keeps_neither_port_nor_workers(
+    start: Start, shape: str, helpers: Path, source: str
+) -> None:
+    server = start(shape, "--pidfile=server.pid", source=source)
+    wait_for(lambda: helpers.exists() and helpers.read_text().endswith(" "), "the child of the application")
+    assert server.get() == (200, "ok")
+    server.process.kill()
+    server.process.wait(PATIENCE)
+    wait_for(lambda: can_listen(server.port), "the port to be free of the server, its workers and its child")
+    again = start(shape, f"--bind=127.0.0.1:{server.port}", "--pidfile=server.pid", source=source)
+    again.send(signal.SIGTERM)
+    assert again.process.wait(PATIENCE) == 0
+    assert again.refuses()
+
+
+@pytest.mark.parametrize("source", BEGUN.values(), ids=BEGUN)
+def test_a_signal_to_such_a_child_is_none_to_the_server(start: Start, shape: str, helpers: Path, source: str) -> None:
+    server = start(shape, source=source)
+    wait_for(lambda: helpers.exists() and helpers.read_text().endswith(" "), "the child of the application")
+    child = psutil.Process(int(helpers.read_text().split()[0]))
+    child.terminate()
+    wait_for(lambda: child.status() == psutil.STATUS_ZOMBIE, "the end of the child")
+    assert server.get() == (200, "ok")
+    assert "stopping" not in server.said

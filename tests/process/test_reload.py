@@ -323,6 +323,52 @@ def test_the_configuration_is_read_again(launch: Start, tmp_path: Path) -> None:
     assert not (tmp_path / "server.sock").exists() and not (tmp_path / "new.pid").exists()
 
 
+BUSY = """
+import os
+import time
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/busy":
+        open("asked", "w").close()
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+    start_response("200 OK", [("Content-Length", "8")])
+    return [b"answered"]
+"""
+
+
+@pytest.mark.parametrize("more", [("--type=single",), ("--type=forking", "--processes=1")], ids=["1x1", "1 worker"])
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_who_waits_at_an_address_that_a_reload_takes_away_is_served(
+    launch: Start, tmp_path: Path, more: tuple[str, ...], kind: str
+) -> None:
+    (tmp_path / "app.py").write_text(BUSY)
+    ini = tmp_path / "poorhttp.ini"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"127.0.0.1:{port}" if kind == "tcp" else "unix:server.sock"
+    ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, {address}\n")
+    server = launch("-c", "poorhttp.ini", *more)
+    server.await_address()
+    with ThreadPoolExecutor(2) as pool:
+        busy = pool.submit(server.get, "/busy")
+        wait_for((tmp_path / "asked").exists, "the one thread to be busy")
+        with socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX) as waiting:
+            waiting.settimeout(PATIENCE)
+            waiting.connect(("127.0.0.1", port) if kind == "tcp" else str(tmp_path / "server.sock"))
+            waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+            server.send(signal.SIGHUP)
+            wait_for(lambda: "trying the new code" in server.said and not server.trials(), "the end of the trial")
+            (tmp_path / "go").touch()
+            assert busy.result(PATIENCE)[0] == 200
+            with waiting.makefile("rb") as answer:
+                assert answer.read().endswith(b"\r\n\r\nanswered")
+    wait_for(lambda: "reloaded: " in server.said, "the new image")
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+
+
 def listening(pid: int) -> set[str]:
     """The sockets of a process that listen on TCP, by inode."""
     inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
@@ -590,6 +636,28 @@ def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
         wait_for((tmp_path / "loading").exists, "the new image")
         server.send(signal.SIGTERM)
         server.await_text("stopping 2 workers: SIGTERM")
+        (tmp_path / "go").touch()
+        assert answer.result(PATIENCE) == (200, "done")
+    assert server.end() == 0
+
+
+def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
+    away = """
+if os.path.exists("tried"):
+    raise ConnectionError("the database is away")
+open("tried", "w").close()
+"""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        wait_for((tmp_path / "asked").exists, "the request")
+        write(tmp_path, "1", away)
+        server.send(signal.SIGHUP)
+        server.await_text("trying again in 4 s")
+        server.send(signal.SIGTERM)
+        wait_for(lambda: len(server.workers()) == 1, "the worker that has nothing in flight to be gone")
         (tmp_path / "go").touch()
         assert answer.result(PATIENCE) == (200, "done")
     assert server.end() == 0

@@ -1,6 +1,7 @@
 """Abstract unix sockets, owners of unix sockets, and a port that servers share."""
 
 import os
+import signal
 import socket
 import stat
 import time
@@ -69,6 +70,35 @@ def test_a_port_is_shared_by_who_agrees(start: Start, launch: Start) -> None:
     assert first.stop() == 0
     assert {second.get("/pid")[1] for _ in range(10)} == {str(second.process.pid)}
     assert second.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["start", "check", "reload"])
+def test_who_shares_a_port_takes_nobody_before_it_serves(
+    start: Start, launch: Start, tmp_path: Path, kind: str
+) -> None:
+    """The kernel sends a part of the clients to each socket that listens there: they would be reset, or wait."""
+    first = start("1x1", "--reuse-port")
+    (tmp_path / "other.py").write_text(
+        "import os, time\nopen('loading', 'w').close()\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n1 / 0\n"
+    )
+    address = f"127.0.0.1:{first.port}"
+    if kind == "reload":
+        (tmp_path / "poorhttp.ini").write_text("[http]\napplication = app.py\nport = 0\n")
+        other = launch("-c", "poorhttp.ini", "--reuse-port")
+        other.await_address()
+        (tmp_path / "poorhttp.ini").write_text(f"[http]\napplication = other.py\nbind = 127.0.0.1:0, {address}\n")
+        other.send(signal.SIGHUP)
+    else:
+        other = launch(*["--check-config"] * (kind == "check"), "other.py", f"--bind={address}", "--reuse-port")
+    wait_for((tmp_path / "loading").exists, "the application to be loaded")
+    assert {first.get("/pid")[1] for _ in range(50)} == {str(first.process.pid)}
+    (tmp_path / "go").touch()
+    if kind == "reload":
+        other.await_text("reload failed")
+        assert other.stop() == 0
+    else:
+        assert other.end() == 3
+    assert first.stop() == 0
 
 
 def test_a_socket_that_somebody_else_has_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -418,6 +418,46 @@ def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so
     assert server.process.poll() is None
 
 
+def test_who_has_mended_the_code_need_not_wait_for_the_next_try(
+    start: Start, pool: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
+    (tmp_path / "app.py").write_text("def (\n")
+    _, answer = begin(server, pool, "obstinate")
+    assert answer.result(PATIENCE)[0] == 504
+    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s")
+    (tmp_path / "app.py").write_text(SOURCE)
+    server.send(signal.SIGHUP)
+    assert server.get()[0] == 200  # in less than 30 s
+    assert "reloaded: " in server.said
+    assert server.stop() == 0
+
+
+def test_who_waits_at_an_address_that_is_none_any_more_is_nobody_who_asks_for_the_status(
+    launch: Start, pool: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    """What was accepted and not read goes to the next image, where `control_socket` has the place of that address."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    ini = tmp_path / "poorhttp.ini"
+    text = (
+        f"[http]\napplication = app.py\nrequest_timeout = 0.5\nhealth = /health\ncontrol_socket = {tmp_path}/c.sock\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ini.write_text(f"{text}bind = 127.0.0.1:0, 127.0.0.1:{port}\n")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    ini.write_text(f"{text}bind = 127.0.0.1:0\n")
+    begin(server, pool, "obstinate")
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as stranger:
+        stranger.request("GET", "/")
+        answer = stranger.getresponse()
+        assert (answer.status, answer.read()) == (200, str(server.process.pid).encode())
+    assert "reloaded: " in server.said
+    (server.marks / "release").touch()
+    assert server.stop() == 0
+
+
 def test_a_thread_that_comes_back_is_not_lost(start: Start, pool: ThreadPoolExecutor, tmp_path: Path) -> None:
     server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
     (tmp_path / "app.py").write_text("def (\n")

@@ -35,7 +35,9 @@ class World:
         self.serving()
         return 143 if config.backlog == 1 else 0
 
-    def supervise(self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board):
+    def supervise(
+        self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections
+    ):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.serving()
         return 1 if config.backlog == 1 else 0
@@ -86,7 +88,7 @@ def world(monkeypatch, tmp_path):
         return {"": -1, "-": 1}.get(path, 9)
 
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
-    module("poorhttp.worker", serve=world.serve)
+    module("poorhttp.worker", serve=world.serve, private=[])
     monkeypatch.setattr("poorhttp.signals.Boot", Boot)
     module("poorhttp.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)

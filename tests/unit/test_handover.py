@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 def handover() -> reload.Handover:
     made = reload.Handover()
-    made.sockets = {"127.0.0.1:8080": (5, 0, 0), "unix:/run/a b.sock": (6, 7, 8)}
+    made.sockets = {"127.0.0.1:8080": (5, 0, 0), "control:/run/a b.sock": (6, 7, 8)}
     made.workers = {100: (9, False), 101: (10, True)}
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
-    made.connections = [(11, 0), (12, 1)]
+    made.connections = [(11, "[::1]:80"), (12, "unix:/run/a b")]
     made.countdown, made.signals = [13, 14], 15
     made.pidfile, made.lock, made.streams, made.pause = "/run/poor http.pid", 16, [1, 2], 4.0
     return made
@@ -62,10 +62,42 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: 
 def test_what_no_reload_wrote_is_ignored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], of: str, text: str
 ) -> None:
-    monkeypatch.setenv(reload.HANDOVER, of + text)
+    told = os.memfd_create("told")
+    os.write(told, (of + text).encode())
+    monkeypatch.setenv(reload.HANDOVER, str(told))
     assert reload.received() is None
+    os.close(told)  # it is whose it was
     assert reload.HANDOVER not in os.environ
     assert capsys.readouterr().err.startswith("note: POORHTTP_HANDOVER is ignored: ")
+
+
+def test_more_is_handed_over_than_a_variable_of_the_environment_holds() -> None:
+    """10,000 connections of which nothing was read."""
+    source = """if True:
+    import os, sys
+    from poorhttp import reload
+    found = reload.received()
+    if found is None:
+        made = reload.Handover()
+        made.connections = [(os.open(os.devnull, os.O_RDONLY), "unix:/run/a b")] * 10_000
+        reload._execute(made, os.getcwd())
+    print(len(found.connections), set(found.connections), reload.HANDOVER in os.environ)
+    """
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", source], env=environ, timeout=30, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "10000 {(3, 'unix:/run/a b')} False\n"
+
+
+@pytest.mark.parametrize("told", ["x", "-1", "0", "99999", f"{1 << 40}", "127.0.0.1:80"])
+def test_a_descriptor_that_no_reload_passed_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: str
+) -> None:
+    monkeypatch.setenv(reload.HANDOVER, told)
+    assert reload.received() is None
+    assert capsys.readouterr().err.startswith("note: POORHTTP_HANDOVER is ignored: ")
+    os.fstat(0)
 
 
 def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +107,9 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     try:
         made = reload.Handover()
         made.workers = {child.pid: (lifelines[0], False), os.getppid(): (lifelines[1], False)}
-        monkeypatch.setenv(reload.HANDOVER, str(made))
+        told = os.memfd_create("told")
+        os.write(told, str(made).encode())
+        monkeypatch.setenv(reload.HANDOVER, str(told))
         monkeypatch.setattr(reload, "_distrust_bytecode", lambda: None)
         found = reload.received()
         assert found is not None and found.workers == {child.pid: (lifelines[0], False)}
@@ -119,12 +153,12 @@ def test_a_trial_for_a_server_that_hands_over_otherwise_is_refused(handed: str) 
 def test_what_is_handed_over_has_the_format_of_its_number() -> None:
     """Whoever changes the text gives it another number: a server of before must not hand over to this one."""
     lines = """socket 5 0 0 127.0.0.1:8080
-socket 6 7 8 unix:/run/a b.sock
+socket 6 7 8 control:/run/a b.sock
 worker 100 9 0
 worker 101 10 1
 passed 3 web
-passed 4 \nconnection 11 0
-connection 12 1
+passed 4 \nconnection 11 [::1]:80
+connection 12 unix:/run/a b
 countdown 13 14
 stream 1
 stream 2
@@ -132,7 +166,7 @@ pause 4
 count 3 2..4
 signals 15
 pidfile 16 /run/poor http.pid"""
-    assert (reload.FORMAT, str(handover())) == (1, f"of {os.getpid()}\n{lines}")
+    assert (reload.FORMAT, str(handover())) == (2, f"of {os.getpid()}\n{lines}")
 
 
 def test_an_ordinary_start_receives_nothing() -> None:
