@@ -1,7 +1,7 @@
 """Listening sockets: made, told as a URL, closed.
 
 Knows TCP, unix sockets, and how to find out who holds a port. Does not know who accepts, nor how many processes do.
-Contract: `listen` gives a socket that is bound, listening and non-blocking, or raises ListenError with a remedy; a
+Contract: `bind` gives a socket that is bound and non-blocking, or raises ListenError with a remedy; a
 unix socket is removed only by the process that made it, and only while it is still the same file.
 """
 
@@ -34,7 +34,7 @@ UNSENT = 256 << 10
 COMMAND_LIMIT = 80
 """Characters of a command line that are shown."""
 
-PASSED, CONTROL = "fd:", "control:"
+PASSED, CONTROL = "fd:", "control:unix:"
 """What the keys of sockets begin with that were passed (the descriptor follows), and of `control_socket` (its path);
 those of all others are the addresses as configured.
 """
@@ -44,18 +44,6 @@ _passed: set[int] = set()
 
 _made: dict[str, tuple[int, int, int]] = {}
 """Path of a unix socket -> process that made it, device and inode."""
-
-
-def listen(
-    address: Address, backlog: int, mode: int = -1, owner: tuple[int, int] = (-1, -1), reuse_port: bool = False
-) -> socket.socket:
-    """Return a listening, non-blocking socket; backlog: connections that may wait. Raises ListenError.
-
-    mode, owner, reuse_port: as of `bind`.
-    """
-    sock = bind(address, mode, owner, reuse_port)
-    begin(sock, backlog)
-    return sock
 
 
 def bind(
@@ -214,6 +202,20 @@ def is_held(address: Address, pid: int) -> bool:
         return not sockets.isdisjoint(_unix_inodes(address.path))
     family, place = _resolve(address)
     return not sockets.isdisjoint(_inodes(family, str(place[0]).partition("%")[0], address.port))
+
+
+def let_go(socks: Iterable[socket.socket], descriptors: Iterable[int]) -> None:
+    """Close these, whoever may have closed some of them, in a child: what its parent has made stays."""
+    for each in socks:
+        try:
+            each.close()
+        except OSError:
+            continue
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue
 
 
 def close(socks: Iterable[socket.socket]) -> None:

@@ -146,12 +146,9 @@ class Handover:
         again.pause = pause
         _execute(again, home)
 
-    def drop_rest(self, written: str, lock: int) -> None:
-        """The sockets that this image did not take are closed, and this is the pidfile: so `try_again` has it."""
+    def note_pidfile(self, written: str, lock: int) -> None:
+        """This is the pidfile now, and the signals are heard: so `try_again` has it."""
         again = self.again()
-        for key in self.sockets:
-            del again.sockets[key]
-        again.connections = self.connections
         again.pidfile, again.lock, again.signals = written, lock, -1
         self._text = str(again)
 
@@ -421,7 +418,7 @@ def _is_kept(key: str) -> bool:
 
 def _path(key: str) -> str:
     """That of a unix socket."""
-    return key.partition(":")[2]
+    return key.removeprefix(listener.CONTROL).removeprefix("unix:")
 
 
 def _execute(handover: Handover, home: str) -> NoReturn:
@@ -436,6 +433,8 @@ def _execute(handover: Handover, home: str) -> NoReturn:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
     finally:  # it was impossible
         os.close(told)
+        for descriptor in handover.descriptors():
+            os.set_inheritable(descriptor, False)
 
 
 _remembered: list[bytes] = []

@@ -38,6 +38,9 @@ CONTROL_BACKLOG = 16
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
 
+GRACE = 30.0
+"""Seconds that old workers get at a stop where the settings cannot be read: the default of `graceful_timeout`."""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -61,20 +64,30 @@ def serve(
         error_log, access_log = open_logs(settings)
     except ConfigError as error:
         if handover is not None:
-            try_again(handover, home, error, None)
+            try_again(handover, home, error, settings)
         raise
     for descriptor in handover.streams if handover is not None and settings.errorlog != "-" else ():
         os.dup2(error_log.fileno(), descriptor)
     boot = _boot()
+    from poorhttp.worker import close_in_children
+
     listeners: list[socket] = []
     bound: list[socket] = []
+    dropped: dict[str, socket] = {}
     keys: list[str] = []
     written, lock = "", -1
     shown = None
 
     def clean_up() -> None:
         pidfile.remove(written)
-        listener.close(listeners)
+        listener.close([*listeners, *dropped.values()])
+
+    def close_in_child() -> None:
+        """Close what would keep a port taken, or workers alive, without this process."""
+        descriptors = [lock, *(descriptor for descriptor, _ in passed)]
+        if handover is not None:
+            descriptors += [*(lifeline for lifeline, _ in handover.workers.values()), *handover.countdown]
+        listener.let_go([*listeners, *dropped.values()], descriptors)
 
     try:
         for address, descriptor in listener.choose(settings.addresses, passed):
@@ -84,44 +97,43 @@ def serve(
                 listeners.append(listener.take(descriptor))
             elif inherited:
                 listeners.append(_adopted(settings, inherited, error_log))
-            else:
+            elif settings.reuse_port and not address.path:
                 listeners.append(bind(settings, address))
-                if settings.reuse_port and not address.path:
-                    bound.append(listeners[-1])  # the kernel would send it clients of those who serve there already
-                else:
-                    listener.begin(listeners[-1], settings.backlog)
+                bound.append(listeners[-1])  # the kernel would send it clients of those who serve there already
+            else:
+                listeners.append(listen(settings, address))
         if settings.control_socket:
             keys.append(f"{listener.CONTROL}{settings.control_socket}")
             inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
             listeners.append(listener.adopt(*inherited) if inherited else bind_for_control(settings))
             listener.begin(listeners[-1], CONTROL_BACKLOG)
-        if home:
-            from poorhttp.worker import private
-
-            private.append(lambda: _leave_to_parent(listeners, lock, handover))
+        close_in_children.append(close_in_child)
         if handover is None:
             say_notes(settings)
         if settings.pidfile:
             written = settings.pidfile  # before: a stop may come at any time, and what is not ours stays
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
-            boot.answer_first(lambda: _are_waiting(listeners, handover))
-        connections = [] if handover is None else _drop_rest(handover, keys, written, lock)
+            boot.answer_first(lambda: _are_waiting([*listeners, *dropped.values()], handover))
         if handover is not None:
+            dropped.update((key, listener.adopt(*inherited)) for key, inherited in handover.sockets.items())
+            _replace_pidfile(handover, written, lock)
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
         os.environ.update(settings.environ)
         try:
-            app, title = application(settings, app)
+            loaded, title = application(settings, app)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
+        for each in bound:
+            listener.begin(each, settings.backlog)
+        connections = [] if handover is None else _take_over(handover, keys, dropped)
+        app = loaded
         if settings.debug:
             from poorhttp.dev.guard import Guard
 
             app = Guard(app, error_log, settings.editor)
-        for each in bound:
-            listener.begin(each, settings.backlog)
         facts = _facts(settings, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
@@ -164,7 +176,7 @@ def serve(
         )
     except Exception as error:
         if handover is not None and app is None:
-            try_again(handover, home, error, error_log)
+            try_again(handover, home, error, settings, error_log)
         raise
     except SystemExit:
         if handover is None or not boot.signum:
@@ -177,7 +189,7 @@ def serve(
         # Stopped while it loads the application: the workers of the image before finish what they have.
         from poorhttp.supervisor import dismiss
 
-        return dismiss(handover, boot.signum, listeners, settings, error_log, access_log, manager)
+        return dismiss(handover, boot.signum, [*listeners, *dropped.values()], settings, error_log, access_log, manager)
     finally:
         if home:
             boot.silence()
@@ -187,6 +199,8 @@ def serve(
         if home:
             boot.expect_end(settings.graceful_timeout, error_log)
         else:  # a program that goes on
+            if close_in_child in close_in_children:
+                close_in_children.remove(close_in_child)
             boot.restore()
             if lock >= 0:
                 os.close(lock)
@@ -202,6 +216,13 @@ def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
     except OSError:  # the application has closed them
         return False
     return bool(handover and handover.connections) or any(backlog.queue(each)[0] for each in listeners)
+
+
+def listen(settings: Config, address: Address) -> socket:
+    """Bind one address and listen there. Raises ConfigError, ListenError."""
+    sock = bind(settings, address)
+    listener.begin(sock, settings.backlog)
+    return sock
 
 
 def bind(settings: Config, address: Address) -> socket:
@@ -239,7 +260,9 @@ def bind_for_control(settings: Config) -> socket:
     return listener.bind(Address(path=settings.control_socket), 0o600, owner)
 
 
-def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorLog | None) -> NoReturn:
+def try_again(
+    handover: Handover, home: str, error: Exception, settings: Config | None, error_log: ErrorLog | None = None
+) -> NoReturn:
     """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again,
     after a pause that grows, or at once where a reload is asked for.
 
@@ -251,10 +274,11 @@ def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorL
     from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
 
-    stopped = 0.0
+    stopped, is_over = 0.0, False
 
     def leave(signum: int, frame: object) -> None:
-        nonlocal stopped
+        nonlocal stopped, is_over
+        is_over = True  # HUP, which may come behind TERM, is too late
         if stopped and time.monotonic() - stopped < REPEAT and signum == signal.SIGTERM:
             return  # the same one told twice
         code = 128 + signum if stopped else 0
@@ -267,11 +291,9 @@ def try_again(handover: Handover, home: str, error: Exception, error_log: ErrorL
                 if signum == signal.SIGTERM and again.workers:
                     from poorhttp.supervisor import await_workers
 
-                    await_workers(again)
+                    await_workers(again, settings.graceful_timeout if settings is not None else GRACE)
         finally:
             os._exit(code)
-
-    is_over = False
 
     def hurry(signum: int, frame: object) -> None:
         nonlocal is_over
@@ -444,43 +466,34 @@ def _reload(
     return reload
 
 
-def _drop_rest(handover: Handover, keys: list[str], written: str, lock: int) -> list[tuple[int, int]]:
-    """Close and remove what the image before this one had and the configuration wants no more. Returns the connections
-    that wait for this one, descriptor and number of the listener: also those which came to an address that is no more.
-    """
-    from poorhttp.worker import accept_last
-
-    for key, inherited in handover.sockets.items():
-        sock = listener.adopt(*inherited)
-        handover.connections += [(each, key) for each in accept_last(sock)]
-        listener.close([sock])
-    connections = []
-    for each, key in list(handover.connections):
-        if key in keys:
-            connections.append((each, keys.index(key)))
-        elif not key.startswith(listener.CONTROL):
-            connections.append((each, 0))
-        else:  # whoever asks there does not ask the application
-            handover.connections.remove((each, key))
-            os.close(each)
+def _replace_pidfile(handover: Handover, written: str, lock: int) -> None:
+    """That of the image before this one is no more, unless it is the same."""
     if handover.pidfile != written:
         pidfile.remove(handover.pidfile)
     if handover.lock not in (-1, lock):
         os.close(handover.lock)
-    handover.drop_rest(written, lock)
+    handover.note_pidfile(written, lock)
+
+
+def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) -> list[tuple[int, int]]:
+    """Return the connections that wait for this image, descriptor and number of the listener; also those that came to
+    `dropped`, the sockets which the configuration wants no more: close and remove them. Who came there is the first
+    listener's.
+    """
+    from poorhttp.worker import accept_last
+
+    waiting = list(handover.connections)
+    while dropped:
+        key, sock = dropped.popitem()
+        waiting += [(each, key) for each in accept_last(sock)]
+        listener.close([sock])
+    connections = []
+    for each, key in waiting:
+        if key in keys or not key.startswith(listener.CONTROL):
+            connections.append((each, keys.index(key) if key in keys else 0))
+        else:  # whoever asks there does not ask the application
+            os.close(each)
     return connections
-
-
-def _leave_to_parent(listeners: list[socket], lock: int, handover: Handover | None) -> None:
-    """Close, in a child that the application has forked, what would keep a port taken, or workers alive, without us."""
-    for each in listeners:
-        each.close()
-    lifelines = [lifeline for lifeline, _ in handover.workers.values()] if handover is not None else []
-    for descriptor in filter(lambda descriptor: descriptor >= 0, (lock, *lifelines)):
-        try:
-            os.close(descriptor)
-        except OSError:
-            continue  # the application has closed it
 
 
 def _boot() -> Boot:

@@ -173,6 +173,18 @@ def afterwards(signum: int) -> Any:
     return signal.SIG_IGN if is_of_boot else present
 
 
+def is_starting() -> bool:
+    """Whether the handlers are those of the start: a stop raises SystemExit, wherever it is heard."""
+    return getattr(signal.getsignal(signal.SIGTERM), "__func__", None) is Boot._leave
+
+
+def forget() -> None:
+    """Hear signals like any process, in a child that the application has forked; none reaches its parent."""
+    signal.set_wakeup_fd(-1)
+    for signum in (*HANDLED, signal.SIGALRM, signal.SIGCHLD, signal.SIGWINCH):
+        signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
+
+
 def hold_back() -> dict[int, Any]:
     """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
     what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads

@@ -75,8 +75,7 @@ def supervise(
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
     supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board)
     if handover is not None:
-        supervisor.adopt(handover)
-    supervisor.connections += connections
+        supervisor.adopt(handover, connections)
     try:
         return supervisor.run()
     finally:
@@ -106,9 +105,13 @@ def dismiss(
         supervisor.close()
 
 
-def await_workers(handover: Handover) -> None:
-    """Let the workers of the image before this one finish what they have; return when they are gone."""
-    staying = sum(not leaves for _, leaves in handover.workers.values())
+def await_workers(handover: Handover, seconds: float) -> None:
+    """Let the workers of the image before this one, which has none, finish what they have; return when they are gone.
+    Who is not in so many seconds, and one more, is killed.
+    """
+    end = time.monotonic() + seconds + 1
+    living = {pid for pid in handover.workers if _exit_code(pid) is None}
+    staying = sum(not handover.workers[pid][1] for pid in living)
     if handover.countdown:
         os.write(handover.countdown[1], bytes(max(staying - 1, 0)))
     for descriptor in handover.countdown:
@@ -118,8 +121,11 @@ def await_workers(handover: Handover) -> None:
             os.write(lifeline, worker.STOP)
         except OSError:
             continue  # it is gone
-    while any(_exit_code(pid) is None for pid in handover.workers):
+    while living:
         time.sleep(0.02)
+        living = {pid for pid in living if _exit_code(pid) is None}
+        for pid in living if time.monotonic() > end else ():
+            _send(pid, signal.SIGKILL)
 
 
 def _no_application(*_: object) -> NoReturn:
@@ -175,7 +181,8 @@ class _Supervisor:
         self._state = State(config.processes, config.graceful_timeout, signals.REPEAT)
         self._lifelines: dict[int, int] = {}  # pid -> write end
         self._reports: dict[int, int] = {}  # read end on which a worker tells of itself -> its pid
-        self.connections: list[tuple[int, int]] = []  # for the first worker
+        self._connections: list[tuple[int, int]] = []  # that wait for the first worker
+        self._bearer = 0  # to whom they were given
         self._lost = 0.0  # seconds in which this process did not run
         self._replacing = False
         self._is_reloading = False  # the reload that made this image goes on
@@ -199,13 +206,14 @@ class _Supervisor:
         for signum in HEARD:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        worker.private.append(self._leave_to_parent)
+        worker.close_in_children.append(self._close_in_child)
         signals.raise_delayed()
 
-    def adopt(self, handover: Handover) -> None:
+    def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
-        another now.
+        another now. connections: that wait to be served.
         """
+        self._connections += connections
         if handover.countdown:
             self._end_countdown()
             self._countdown = handover.countdown
@@ -216,7 +224,7 @@ class _Supervisor:
             self._state.adopted(pid, self._now(), is_leaving)
             self._lifelines[pid] = lifeline
             self._killed.add(pid)  # it may do that itself, and what it tells is not heard here
-        handover.workers.clear()
+        handover.workers, handover.countdown = {}, []  # they are this supervisor's now
         if self._scale:
             self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
 
@@ -296,6 +304,8 @@ class _Supervisor:
         if pid not in self._state.workers:
             return
         if worker.READY in told:
+            if pid == self._bearer:
+                self._close_connections()
             self._state.ready(pid)
             self._tell_manager()
         if worker.STUCK in told:
@@ -360,24 +370,27 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
-        worker.private.remove(self._leave_to_parent)
+        worker.close_in_children.remove(self._close_in_child)
         self._error_log.wait(True)
         signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
         self._end_countdown()
 
-    def _leave_to_parent(self) -> None:
-        """In a child that the application has forked: it keeps no worker alive, and hears signals like any process."""
-        signal.set_wakeup_fd(-1)
-        for signum in HEARD:
-            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
-        self._close_descriptors()
-        self._end_countdown()
+    def _close_in_child(self) -> None:
+        """A child that the application has forked keeps no worker alive."""
+        listener.let_go((), [*self._descriptors(), *self._countdown])
 
     def _close_descriptors(self) -> None:
-        for descriptor in (self._signals, self._wake, *self._lifelines.values(), *self._reports):
+        for descriptor in self._descriptors():
             os.close(descriptor)
+
+    def _descriptors(self) -> list[int]:
+        return [self._signals, self._wake, *self._lifelines.values(), *self._reports]
+
+    def _close_connections(self) -> None:
+        while self._connections:
+            os.close(self._connections.pop()[0])
 
     def _hear(self) -> None:
         """Note the signals that came; several of the same kind may be one byte or many."""
@@ -560,6 +573,7 @@ class _Supervisor:
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         slot = self._board.next_slot() if self._board else -1
+        bears = bool(self._connections) and self._bearer not in self._state.workers
         try:
             pid, lifeline, report = _fork()
         except OSError as error:
@@ -567,13 +581,13 @@ class _Supervisor:
             self._not_born(error)
             return
         if pid == 0:
-            self._work(lifeline, report, mask, slot)
+            self._work(lifeline, report, mask, slot, bears)
         if self._board:
             self._board.take(slot, pid)
         self._lifelines[pid] = lifeline
         self._reports[report] = pid
-        while self.connections:
-            os.close(self.connections.pop()[0])
+        if bears:
+            self._bearer = pid
         self._state.born(pid, self._now())
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
@@ -592,12 +606,14 @@ class _Supervisor:
             except (AttributeError, OSError, ValueError):
                 continue
 
-    def _work(self, lifeline: int, report: int, mask: Any, slot: int) -> NoReturn:
+    def _work(self, lifeline: int, report: int, mask: Any, slot: int, bears: bool) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
         code = 1
         try:
             self._error_log.wait(True)
             self._forget()
+            if not bears:
+                self._close_connections()
             code = worker.serve(
                 self._app,
                 self._listeners,
@@ -607,7 +623,7 @@ class _Supervisor:
                 lifeline,
                 report,
                 ready=lambda: _be_born(report, mask),
-                connections=self.connections,
+                connections=self._connections,
                 row=self._board.row(slot) if self._board else None,
                 # That of the image before may be for other sockets than those which are passed to this one.
                 countdown=self._countdown[0] if self._countdown and listener.are_own(self._listeners) else None,
@@ -626,7 +642,7 @@ class _Supervisor:
         by the kernel if it were ignored for a moment.
         """
         signal.set_wakeup_fd(-1)
-        worker.private.remove(self._leave_to_parent)
+        worker.close_in_children.remove(self._close_in_child)
         self._close_descriptors()
         if self._countdown:
             os.close(self._countdown.pop())  # that end is the supervisor's alone
@@ -670,7 +686,7 @@ def _fork() -> tuple[int, int, int]:
     one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
     """
     pipes: list[tuple[int, int]] = []
-    worker.own_forks.add(get_ident())
+    worker.forking_own.add(get_ident())
     try:
         pipes += os.pipe(), os.pipe()
         pid = os.fork()
@@ -679,7 +695,7 @@ def _fork() -> tuple[int, int, int]:
             os.close(descriptor)
         raise
     finally:
-        worker.own_forks.discard(get_ident())
+        worker.forking_own.discard(get_ident())
     lifeline, report = pipes
     os.close(lifeline[0 if pid else 1])
     os.close(report[1 if pid else 0])

@@ -24,7 +24,9 @@ from poorhttp.signals import (
     RELOADS,
     REPEAT,
     afterwards,
+    forget,
     hold_back,
+    is_starting,
     leave_at_once,
     raise_delayed,
     read_all,
@@ -162,48 +164,49 @@ _serving: list[Engine] = []
 """The engine of this process, while it serves."""
 
 
-private: list[Callable[[], None]] = []
-"""What each closes is not to be open in a child that the application forks."""
+close_in_children: list[Callable[[], None]] = []
+"""Each closes what is not to be open in a child that the application forks."""
 
-own_forks: set[int] = set()
-"""The threads that fork a child which is no such one."""
+forking_own: set[int] = set()
+"""The threads that are forking a child which is no such one."""
 
-_forking: dict[int, tuple[Any, list[int]]] = {}
-"""The signals that a thread which is forking had blocked before, and the engine's listeners, by its identifier."""
+_abandoned: list[Engine] = []
+"""In such a child: the engine of its parent, which is not to be taken down."""
+
+_masks: dict[int, Any] = {}
+"""The signals that a thread which is forking had blocked before, by its identifier."""
 
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
-    if _serving or private:
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-        # Now: in the child another thread might have their lock for ever.
-        _forking[get_ident()] = mask, [each for engine in _serving for each in engine.listeners()]
+    if (_serving or close_in_children) and not is_starting():
+        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
 def _after_fork_in_parent() -> None:
-    mask, _ = _forking.pop(get_ident(), (None, []))
+    mask = _masks.pop(get_ident(), None)
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _after_fork_in_child() -> None:
-    """Make a child that the application forked its own: it does not serve, keeps no port, and hears signals like any
-    process.
+    """Make a child that the application forked its own: it does not serve, keeps no port, and where its parent has
+    begun to, it hears signals like any process.
     """
-    for engine in _serving:
-        engine.abandon()
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        for each in _forking[get_ident()][1]:
-            os.dup2(nothing, each, inheritable=False)  # the engine will close it once more
-        os.close(nothing)
-        signal.set_wakeup_fd(-1)
-        for signum in (*HANDLED, signal.SIGALRM):
-            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
-    if get_ident() not in own_forks:
-        for close in private:
+    try:
+        if get_ident() in forking_own:
+            return
+        if (_serving or close_in_children) and not is_starting():
+            forget()
+        for engine in _serving:
+            engine.abandon()
+        for close in close_in_children:
             close()
-        private.clear()
-    _after_fork_in_parent()
+        _abandoned.extend(_serving)  # what it forks is not the server's
+        _serving.clear()
+        close_in_children.clear()
+    finally:
+        _after_fork_in_parent()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
@@ -426,9 +429,11 @@ class _Signals:
         self._begin(reload)
         while not reload.wait() or self._is_asked:
             if not self._is_asked:
-                if not self._is_stuck or self._since is not None or self._is_over:
+                if not self._is_stuck:
                     return False
                 self._pause_for_retry()
+                if self._since is not None or self._is_over:
+                    return False
             self._begin(reload)
         return True
 

@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::net::access_log::{AccessLog, Format};
 use crate::net::board::Row;
 use crate::net::front::{Fronts, Networks};
-use crate::net::listener::{Accepted, Listener, duplicate};
+use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
 use crate::wsgi::application::{Application, Manner};
@@ -27,12 +27,7 @@ use crate::wsgi::handover::Handover;
 #[pyfunction]
 pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
     let listener = Listener::adopt(listener).map_err(os_error)?;
-    listener.shut();
-    let mut taken = Vec::new();
-    while let Accepted::Connection(transport, _) = listener.accept() {
-        taken.push(transport.as_fd().try_clone_to_owned()?.into_raw_fd());
-    }
-    Ok(taken)
+    Ok(listener.take_waiting().into_iter().map(IntoRawFd::into_raw_fd).collect())
 }
 
 /// One process's server; see `_engine.pyi` for its manual.
@@ -100,6 +95,7 @@ impl Engine {
 
     fn abandon(&self, py: Python<'_>) {
         self.server.handler().abandon(py);
+        self.server.abandon();
     }
 
     fn stop(&self) {

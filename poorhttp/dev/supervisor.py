@@ -84,9 +84,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     adopt_orphans()
     try:
         for address, descriptor in listener.choose(settings.addresses, _passed()):
-            listeners.append(listener.take(descriptor) if descriptor >= 0 else server.bind(settings, address))
-            if descriptor < 0:
-                listener.begin(listeners[-1], settings.backlog)
+            listeners.append(listener.take(descriptor) if descriptor >= 0 else server.listen(settings, address))
         for each in listeners:
             if each.family != socket.AF_UNIX:
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)

@@ -17,7 +17,7 @@ use super::clock;
 use super::connection::{Connection, Verdict};
 use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
-use super::listener::{Accepted, Listener};
+use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Interest, Poller};
 use super::shared::Shared;
 use super::table::{Key, Table};
@@ -36,9 +36,6 @@ const EXPECT: Duration = Duration::from_millis(1);
 const SHARE: usize = 4;
 /// How many connections are taken from the queue of each listener at a stop, at most.
 const LAST_ACCEPTS: usize = 4096;
-/// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
-/// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
-const HANDSHAKE: Duration = Duration::from_micros(50);
 /// How long a client that has just come, or was just answered, may take to say what it wants although the server stops, in
 /// ms.
 const FRESH: u64 = 1000;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use libc::{sock_filter, sock_fprog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,10 +13,16 @@ use rustix::net::{Shutdown, SocketFlags};
 
 use super::transport::Transport;
 
+/// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
+/// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
+pub const HANDSHAKE: Duration = Duration::from_micros(50);
+/// Descriptors that a process needs to begin.
+const RESERVE: usize = 32;
+
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
 pub struct Listener {
-    /// Of which there is one descriptor: a child that the application forks must be able to let go of it.
+    /// The engine has one descriptor of it, which a child that the application forks can let go of.
     pub socket: Arc<OwnedFd>,
     /// Its address; none for a unix socket.
     pub address: Option<SocketAddr>,
@@ -54,6 +61,29 @@ impl Listener {
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => continue,
                 Err(_) => Accepted::Nothing,
             };
+        }
+    }
+
+    /// Let nobody in any more, and take who waits, or has half a handshake: as many as leave descriptors to go on.
+    pub fn take_waiting(&self) -> Vec<OwnedFd> {
+        self.shut();
+        let until = Instant::now() + HANDSHAKE;
+        let mut taken = Vec::new();
+        loop {
+            let is_over = Instant::now() >= until;
+            loop {
+                match self.accept() {
+                    Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
+                    Accepted::Nothing => break,
+                    Accepted::Exhausted => {
+                        taken.truncate(taken.len().saturating_sub(RESERVE));
+                        return taken;
+                    }
+                }
+            }
+            if is_over {
+                return taken;
+            }
         }
     }
 

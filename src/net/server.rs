@@ -14,10 +14,10 @@
 //!
 //! Nobody waits for the baton while attached to the interpreter: it is only ever tried for.
 
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -70,6 +70,8 @@ type Held<'a, H> = MutexGuard<'a, EventLoop<H>>;
 /// The server.
 pub struct Server<H: Handler> {
     shared: Shared<H>,
+    /// Of the listeners.
+    sockets: Vec<Weak<OwnedFd>>,
     baton: Mutex<EventLoop<H>>,
     team: Team<Named<H>>,
     threads: usize,
@@ -124,7 +126,8 @@ impl<H: Handler> Server<H> {
     ) -> std::io::Result<Self> {
         let Ends { listeners, controls, report, row, gates, countdown } = ends;
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
-        let kept = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
+        let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
+        let sockets = kept.iter().map(Arc::downgrade).collect();
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         controls.iter().try_for_each(|control| ioctl_fionbio(control, true))?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
@@ -134,6 +137,7 @@ impl<H: Handler> Server<H> {
         let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
         Ok(Self {
             shared,
+            sockets,
             baton: Mutex::new(event_loop),
             team: Team::new(row.pulses().take(threads + usize::from(has_caretaker)), has_caretaker),
             threads,
@@ -263,6 +267,15 @@ impl<H: Handler> Server<H> {
     /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
         self.shared.listeners()
+    }
+
+    /// Let go of the listeners that are still open, in a child that was forked: it would keep their ports. Their numbers
+    /// stay taken, since the descriptors will be closed once more. No lock is taken: another thread may have had it.
+    pub fn abandon(&self) {
+        for socket in self.sockets.iter().filter_map(Weak::upgrade) {
+            // SAFETY: both are open, and this is the only thread. It cannot fail then.
+            unsafe { libc::dup3(self.shared.waker().as_raw_fd(), socket.as_raw_fd(), libc::O_CLOEXEC) };
+        }
     }
 
     /// The connections of which nothing was read, with the numbers of their listeners, for a successor.

@@ -2,7 +2,7 @@
 //! logs, how a stop goes, who sleeps; and the answers that the server gives itself.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -469,6 +469,11 @@ impl<H: Handler> Shared<H> {
         if self.is_asleep() {
             self.wake();
         }
+    }
+
+    /// What wakes the loop.
+    pub fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
     }
 
     /// The wake-up was heard.

@@ -57,6 +57,11 @@ impl Transport {
         Self(Arc::new(Socket { descriptor: socket, is_held: AtomicBool::new(false) }))
     }
 
+    /// Its descriptor, if there is no clone.
+    pub fn into_descriptor(self) -> Option<OwnedFd> {
+        Arc::into_inner(self.0).map(|socket| socket.descriptor)
+    }
+
     /// Read into the spare capacity of `buffer`, which must have some.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
         loop {

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -164,3 +166,63 @@ def test_a_signal_to_such_a_child_is_none_to_the_server(start: Start, shape: str
     wait_for(lambda: child.status() == psutil.STATUS_ZOMBIE, "the end of the child")
     assert server.get() == (200, "ok")
     assert "stopping" not in server.said
+
+
+DAEMON = """
+import os
+import time
+
+def application(environ, start_response):
+    if os.fork() == 0:
+        os.closerange(3, 256)
+        kept = [os.open(f"file-{number}", os.O_WRONLY | os.O_CREAT) for number in range(20)]
+        pid = os.fork()
+        if pid == 0:
+            for each in kept:
+                os.write(each, b"grandchild")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        open("done", "w").close()
+        os._exit(0)
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+def test_what_such_a_child_opens_is_its_own_and_that_of_its_children(start: Start, shape: str, tmp_path: Path) -> None:
+    """Under the numbers that the server's descriptors had."""
+    server = start(shape, source=DAEMON)
+    assert server.get() == (200, "ok")
+    wait_for((tmp_path / "done").exists, "the end of the grandchild")
+    assert {(tmp_path / f"file-{number}").read_text() for number in range(20)} == {"grandchild"}
+    assert server.stop() == 0
+
+
+def test_a_child_that_is_forked_while_the_server_stops_keeps_no_port(start: Start, shape: str, helpers: Path) -> None:
+    source = """
+import os
+import time
+
+def application(environ, start_response):
+    open("asked", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    pid = os.fork()
+    while not pid:
+        time.sleep(0.05)
+    with open("helpers", "w") as file:
+        file.write(f"{pid} ")
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+    server = start(shape, source=source)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        wait_for((helpers.parent / "asked").exists, "the call")
+        server.send(signal.SIGTERM)
+        server.await_text("stopping")
+        time.sleep(0.3)  # in which the watchdog overhears it
+        (helpers.parent / "go").touch()
+        assert answer.result(PATIENCE) == (200, "ok")
+    assert server.process.wait(PATIENCE) == 0
+    assert can_listen(server.port)

@@ -581,9 +581,10 @@ open({str(tmp_path / "tried")!r}, "w").close()
     assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pid", ".sock")] == []
 
 
-def test_what_is_tried_again_does_without_the_sockets_that_are_not_wanted_any_more(
+def test_what_is_tried_again_lets_go_of_what_is_not_wanted_any_more_once_it_serves(
     launch: Start, shape: str, tmp_path: Path
 ) -> None:
+    """Not before: the old workers serve at that socket, and who waits there is served by the new code."""
     ini = tmp_path / "poorhttp.ini"
     ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:server.sock\npidfile = old.pid\n")
     write(tmp_path, "0")
@@ -598,9 +599,15 @@ open({str(tmp_path / "tried")!r}, "w").close()
     ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\npidfile = new.pid\n")
     server.send(signal.SIGHUP)
     wait_for(lambda: server.said.count("trying again") > 1, "the second try")
-    assert not (tmp_path / "server.sock").exists()
-    (tmp_path / "back").touch()
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(PATIENCE)
+        waiting.connect(str(tmp_path / "server.sock"))
+        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        (tmp_path / "back").touch()
+        with waiting.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 200 ")
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    wait_for(lambda: not (tmp_path / "server.sock").exists(), "the end of the socket")
     assert server.stop() == 0
     assert list(tmp_path.glob("*.pid")) == []
 
@@ -641,8 +648,9 @@ def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
     assert server.end() == 0
 
 
+@pytest.mark.parametrize("behind", [None, signal.SIGHUP], ids=["TERM", "TERM, HUP"])
 def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
-    start: Start, supervised: str, tmp_path: Path
+    start: Start, supervised: str, tmp_path: Path, behind: "signal.Signals | None"
 ) -> None:
     server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
     away = """
@@ -658,9 +666,26 @@ open("tried", "w").close()
         server.await_text("trying again in 4 s")
         server.send(signal.SIGTERM)
         wait_for(lambda: len(server.workers()) == 1, "the worker that has nothing in flight to be gone")
+        if behind:
+            server.send(behind)
         (tmp_path / "go").touch()
         assert answer.result(PATIENCE) == (200, "done")
     assert server.end() == 0
+
+
+def test_a_stop_while_it_is_tried_again_has_an_end(start: Start, supervised: str, tmp_path: Path) -> None:
+    """Where a worker does not come to one: what its application does at the exit."""
+    source = VERSION.format(version="0", more="import atexit\natexit.register(time.sleep, 3600)\n")
+    server = start(supervised, "--graceful-timeout=0.5", source=source)
+    away = """
+if os.path.exists("tried"):
+    raise ConnectionError("the database is away")
+open("tried", "w").close()
+"""
+    write(tmp_path, "1", away)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    assert server.stop() == 0
 
 
 @pytest.mark.parametrize("more", [(), ("--type=threading",)], ids=["1x1", "1x16"])

@@ -127,6 +127,6 @@ def test_a_socket_that_somebody_else_has_made_meanwhile_stays(tmp_path: Path, mo
     with socket.socket(socket.AF_UNIX) as other:
         monkeypatch.setattr(listener.os, "lstat", replaced)
         with pytest.raises(ListenError, match="in use"):
-            listener.listen(Address(path=path), 16)
+            listener.bind(Address(path=path))
         monkeypatch.undo()
         assert os.path.exists(path)

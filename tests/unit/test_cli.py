@@ -88,7 +88,7 @@ def world(monkeypatch, tmp_path):
         return {"": -1, "-": 1}.get(path, 9)
 
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
-    module("poorhttp.worker", serve=world.serve, private=[])
+    module("poorhttp.worker", serve=world.serve, close_in_children=[])
     monkeypatch.setattr("poorhttp.signals.Boot", Boot)
     module("poorhttp.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)

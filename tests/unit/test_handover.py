@@ -48,7 +48,7 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: 
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
         for _ in range(7):
-            server.try_again(made, "", OSError("away"), None)
+            server.try_again(made, "", OSError("away"), None, None)
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)

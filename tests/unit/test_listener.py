@@ -20,7 +20,8 @@ def listen():
     socks = []
 
     def listen_on(host="127.0.0.1", port=0, path=""):
-        socks.append(listener.listen(Address(host, port, path), 16))
+        socks.append(listener.bind(Address(host, port, path)))
+        listener.begin(socks[-1], 16)
         return socks[-1]
 
     yield listen_on
@@ -29,7 +30,7 @@ def listen():
 
 def fault(address):
     with pytest.raises(ListenError) as caught:
-        listener.listen(address, 16)
+        listener.bind(address)
     assert caught.value.exit_code == 4
     assert caught.value.hint
     return f"{caught.value.message} | {caught.value.hint}"
@@ -281,9 +282,9 @@ def test_missing_directory(tmp_path):
 
 def test_close_leaves_the_socket_of_a_successor(tmp_path):
     path = str(tmp_path / "x.sock")
-    first = listener.listen(Address(path=path), 16)
+    first = listener.bind(Address(path=path))
     os.rename(path, f"{path}.moved")  # keeps the inode busy, so the successor's differs
-    second = listener.listen(Address(path=path), 16)
+    second = listener.bind(Address(path=path))
     listener._made[path] = (os.getpid(), 0, 0)
     listener.close([first])
     assert os.path.exists(path)

@@ -193,7 +193,7 @@ def test_the_engine_gets_descriptors_and_logs(engine: Any, log: ErrorLog) -> Non
 
 def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
     """But a unix socket that was made here is looked at once more, when it is removed."""
-    made = listener.listen(Address(path=str(tmp_path / "made")), 1)
+    made = listener.bind(Address(path=str(tmp_path / "made")))
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as passed:
         worker.serve(nothing, [tcp, passed, made], settings(), log, -1, ready=send(signal.SIGTERM))
         assert tcp.fileno() == passed.fileno() == -1
