@@ -47,7 +47,7 @@ class HeldBody:
 
 def take_waiting(listener: int) -> list[int]:
     """Let nobody in any more at a listening socket that does not block, in no process, and take who waits there: the
-    descriptors of the connections, as many as there are descriptors for. Raises OSError.
+    descriptors of the connections, as many as leave this process some to go on. Raises OSError.
     """
 
 class Engine:
@@ -129,7 +129,7 @@ class Engine:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 
     def abandon(self) -> None:
-        """In a child that the application forked: serve no more; it ends when it returns from its call."""
+        """In a child that the application forked: serve no more, keep no port; it ends as it returns from its call."""
 
     def stats(self) -> dict[str, int]:
         """Counts since the start: `connections` (open now), `accepted`, `requests`, `refused` with an answer, and `cut`

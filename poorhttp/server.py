@@ -38,9 +38,6 @@ CONTROL_BACKLOG = 16
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
 
-GRACE = 30.0
-"""Seconds that old workers get at a stop where the settings cannot be read: the default of `graceful_timeout`."""
-
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -78,16 +75,19 @@ def serve(
     written, lock = "", -1
     shown = None
 
+    def held() -> list[socket]:
+        return [*listeners, *dropped.values()]
+
     def clean_up() -> None:
         pidfile.remove(written)
-        listener.close([*listeners, *dropped.values()])
+        listener.close(held())
 
     def close_in_child() -> None:
         """Close what would keep a port taken, or workers alive, without this process."""
         descriptors = [lock, *(descriptor for descriptor, _ in passed)]
         if handover is not None:
             descriptors += [*(lifeline for lifeline, _ in handover.workers.values()), *handover.countdown]
-        listener.let_go([*listeners, *dropped.values()], descriptors)
+        listener.let_go(held(), descriptors)
 
     try:
         for address, descriptor in listener.choose(settings.addresses, passed):
@@ -114,7 +114,7 @@ def serve(
             written = settings.pidfile  # before: a stop may come at any time, and what is not ours stays
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
         if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
-            boot.answer_first(lambda: _are_waiting([*listeners, *dropped.values()], handover))
+            boot.answer_first(lambda: _are_waiting(held(), handover))
         if handover is not None:
             dropped.update((key, listener.adopt(*inherited)) for key, inherited in handover.sockets.items())
             _replace_pidfile(handover, written, lock)
@@ -189,7 +189,7 @@ def serve(
         # Stopped while it loads the application: the workers of the image before finish what they have.
         from poorhttp.supervisor import dismiss
 
-        return dismiss(handover, boot.signum, [*listeners, *dropped.values()], settings, error_log, access_log, manager)
+        return dismiss(handover, boot.signum, held(), settings, error_log, access_log, manager)
     finally:
         if home:
             boot.silence()
@@ -289,9 +289,11 @@ def try_again(
                 pidfile.remove(again.pidfile)
                 listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
                 if signum == signal.SIGTERM and again.workers:
+                    from poorhttp.settings import SETTINGS
                     from poorhttp.supervisor import await_workers
 
-                    await_workers(again, settings.graceful_timeout if settings is not None else GRACE)
+                    default: float = SETTINGS["graceful_timeout"].default  # where they cannot be read
+                    await_workers(again, default if settings is None else settings.graceful_timeout)
         finally:
             os._exit(code)
 
@@ -489,10 +491,12 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
         listener.close([sock])
     connections = []
     for each, key in waiting:
-        if key in keys or not key.startswith(listener.CONTROL):
-            connections.append((each, keys.index(key) if key in keys else 0))
-        else:  # whoever asks there does not ask the application
+        if key in keys:
+            connections.append((each, keys.index(key)))
+        elif key.startswith(listener.CONTROL):  # whoever asks there does not ask the application
             os.close(each)
+        else:
+            connections.append((each, 0))
     return connections
 
 

@@ -169,13 +169,16 @@ def raise_delayed() -> None:
 def afterwards(signum: int) -> Any:
     """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
     present = signal.getsignal(signum)
-    is_of_boot = present is _delay or getattr(present, "__func__", None) is Boot._leave
-    return signal.SIG_IGN if is_of_boot else present
+    return signal.SIG_IGN if present is _delay or _is_leave(present) else present
 
 
 def is_starting() -> bool:
     """Whether the handlers are those of the start: a stop raises SystemExit, wherever it is heard."""
-    return getattr(signal.getsignal(signal.SIGTERM), "__func__", None) is Boot._leave
+    return _is_leave(signal.getsignal(signal.SIGTERM))
+
+
+def _is_leave(handler: Any) -> bool:
+    return getattr(handler, "__func__", None) is Boot._leave
 
 
 def forget() -> None:

@@ -112,10 +112,7 @@ def await_workers(handover: Handover, seconds: float) -> None:
     end = time.monotonic() + seconds + 1
     living = {pid for pid in handover.workers if _exit_code(pid) is None}
     staying = sum(not handover.workers[pid][1] for pid in living)
-    if handover.countdown:
-        os.write(handover.countdown[1], bytes(max(staying - 1, 0)))
-    for descriptor in handover.countdown:
-        os.close(descriptor)
+    _begin_countdown(handover.countdown, staying)
     for lifeline, _ in handover.workers.values():
         try:
             os.write(lifeline, worker.STOP)
@@ -215,7 +212,7 @@ class _Supervisor:
         """
         self._connections += connections
         if handover.countdown:
-            self._end_countdown()
+            _end_countdown(self._countdown)
             self._countdown = handover.countdown
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
@@ -375,7 +372,7 @@ class _Supervisor:
         signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
-        self._end_countdown()
+        _end_countdown(self._countdown)
 
     def _close_in_child(self) -> None:
         """A child that the application has forked keeps no worker alive."""
@@ -449,15 +446,8 @@ class _Supervisor:
                 each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
-        if self._countdown:
-            # One that drains has left its clients to the others.
-            staying = sum(each.draining is None for each in self._state.workers.values())
-            os.write(self._countdown[1], bytes(max(staying - 1, 0)))
-        self._end_countdown()
-
-    def _end_countdown(self) -> None:
-        while self._countdown:
-            os.close(self._countdown.pop())
+        # One that drains has left its clients to the others.
+        _begin_countdown(self._countdown, sum(each.draining is None for each in self._state.workers.values()))
 
     def _begin_reload(self) -> None:
         if self._make_reload is None:
@@ -650,6 +640,18 @@ class _Supervisor:
             self._watch.close()
         for signum in signal.SIGCHLD, signal.SIGWINCH:
             signal.signal(signum, signal.SIG_DFL)
+
+
+def _begin_countdown(countdown: list[int], staying: int) -> None:
+    """All stop now: let the last one of so many workers that accept know it, and keep neither end, if there are any."""
+    if countdown:
+        os.write(countdown[1], bytes(max(staying - 1, 0)))
+    _end_countdown(countdown)
+
+
+def _end_countdown(countdown: list[int]) -> None:
+    while countdown:
+        os.close(countdown.pop())
 
 
 def _budget(memory: int) -> Budget | None:

@@ -196,7 +196,7 @@ def _after_fork_in_child() -> None:
     try:
         if get_ident() in forking_own:
             return
-        if (_serving or close_in_children) and not is_starting():
+        if get_ident() in _masks:  # signals were held back
             forget()
         for engine in _serving:
             engine.abandon()
@@ -476,7 +476,7 @@ class _Signals:
         """There is nothing to go back to; somebody who asks for a reload has mended something."""
         end = time.monotonic() + RETRY
         while time.monotonic() < end and not (self._is_asked or self._is_over or self._since is not None):
-            self._pause(LATE / 10)
+            time.sleep(LATE / 10)
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -70,19 +70,14 @@ impl Listener {
         let until = Instant::now() + HANDSHAKE;
         let mut taken = Vec::new();
         loop {
-            let is_over = Instant::now() >= until;
-            loop {
-                match self.accept() {
-                    Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
-                    Accepted::Nothing => break,
-                    Accepted::Exhausted => {
-                        taken.truncate(taken.len().saturating_sub(RESERVE));
-                        return taken;
-                    }
+            match self.accept() {
+                Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
+                Accepted::Nothing if Instant::now() < until => {}
+                Accepted::Nothing => return taken,
+                Accepted::Exhausted => {
+                    taken.truncate(taken.len().saturating_sub(RESERVE));
+                    return taken;
                 }
-            }
-            if is_over {
-                return taken;
             }
         }
     }

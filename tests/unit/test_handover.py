@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 def handover() -> reload.Handover:
     made = reload.Handover()
-    made.sockets = {"127.0.0.1:8080": (5, 0, 0), "control:/run/a b.sock": (6, 7, 8)}
+    made.sockets = {"127.0.0.1:8080": (5, 0, 0), "control:unix:/run/a b.sock": (6, 7, 8)}
     made.workers = {100: (9, False), 101: (10, True)}
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
@@ -153,7 +153,7 @@ def test_a_trial_for_a_server_that_hands_over_otherwise_is_refused(handed: str) 
 def test_what_is_handed_over_has_the_format_of_its_number() -> None:
     """Whoever changes the text gives it another number: a server of before must not hand over to this one."""
     lines = """socket 5 0 0 127.0.0.1:8080
-socket 6 7 8 control:/run/a b.sock
+socket 6 7 8 control:unix:/run/a b.sock
 worker 100 9 0
 worker 101 10 1
 passed 3 web
