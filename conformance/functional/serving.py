@@ -25,10 +25,14 @@ ANY = {"0.0.0.0", "::", "", None, "localhost"}
 
 def bound(address: Any) -> Any:
     """A listening socket for `(host, port)` or the path of a unix socket; on 127.0.0.1 for every address."""
-    if not isinstance(address, tuple):
-        return listener.listen(Address(path=address), 2048)
-    host, port = address
-    return listener.listen(Address("127.0.0.1" if host in ANY else host, port), 2048)
+    if isinstance(address, tuple):
+        host, port = address
+        where = Address("127.0.0.1" if host in ANY else host, port)
+    else:
+        where = Address(path=address)
+    sock = listener.bind(where)
+    listener.begin(sock, 2048)
+    return sock
 
 
 class Log(ErrorLog):
