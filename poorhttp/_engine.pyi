@@ -47,7 +47,7 @@ class HeldBody:
 
 def take_waiting(listener: int) -> list[int]:
     """Let nobody in any more at a listening socket that does not block, in no process, and take who waits there: the
-    descriptors of the connections, as many as leave this process some to go on. Raises OSError.
+    descriptors of the connections, as many as leave this process some to go on. It listens no more. Raises OSError.
     """
 
 class Engine:

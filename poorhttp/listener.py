@@ -303,7 +303,8 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
 def _in_use(what: str, inodes: Iterable[str], hint: str) -> ListenError:
     owners = _owners(inodes)
     by = f" by {', '.join(f'pid {pid} ({_command(pid)})' for pid in owners)}" if owners else ""
-    stop = f", or stop who has this one: kill {' '.join(map(str, owners))}" if owners else ""
+    others = [each for each in owners if each != os.getppid()]  # that of a trial is the server
+    stop = f", or stop who has this one: kill {' '.join(map(str, others))}" if others else ""
     return ListenError(f"{what} is in use{by}", f"{hint}{stop}")
 
 

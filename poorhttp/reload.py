@@ -16,12 +16,13 @@ import time
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
-from poorhttp.signals import HANDLED
+from poorhttp.signals import HANDLED, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from socket import socket
     from subprocess import Popen
     from typing import Any, NoReturn
 
@@ -142,6 +143,7 @@ class Handover:
         pause: what that one waits if it cannot either. Signals wait until it hears them.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        raise_delayed()
         again = self.again()
         again.pause = pause
         _execute(again, home)
@@ -150,6 +152,12 @@ class Handover:
         """This is the pidfile now, and the signals are heard: so `try_again` has it."""
         again = self.again()
         again.pidfile, again.lock, again.signals = written, lock, -1
+        self._text = str(again)
+
+    def note_sockets(self, listening: Iterable[tuple[str, socket]]) -> None:
+        """These, with their keys, listen now: `try_again` has them, so that nobody who came there is reset."""
+        again = self.again()
+        again.sockets |= _kept((key, each.fileno()) for key, each in listening)
         self._text = str(again)
 
     def again(self) -> Handover:
@@ -374,9 +382,7 @@ class Reload:
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the keys."""
-        for key, descriptor in zip(self.keys, descriptors, strict=True):
-            if _is_kept(key):
-                self.handover.sockets[key] = (descriptor, *listener.made(_path(key)))
+        self.handover.sockets |= _kept(zip(self.keys, descriptors, strict=True))
 
     def execute(self) -> NoReturn:
         """Become the new image. Raises OSError where that is impossible; then nothing has changed.
@@ -409,6 +415,11 @@ class Reload:
         self.note(board.FAILED, why)  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {why}")
         self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {why}")
+
+
+def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
+    """Those sockets, key and descriptor, that the next image gets, as a handover has them."""
+    return {key: (descriptor, *listener.made(_path(key))) for key, descriptor in sockets if _is_kept(key)}
 
 
 def _is_kept(key: str) -> bool:

@@ -65,7 +65,7 @@ def serve(
         raise
     for descriptor in handover.streams if handover is not None and settings.errorlog != "-" else ():
         os.dup2(error_log.fileno(), descriptor)
-    boot = _boot()
+    boot = _boot(handover is not None)
     from poorhttp.worker import close_in_children
 
     listeners: list[socket] = []
@@ -176,6 +176,7 @@ def serve(
         )
     except Exception as error:
         if handover is not None and app is None:
+            handover.note_sockets(pair for pair in zip(keys, listeners, strict=False) if pair[1] not in bound)
             try_again(handover, home, error, settings, error_log)
         raise
     except SystemExit:
@@ -201,9 +202,9 @@ def serve(
         else:  # a program that goes on
             if close_in_child in close_in_children:
                 close_in_children.remove(close_in_child)
+                if lock >= 0:  # in a child that the application has forked it is closed
+                    os.close(lock)
             boot.restore()
-            if lock >= 0:
-                os.close(lock)
 
 
 def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
@@ -274,6 +275,7 @@ def try_again(
     from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
 
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # a stop would end this image, and the workers with it
     stopped, is_over = 0.0, False
 
     def leave(signum: int, frame: object) -> None:
@@ -485,10 +487,13 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
     from poorhttp.worker import accept_last
 
     waiting = list(handover.connections)
-    while dropped:
-        key, sock = dropped.popitem()
-        waiting += [(each, key) for each in accept_last(sock)]
-        listener.close([sock])
+    for key, sock in dropped.items():
+        try:
+            waiting += [(each, key) for each in accept_last(sock)]
+        except OSError:
+            continue  # no descriptor is left
+    listener.close(dropped.values())
+    dropped.clear()
     connections = []
     for each, key in waiting:
         if key in keys:
@@ -500,7 +505,7 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
     return connections
 
 
-def _boot() -> Boot:
+def _boot(are_workers: bool) -> Boot:
     """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
     try:
         import poorhttp.worker  # noqa: F401  # which needs the engine
@@ -512,7 +517,7 @@ def _boot() -> Boot:
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
     from poorhttp.signals import Boot
 
-    return Boot()
+    return Boot(are_workers)
 
 
 def _facts(settings: Config, title: str, listeners: list[socket]) -> list[str]:

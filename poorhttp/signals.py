@@ -45,10 +45,10 @@ class Boot:
     server serves; TTIN and TTOU too after a reload, else they are ignored, for there are no workers yet. `serve` and
     `supervise` bring handlers of their own; when they come back there is only clean-up left, so a stop is ignored until
     `restore`.
-    signum: the signal that asked for a stop, 0 for none.
+    are_workers: whether there are some already, after a reload. signum: the signal that asked for a stop, 0 for none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, are_workers: bool = False) -> None:
         self.signum = 0
         self._process = os.getpid()
         self._asked: float | None = None
@@ -58,14 +58,12 @@ class Boot:
         self._alarm: Any = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            later = signal.SIG_IGN if signum in COUNTS else _delay
+            later = signal.SIG_IGN if signum in COUNTS and not are_workers else _delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
     def go_on(self, signals: int) -> None:
         """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
         if signals >= 0:
-            for count in COUNTS:
-                signal.signal(count, _delay)
             for signum in read_all(signals):
                 if signum in HANDLED:
                     os.kill(os.getpid(), signum)
@@ -163,7 +161,7 @@ def raise_delayed() -> None:
     signums = sorted(_delayed, key=STOPS.__contains__, reverse=True)  # a stop first: what another does may raise
     _delayed.clear()  # before: who still delays one of them does it again
     for signum in signums:
-        os.kill(os.getpid(), signum)
+        signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next image
 
 
 def afterwards(signum: int) -> Any:

@@ -192,7 +192,12 @@ class _Supervisor:
         self._scale = _scale(config)
         # Each worker that stops accepting takes a byte. There is one less than workers once all are to stop: who finds
         # none is the last.
-        self._countdown = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)) if listener.are_own(listeners) else []
+        self._countdown: list[int] = []
+        self._signals = self._wake = -1
+        self._unborn: list[int] = []  # the pipes of the worker that is being forked
+        worker.close_in_children.append(self._close_in_child)  # before there is anything that it closes
+        if listener.are_own(listeners):
+            self._countdown += os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._signals, self._wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(self._wake, False)
@@ -203,7 +208,6 @@ class _Supervisor:
         for signum in HEARD:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        worker.close_in_children.append(self._close_in_child)
         signals.raise_delayed()
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
@@ -383,7 +387,7 @@ class _Supervisor:
             os.close(descriptor)
 
     def _descriptors(self) -> list[int]:
-        return [self._signals, self._wake, *self._lifelines.values(), *self._reports]
+        return [self._signals, self._wake, *self._unborn, *self._lifelines.values(), *self._reports]
 
     def _close_connections(self) -> None:
         while self._connections:
@@ -438,6 +442,8 @@ class _Supervisor:
             return
         if self._reload is not None:
             self._reload.cancel()
+        if self._connections and self._bearer not in self._state.workers:
+            self._spawn()  # else nobody would answer them
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
         self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
         self._manager.stopping(f"stopping {workers}")
@@ -481,6 +487,8 @@ class _Supervisor:
     def _execute(self, reload: Reload) -> None:
         """Become the new image. Returns where that is impossible."""
         reload.keep(each.fileno() for each in self._listeners)
+        if self._bearer not in self._state.workers:
+            reload.handover.connections = [(each, reload.keys[number]) for each, number in self._connections]
         reload.handover.signals = self._signals
         reload.handover.countdown = self._countdown
         if not self._are_away:
@@ -565,17 +573,20 @@ class _Supervisor:
         slot = self._board.next_slot() if self._board else -1
         bears = bool(self._connections) and self._bearer not in self._state.workers
         try:
-            pid, lifeline, report = _fork()
+            pid = _fork(self._unborn)
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._not_born(error)
             return
+        lifeline, report = self._unborn
         if pid == 0:
+            self._unborn.clear()
             self._work(lifeline, report, mask, slot, bears)
         if self._board:
             self._board.take(slot, pid)
         self._lifelines[pid] = lifeline
         self._reports[report] = pid
+        self._unborn.clear()
         if bears:
             self._bearer = pid
         self._state.born(pid, self._now())
@@ -683,27 +694,30 @@ def _has_terminal() -> bool:
     return True
 
 
-def _fork() -> tuple[int, int, int]:
-    """Fork: the pid, the lifeline, and the pipe on which the child tells of itself. The parent has the write end of the
-    one and the read end of the other, the child (pid 0) the other ends. Raises OSError.
+def _fork(pipes: list[int]) -> int:
+    """Fork: the pid. Raises OSError.
+
+    pipes: what of them is open, at any time; in the end the lifeline, and that on which the child tells of itself. The
+    parent has the write end of the one and the read end of the other, the child (pid 0) the other ends.
     """
-    pipes: list[tuple[int, int]] = []
     worker.forking_own.add(get_ident())
     try:
-        pipes += os.pipe(), os.pipe()
+        pipes += os.pipe()
+        pipes += os.pipe()
         pid = os.fork()
     except OSError:
-        for descriptor in (each for pipe in pipes for each in pipe):
-            os.close(descriptor)
+        while pipes:
+            os.close(pipes.pop())
         raise
     finally:
         worker.forking_own.discard(get_ident())
-    lifeline, report = pipes
-    os.close(lifeline[0 if pid else 1])
-    os.close(report[1 if pid else 0])
+    inner, outer = pipes[1:3], pipes[0::3]
+    pipes[:] = inner if pid else outer
+    for descriptor in outer if pid else inner:
+        os.close(descriptor)
     if not pid:
-        os.set_blocking(report[1], False)
-    return pid, lifeline[1 if pid else 0], report[0 if pid else 1]
+        os.set_blocking(pipes[1], False)
+    return pid
 
 
 def _be_born(report: int, mask: Any) -> None:

@@ -134,12 +134,12 @@ def serve(
             countdown = os.open(os.devnull, os.O_RDONLY)  # at its end: the only process is the last one
         numbers = [each.fileno() for each in listeners]
         engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
+        _serving.append(engine)
         if countdown is not None:
             os.close(countdown)
         for descriptor, number in connections:
             engine.adopt(descriptor, number)
             os.close(descriptor)
-        _serving.append(engine)
         if manager is not None:
             status = f"serving with {config.threads} thread{'s' * (config.threads > 1)}"
             ready = lambda: manager.ready(status)  # noqa: E731
@@ -180,13 +180,16 @@ _masks: dict[int, Any] = {}
 def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
     if (_serving or close_in_children) and not is_starting():
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
+        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
 def _after_fork_in_parent() -> None:
-    mask = _masks.pop(get_ident(), None)
+    mask = _masks.get(get_ident())
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _masks.pop(get_ident(), None)
 
 
 def _after_fork_in_child() -> None:

@@ -325,6 +325,13 @@ impl<H: Handler> EventLoop<H> {
         match accepted {
             Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
             Accepted::Nothing => None,
+            Accepted::Closed => {
+                // It would be readable for ever.
+                self.pause_accepting(Accepting::PausedUntil(0));
+                self.listeners.get_mut(listener)?.is_closed = true;
+                self.resume_accepting();
+                None
+            }
             Accepted::Exhausted => {
                 self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
                 self.tell_exhaustion(shared);
@@ -659,7 +666,8 @@ impl<H: Handler> EventLoop<H> {
         self.accepting = Accepting::Yes;
         // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
         let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
-        let mut added = (LISTENERS..).zip(&self.listeners).map(|(token, it)| self.poller.add(it, token, interest));
+        let open = (LISTENERS..).zip(&self.listeners).filter(|(_, it)| !it.is_closed);
+        let mut added = open.map(|(token, it)| self.poller.add(it, token, interest));
         if added.any(|it| it.is_err()) {
             // Out of memory, or of what this user may watch: to be tried again, as those who wait have no other way in.
             self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));

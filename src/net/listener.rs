@@ -26,6 +26,8 @@ pub struct Listener {
     pub socket: Arc<OwnedFd>,
     /// Its address; none for a unix socket.
     pub address: Option<SocketAddr>,
+    /// Somebody who shares it has closed it for all: nobody comes any more.
+    pub is_closed: bool,
 }
 
 /// What accepting gave.
@@ -35,6 +37,8 @@ pub enum Accepted {
     Connection(Transport, Option<SocketAddr>),
     /// No connection waits.
     Nothing,
+    /// None will: the socket does not listen any more.
+    Closed,
     /// No descriptor, or no memory, is left.
     Exhausted,
 }
@@ -44,7 +48,7 @@ impl Listener {
     pub fn adopt(descriptor: RawFd) -> std::io::Result<Self> {
         let socket = duplicate(descriptor)?;
         let address = rustix::net::getsockname(&socket)?.try_into().ok();
-        Ok(Self { socket: Arc::new(socket), address })
+        Ok(Self { socket: Arc::new(socket), address, is_closed: false })
     }
 
     /// Take the next connection that waits.
@@ -55,6 +59,8 @@ impl Listener {
                 Ok((socket, peer)) => {
                     Accepted::Connection(Transport::new(socket), peer.and_then(|peer| peer.try_into().ok()))
                 }
+                Err(Errno::INVAL) => Accepted::Closed,
+                Err(Errno::AGAIN) if self.address.is_none() && self.is_hung_up() => Accepted::Closed,
                 Err(Errno::AGAIN) => Accepted::Nothing,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
                 // This connection failed before it was taken, or the call was interrupted: there may be others.
@@ -64,7 +70,8 @@ impl Listener {
         }
     }
 
-    /// Let nobody in any more, and take who waits, or has half a handshake: as many as leave descriptors to go on.
+    /// Take who waits, or has half a handshake, as many as leave descriptors to go on, and let nobody in any more: the
+    /// socket is closed for all processes that share it.
     pub fn take_waiting(&self) -> Vec<OwnedFd> {
         self.shut();
         let until = Instant::now() + HANDSHAKE;
@@ -73,13 +80,16 @@ impl Listener {
             match self.accept() {
                 Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
                 Accepted::Nothing if Instant::now() < until => {}
-                Accepted::Nothing => return taken,
+                Accepted::Nothing | Accepted::Closed => break,
                 Accepted::Exhausted => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
-                    return taken;
+                    break;
                 }
             }
         }
+        // Else who comes gets no answer for as long as another process has it, be another server there for him or not.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        taken
     }
 
     /// Take the next connection; None if `is_shut`. Who comes between a look at that and `accept` may come after what is
@@ -103,6 +113,13 @@ impl Listener {
     /// Whether somebody waits to be accepted.
     fn is_awaited(&self) -> bool {
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
+    }
+
+    /// Whether a unix socket was closed for all, of which `accept` does not tell.
+    fn is_hung_up(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::empty())];
+        let _ = poll(&mut socket, Some(&Timespec::default()));
+        socket.iter().any(|it| it.revents().contains(PollFlags::HUP))
     }
 
     /// Let nobody in any more, in no process; who is in the queue can be accepted still. To close it alone would reset
@@ -193,6 +210,26 @@ mod tests {
             drop((listener, socket));
             assert_eq!(asking.join().unwrap(), ErrorKind::ConnectionRefused);
         }
+    }
+
+    #[test]
+    fn where_who_waits_was_taken_nobody_listens_any_more() {
+        fn taken<C>(socket: &OwnedFd, connect: impl Fn() -> std::io::Result<C>) {
+            rustix::io::ioctl_fionbio(socket, true).unwrap();
+            let (ours, theirs) = [(); 2].map(|()| Listener::adopt(socket.as_raw_fd()).unwrap()).into();
+            assert!(matches!(ours.accept(), Accepted::Nothing));
+            let _waiting = connect().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(theirs.take_waiting().len(), 1);
+            assert!(matches!(ours.accept(), Accepted::Closed));
+            assert_eq!(connect().err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+        }
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        taken(&tcp.into(), || TcpStream::connect(address));
+        let path = std::env::temp_dir().join(format!("poorhttp-taken-{}", std::process::id()));
+        let unix = UnixListener::bind(&path).unwrap();
+        taken(&unix.into(), || UnixStream::connect(&path));
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -113,11 +113,11 @@ import time
 
 def help():
     time.sleep({seconds})
-    pid = os.fork()
-    while not pid:
-        time.sleep(0.05)
-    with open("helpers", "a") as file:
-        file.write(f"{{pid}} ")
+    if not os.fork():
+        with open("helpers", "a") as file:
+            file.write(f"{{os.getpid()}} ")
+        while True:
+            time.sleep(0.05)
 
 {how}
 
@@ -136,7 +136,7 @@ BEGUN = {
 def helpers(tmp_path: Path) -> Iterator[Path]:
     """The file with the numbers of the processes that the application has forked; they are ended after the test."""
     yield tmp_path / "helpers"
-    for pid in (tmp_path / "helpers").read_text().split():
+    for pid in (tmp_path / "helpers").read_text().split() if (tmp_path / "helpers").exists() else ():
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
 
@@ -155,6 +155,30 @@ def test_a_child_that_goes_on_keeps_neither_port_nor_workers(
     again.send(signal.SIGTERM)
     assert again.process.wait(PATIENCE) == 0
     assert again.refuses()
+
+
+BESIDE = """
+def beside():
+    if not os.path.exists("begun"):
+        open("begun", "w").close()
+        thread = threading.Thread(target=help)
+        thread.start()
+        thread.join()
+
+os.register_at_fork(before=beside)
+"""
+
+
+def test_a_child_that_is_forked_while_a_worker_is_does_not_keep_it_alive(
+    start: Start, supervised: str, helpers: Path
+) -> None:
+    server = start(supervised, source=HELPER.format(seconds=0, how=BESIDE))
+    wait_for(lambda: helpers.exists() and helpers.read_text().endswith(" "), "the child of the application")
+    wait_for(lambda: len(server.workers()) == 3, "two workers beside it")
+    server.process.kill()
+    server.process.wait(PATIENCE)
+    wait_for(lambda: can_listen(server.port), "the port to be free of the workers")
+    assert psutil.Process(int(helpers.read_text())).status() == psutil.STATUS_SLEEPING
 
 
 @pytest.mark.parametrize("source", BEGUN.values(), ids=BEGUN)

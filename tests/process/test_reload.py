@@ -372,6 +372,67 @@ def test_who_waits_at_an_address_that_a_reload_takes_away_is_served(
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_an_address_that_a_reload_takes_away_refuses_though_an_old_worker_is_busy(
+    launch: Start, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "app.py").write_text(BUSY)
+    ini = tmp_path / "poorhttp.ini"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address, family = (f"127.0.0.1:{port}", socket.AF_INET) if kind == "tcp" else ("unix:s", socket.AF_UNIX)
+    ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, {address}\n")
+    server = launch("-c", "poorhttp.ini", "--type=forking", "--processes=1")
+    server.await_address()
+    with ThreadPoolExecutor(1) as pool, socket.socket(family) as late:
+        busy = pool.submit(server.get, "/busy")
+        wait_for((tmp_path / "asked").exists, "the old worker to be busy")
+        ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+        server.send(signal.SIGHUP)
+        server.await_text("reloaded: ")
+        late.settimeout(PATIENCE)
+        wait_for(lambda: server.get()[0] == 200, "the new worker")
+        with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
+            late.connect(("127.0.0.1", port) if kind == "tcp" else str(tmp_path / "s"))
+        assert not busy.done()
+        (tmp_path / "go").touch()
+        assert busy.result(PATIENCE)[0] == 200
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("end", ["reload", "stop"])
+def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: Start, tmp_path: Path, end: str) -> None:
+    """One old worker drains, another one is busy, so that there are twice as many as are wanted."""
+    (tmp_path / "app.py").write_text(BUSY.replace('"asked"', "f\"asked-{environ['QUERY_STRING']}\""))
+    ini = tmp_path / "poorhttp.ini"
+    less = "[http]\napplication = app.py\ngraceful_timeout = 60\nbind = 127.0.0.1:0"
+    ini.write_text(f"{less}, unix:s\n")
+    server = launch("-c", "poorhttp.ini", "--type=forking", "--processes=1")
+    server.await_address()
+    with ThreadPoolExecutor(2) as pool, socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(PATIENCE)
+        calls = [pool.submit(server.get, "/busy?1")]
+        wait_for((tmp_path / "asked-1").exists, "the first worker to be busy")
+        server.send(signal.SIGHUP)
+        wait_for(lambda: len(server.workers()) == 2 and server.get()[0] == 200, "the second worker")
+        calls.append(pool.submit(server.get, "/busy?2"))
+        wait_for((tmp_path / "asked-2").exists, "the second worker to be busy")
+        waiting.connect(str(tmp_path / "s"))
+        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        ini.write_text(f"{less}\n")
+        for count in (2, 3) if end == "reload" else (2,):
+            server.send(signal.SIGHUP)
+            wait_for(lambda count=count: server.said.count("reloaded: ") == count, "the next image")  # type: ignore[misc]
+        if end == "stop":
+            server.send(signal.SIGTERM)
+            server.await_text("stopping")
+        (tmp_path / "go").touch()
+        with waiting.makefile("rb") as answer:
+            assert answer.read().endswith(b"\r\n\r\nanswered")
+        assert [call.result(PATIENCE)[0] for call in calls] == [200, 200]
+    assert (server.end() if end == "stop" else server.stop()) == 0
+
+
 def listening(pid: int) -> set[str]:
     """The sockets of a process that listen on TCP, by inode."""
     inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
@@ -575,6 +636,65 @@ def test_a_stop_while_it_is_tried_again_leaves_no_file(start: Start, shape: str,
     wait_for(lambda: server.said.count("trying again") > 1, "the second try")
     assert server.stop() == 0
     assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pid", ".sock")] == []
+
+
+def test_what_is_tried_again_keeps_who_came_to_a_new_address(launch: Start, shape: str, tmp_path: Path) -> None:
+    """And removes it where it is stopped."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+    write(tmp_path, "0")
+    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
+    server.await_address()
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock\n")
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(PATIENCE)
+        waiting.connect(str(tmp_path / "new.sock"))
+        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        server.await_text("trying again in 2 s")
+        (tmp_path / "back").touch()
+        with waiting.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 200 ")
+    (tmp_path / "back").unlink()
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock, unix:newer.sock\n")
+    (tmp_path / "tried").unlink()
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again in 1 s") == 2, "the next new address")
+    assert (tmp_path / "newer.sock").exists()
+    assert server.stop() == 0
+    assert list(tmp_path.glob("*.sock")) == []
+
+
+@pytest.mark.parametrize("when", ["first image", "pause", "second image"])
+def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
+    start: Start, supervised: str, tmp_path: Path, when: str
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    here, wait = tmp_path / "here", "open('here', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    write(
+        tmp_path, "1", f"if os.path.exists('tried'):\n    {wait.replace(chr(10), chr(10) + '    ')}" + AWAY_UNTIL_BACK
+    )
+    server.send(signal.SIGHUP)
+    wait_for(here.exists, "the first image")
+    if when == "first image":
+        server.send(signal.SIGTTIN)
+    (tmp_path / "go").touch()
+    server.await_text("trying again in 1 s")
+    (tmp_path / "go").unlink()
+    if when == "pause":
+        server.send(signal.SIGTTIN)
+    here.unlink()
+    wait_for(here.exists, "the second image")
+    if when == "second image":
+        server.send(signal.SIGTTIN)
+    (tmp_path / "back").touch()
+    (tmp_path / "go").touch()
+    server.await_text("there are to be: 3")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
 
 
 def test_what_is_tried_again_lets_go_of_what_is_not_wanted_any_more_once_it_serves(

@@ -60,6 +60,9 @@ def world(monkeypatch, tmp_path):
             return []
 
     class Boot:
+        def __init__(self, are_workers):
+            assert not are_workers
+
         def answer_first(self, are_waiting):
             pass
 
