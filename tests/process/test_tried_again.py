@@ -1,0 +1,214 @@
+"""What a trial could load and the new image could not: it is tried again, and nobody is lost meanwhile."""
+
+import re
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from starter import PATIENCE, SHAPES, Start, wait_for
+from versions import VERSION, write
+
+pytestmark = pytest.mark.timeout(120)
+
+AWAY = """
+if os.path.exists("tried"):
+    raise ConnectionError("the database is away")
+open("tried", "w").close()
+"""
+AWAY_UNTIL_BACK = AWAY.replace('("tried"):', '("tried") and not os.path.exists("back"):')
+
+
+def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
+    """A database that goes away in between: old workers serve meanwhile, and clients wait where there are none."""
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    server.send(signal.SIGHUP)
+    server.await_text("the database is away")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        if len(server.workers()) == 2:
+            assert answer.result(PATIENCE) == (200, answer.result()[1])
+        (tmp_path / "back").touch()
+        assert answer.result(PATIENCE)[0] == 200
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_what_is_tried_again_is_tried_less_and_less_often_until_somebody_asks(
+    start: Start, shape: str, tmp_path: Path
+) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 4 s")
+    assert re.findall(r"trying again in (\S+) s", server.said)[:3] == ["1", "2", "4"]
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again in 1 s") == 2, "a try for somebody who asked")
+    write(tmp_path, "2")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith("2 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_a_stop_while_it_is_tried_again_leaves_no_file(start: Start, shape: str, tmp_path: Path) -> None:
+    more = ("--pidfile=run.pid", f"--control-socket={tmp_path}/control.sock", "--bind=unix:server.sock")
+    server = start(shape, *more, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("the database is away")
+    wait_for(lambda: server.said.count("trying again") > 1, "the second try")
+    assert server.stop() == 0
+    assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pid", ".sock")] == []
+
+
+def test_what_is_tried_again_keeps_who_came_to_a_new_address(launch: Start, shape: str, tmp_path: Path) -> None:
+    """And removes it where it is stopped."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+    write(tmp_path, "0")
+    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
+    server.await_address()
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock\n")
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(PATIENCE)
+        waiting.connect(str(tmp_path / "new.sock"))
+        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        server.await_text("trying again in 2 s")
+        (tmp_path / "back").touch()
+        with waiting.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 200 ")
+    (tmp_path / "back").unlink()
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock, unix:newer.sock\n")
+    (tmp_path / "tried").unlink()
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again in 1 s") == 2, "the next new address")
+    assert (tmp_path / "newer.sock").exists()
+    assert server.stop() == 0
+    assert list(tmp_path.glob("*.sock")) == []
+
+
+@pytest.mark.parametrize("when", ["first image", "pause", "second image"])
+def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
+    start: Start, supervised: str, tmp_path: Path, when: str
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    here, wait = tmp_path / "here", "open('here', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    write(
+        tmp_path, "1", f"if os.path.exists('tried'):\n    {wait.replace(chr(10), chr(10) + '    ')}" + AWAY_UNTIL_BACK
+    )
+    server.send(signal.SIGHUP)
+    wait_for(here.exists, "the first image")
+    if when == "first image":
+        server.send(signal.SIGTTIN)
+    (tmp_path / "go").touch()
+    server.await_text("trying again in 1 s")
+    (tmp_path / "go").unlink()
+    if when == "pause":
+        server.send(signal.SIGTTIN)
+    here.unlink()
+    wait_for(here.exists, "the second image")
+    if when == "second image":
+        server.send(signal.SIGTTIN)
+    (tmp_path / "back").touch()
+    (tmp_path / "go").touch()
+    server.await_text("there are to be: 3")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_what_is_tried_again_lets_go_of_what_is_not_wanted_any_more_once_it_serves(
+    launch: Start, shape: str, tmp_path: Path
+) -> None:
+    """Not before: the old workers serve at that socket, and who waits there is served by the new code."""
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:server.sock\npidfile = old.pid\n")
+    write(tmp_path, "0")
+    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
+    server.await_address()
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\npidfile = new.pid\n")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.said.count("trying again") > 1, "the second try")
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(PATIENCE)
+        waiting.connect(str(tmp_path / "server.sock"))
+        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        (tmp_path / "back").touch()
+        with waiting.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 200 ")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    wait_for(lambda: not (tmp_path / "server.sock").exists(), "the end of the socket")
+    assert server.stop() == 0
+    assert list(tmp_path.glob("*.pid")) == []
+
+
+WAITS = """
+
+def application(environ, start_response):
+    open("asked", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    start_response("200 OK", [("Content-Length", "4")])
+    return [b"done"]
+"""
+
+ONCE = """
+if os.path.exists("tried"):
+    open("loading", "w").close()
+    while True:
+        time.sleep(0.01)  # a signal that comes right before one is heard after it
+open("tried", "w").close()
+"""
+
+
+def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        wait_for((tmp_path / "asked").exists, "the request")
+        write(tmp_path, "1", ONCE)
+        server.send(signal.SIGHUP)
+        wait_for((tmp_path / "loading").exists, "the new image")
+        server.send(signal.SIGTERM)
+        server.await_text("stopping 2 workers: SIGTERM")
+        (tmp_path / "go").touch()
+        assert answer.result(PATIENCE) == (200, "done")
+    assert server.end() == 0
+
+
+@pytest.mark.parametrize("behind", [None, signal.SIGHUP], ids=["TERM", "TERM, HUP"])
+def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
+    start: Start, supervised: str, tmp_path: Path, behind: "signal.Signals | None"
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.get)
+        wait_for((tmp_path / "asked").exists, "the request")
+        write(tmp_path, "1", AWAY)
+        server.send(signal.SIGHUP)
+        server.await_text("trying again in 4 s")
+        server.send(signal.SIGTERM)
+        wait_for(lambda: len(server.workers()) == 1, "the worker that has nothing in flight to be gone")
+        if behind:
+            server.send(behind)
+        (tmp_path / "go").touch()
+        assert answer.result(PATIENCE) == (200, "done")
+    assert server.end() == 0
+
+
+def test_a_stop_while_it_is_tried_again_has_an_end(start: Start, supervised: str, tmp_path: Path) -> None:
+    """Where a worker does not come to one: what its application does at the exit."""
+    source = VERSION.format(version="0", more="import atexit\natexit.register(time.sleep, 3600)\n")
+    server = start(supervised, "--graceful-timeout=0.5", source=source)
+    write(tmp_path, "1", AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 4 s")
+    assert server.stop() == 0
