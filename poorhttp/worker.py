@@ -179,6 +179,8 @@ _masks: dict[int, Any] = {}
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
+    for engine in _serving:
+        engine.note_fork()
     if (_serving or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
         _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -304,7 +304,8 @@ impl<H: Handler> EventLoop<H> {
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
-        if shared.is_supervised() && self.is_late() && !self.owed.contains(&listener) {
+        let is_owed = self.owed.contains(&listener);
+        if shared.is_supervised() && self.is_late() && !is_owed {
             // While a call was on perhaps nobody read the word that new clients are for others now.
             shared.overhear();
         }
@@ -324,12 +325,13 @@ impl<H: Handler> EventLoop<H> {
         }
         match accepted {
             Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
-            Accepted::Nothing => None,
-            Accepted::Closed => {
-                // It would be readable for ever.
-                self.pause_accepting(Accepting::PausedUntil(0));
-                self.listeners.get_mut(listener)?.is_closed = true;
-                self.resume_accepting();
+            Accepted::Nothing => {
+                // Another process has taken him, or there was nobody.
+                if is_owed && self.listeners.get(listener)?.is_hung_up() {
+                    self.pause_accepting(Accepting::PausedUntil(0));
+                    self.listeners.get_mut(listener)?.is_closed = true;
+                    self.resume_accepting();
+                }
                 None
             }
             Accepted::Exhausted => {

@@ -26,7 +26,7 @@ pub struct Listener {
     pub socket: Arc<OwnedFd>,
     /// Its address; none for a unix socket.
     pub address: Option<SocketAddr>,
-    /// Somebody who shares it has closed it for all: nobody comes any more.
+    /// It was found hung up: readable for ever, so that it is not watched.
     pub is_closed: bool,
 }
 
@@ -37,8 +37,6 @@ pub enum Accepted {
     Connection(Transport, Option<SocketAddr>),
     /// No connection waits.
     Nothing,
-    /// None will: the socket does not listen any more.
-    Closed,
     /// No descriptor, or no memory, is left.
     Exhausted,
 }
@@ -59,8 +57,6 @@ impl Listener {
                 Ok((socket, peer)) => {
                     Accepted::Connection(Transport::new(socket), peer.and_then(|peer| peer.try_into().ok()))
                 }
-                Err(Errno::INVAL) => Accepted::Closed,
-                Err(Errno::AGAIN) if self.address.is_none() && self.is_hung_up() => Accepted::Closed,
                 Err(Errno::AGAIN) => Accepted::Nothing,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
                 // This connection failed before it was taken, or the call was interrupted: there may be others.
@@ -80,7 +76,7 @@ impl Listener {
             match self.accept() {
                 Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
                 Accepted::Nothing if Instant::now() < until => {}
-                Accepted::Nothing | Accepted::Closed => break,
+                Accepted::Nothing => break,
                 Accepted::Exhausted => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
                     break;
@@ -115,8 +111,8 @@ impl Listener {
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
     }
 
-    /// Whether a unix socket was closed for all, of which `accept` does not tell.
-    fn is_hung_up(&self) -> bool {
+    /// Whether a process that shares the socket has closed it for all: `accept` does not tell, of a unix socket.
+    pub fn is_hung_up(&self) -> bool {
         let mut socket = [PollFd::new(&self.socket, PollFlags::empty())];
         let _ = poll(&mut socket, Some(&Timespec::default()));
         socket.iter().any(|it| it.revents().contains(PollFlags::HUP))
@@ -217,10 +213,10 @@ mod tests {
         fn taken<C>(socket: &OwnedFd, connect: impl Fn() -> std::io::Result<C>) {
             rustix::io::ioctl_fionbio(socket, true).unwrap();
             let (ours, theirs) = [(); 2].map(|()| Listener::adopt(socket.as_raw_fd()).unwrap()).into();
-            assert!(matches!(ours.accept(), Accepted::Nothing));
+            assert!(!ours.is_hung_up());
             let _waiting = connect().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(theirs.take_waiting().len(), 1);
-            assert!(matches!(ours.accept(), Accepted::Closed));
+            assert!(matches!(ours.accept(), Accepted::Nothing) && ours.is_hung_up());
             assert_eq!(connect().err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
         }
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();

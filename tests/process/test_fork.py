@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -190,6 +191,42 @@ def test_a_signal_to_such_a_child_is_none_to_the_server(start: Start, shape: str
     wait_for(lambda: child.status() == psutil.STATUS_ZOMBIE, "the end of the child")
     assert server.get() == (200, "ok")
     assert "stopping" not in server.said
+
+
+HOLDS = """
+import os
+import time
+
+kept = []
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/input":
+        kept.append(environ["wsgi.input"])
+    if environ["PATH_INFO"] == "/child" and not os.fork():
+        with open("helpers", "a") as file:
+            file.write(f"{os.getpid()} ")
+        while True:
+            time.sleep(0.05)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"ok"]
+"""
+
+
+@pytest.mark.parametrize("path", ["/", "/input", "/child"])
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_a_connection_ends_though_the_application_holds_it(
+    start: Start, shape: str, helpers: Path, kind: str, path: str
+) -> None:
+    """The end of the answer is the end of the connection, whoever else has the socket."""
+    server = start(shape, *(["--bind=unix:server.sock"] if kind == "unix" else []), source=HOLDS)
+    with socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(("127.0.0.1", server.port) if kind == "tcp" else str(helpers.parent / "server.sock"))
+        client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        with client.makefile("rb") as answer:
+            assert answer.read().endswith(b"\r\n\r\nok")
+    server.send(signal.SIGTERM)
+    assert server.process.wait(PATIENCE) == 0
 
 
 DAEMON = """
