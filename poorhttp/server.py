@@ -38,6 +38,9 @@ CONTROL_BACKLOG = 16
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
 
+SUPERVISED = "a supervisor with workers"
+"""The shape of a server that has some."""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -90,6 +93,8 @@ def serve(
         listener.let_go(held(), descriptors)
 
     try:
+        if handover is not None and handover.workers:
+            check_shape(settings, SUPERVISED)  # as it is read now, perhaps another time than by the trial
         for address, descriptor in listener.choose(settings.addresses, passed):
             keys.append(f"{listener.PASSED}{descriptor}" if descriptor >= 0 else str(address))
             inherited = handover.sockets.pop(keys[-1], None) if handover is not None else None
@@ -267,9 +272,10 @@ def try_again(
     """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again,
     after a pause that grows, or at once where a reload is asked for.
 
-    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, after TERM once the
-    old workers have finished what they have.
+    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, but after QUIT once
+    the old workers have finished what they have; after INT they get a second for that. USR1 is passed to them.
     """
+    import contextlib
     import time
 
     from poorhttp.lean import signal
@@ -290,12 +296,14 @@ def try_again(
                 again = handover.again()
                 pidfile.remove(again.pidfile)
                 listener.close([listener.adopt(*inherited) for inherited in again.sockets.values()])
-                if signum == signal.SIGTERM and again.workers:
+                if signum != signal.SIGQUIT and again.workers:
                     from poorhttp.settings import SETTINGS
                     from poorhttp.supervisor import await_workers
+                    from poorhttp.worker import FAST
 
                     default: float = SETTINGS["graceful_timeout"].default  # where they cannot be read
-                    await_workers(again, default if settings is None else settings.graceful_timeout)
+                    seconds = default if settings is None else settings.graceful_timeout
+                    await_workers(again, seconds if signum == signal.SIGTERM else min(seconds, FAST))
         finally:
             os._exit(code)
 
@@ -305,26 +313,35 @@ def try_again(
             is_over = True
             raise InterruptedError
 
+    def reopen(signum: int, frame: object) -> None:
+        for pid in handover.again().workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
+    handlers = {**dict.fromkeys(STOPS, leave), **dict.fromkeys(RELOADS, hurry), signal.SIGUSR1: reopen}
     pause = handover.pause or FIRST_PAUSE
-    text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
-    tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
-    if error_log is not None:
-        error_log.exception(error, "-", text)
-    else:
-        say(text)
-    for signum in STOPS:
-        signal.signal(signum, leave)
-    try:
-        for signum in RELOADS:
-            signal.signal(signum, hurry)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOPS, *RELOADS))
-        raise_delayed()
-        time.sleep(pause)
-        is_over = True
-        following = min(2 * pause, LONGEST_PAUSE)
-    except InterruptedError:
-        following = FIRST_PAUSE  # somebody has changed something
-    handover.try_again(home, following)
+    while True:
+        text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
+        tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
+        if error_log is not None:
+            error_log.exception(error, "-", text)
+        else:
+            say(text)
+        try:
+            is_over = False
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
+            raise_delayed()
+            time.sleep(pause)
+            is_over = True
+            pause = min(2 * pause, LONGEST_PAUSE)
+        except InterruptedError:
+            pause = FIRST_PAUSE  # somebody has changed something
+        try:
+            handover.try_again(home, pause)
+        except OSError as failure:  # the directory of the start is not there, for instance
+            error = failure
 
 
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
@@ -397,7 +414,13 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
 
 def shape(settings: Config) -> str:
     """What a reload does not change, in words."""
-    return "a supervisor with workers" if is_supervised(settings) else "one process without a supervisor"
+    return SUPERVISED if is_supervised(settings) else "one process without a supervisor"
+
+
+def check_shape(settings: Config, running: str) -> None:
+    """Whether a reload could go on as the running server, of this shape. Raises ConfigError."""
+    if shape(settings) != running:
+        raise ConfigError(f"type and processes now ask for {shape(settings)}", f"restart the server: it is {running}")
 
 
 def is_supervised(settings: Config) -> bool:

@@ -158,9 +158,8 @@ def _delay(signum: int, frame: FrameType | None) -> None:
 
 def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
-    signums = sorted(_delayed, key=STOPS.__contains__, reverse=True)  # a stop first: what another does may raise
-    _delayed.clear()  # before: who still delays one of them does it again
-    for signum in signums:
+    for signum in sorted(_delayed, key=STOPS.__contains__, reverse=True):  # a stop first: what another does may raise
+        _delayed.discard(signum)  # before: who still delays it does it again
         signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next image
 
 

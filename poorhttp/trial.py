@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 from poorhttp import listener, pidfile, privileges, server
-from poorhttp.errors import ConfigError, LoadError, PoorhttpError, say, tell, write
+from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
 from poorhttp.lean import signal
 from poorhttp.units import Address
 
@@ -285,10 +285,7 @@ def _where_it_is(pid: int, stack: int) -> str:
 
 def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
     """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
-    if shape != server.shape(settings):
-        raise ConfigError(
-            f"type and processes now ask for {server.shape(settings)}", f"restart the server: it is {shape}"
-        )
+    server.check_shape(settings, shape)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
     passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
     _bind(settings, lambda address, key: key in sockets, [(int(number), name) for number, name in passed])

@@ -135,6 +135,7 @@ def serve(
         numbers = [each.fileno() for each in listeners]
         engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
         _serving.append(engine)
+        _newborn.clear()
         if countdown is not None:
             os.close(countdown)
         for descriptor, number in connections:
@@ -170,6 +171,9 @@ close_in_children: list[Callable[[], None]] = []
 forking_own: set[int] = set()
 """The threads that are forking a child which is no such one."""
 
+_newborn: list[int] = []
+"""In a child of the server's own, which has all signals blocked until it serves: its process number."""
+
 _abandoned: list[Engine] = []
 """In such a child: the engine of its parent, which is not to be taken down."""
 
@@ -200,7 +204,12 @@ def _after_fork_in_child() -> None:
     """
     try:
         if get_ident() in forking_own:
+            forking_own.clear()  # what it forks from now on, from another hook perhaps, is the application's
+            _newborn.append(os.getpid())
             return
+        if _newborn:
+            _newborn.clear()
+            _masks[get_ident()] = ()
         if get_ident() in _masks:  # signals were held back
             forget()
         for engine in _serving:

@@ -182,6 +182,29 @@ def test_a_child_that_is_forked_while_a_worker_is_does_not_keep_it_alive(
     assert psutil.Process(int(helpers.read_text())).status() == psutil.STATUS_SLEEPING
 
 
+IN_HOOK = """
+def in_worker():
+    if os.getppid() == loader:
+        help()
+
+loader = os.getpid()
+os.register_at_fork(after_in_child=in_worker)
+"""
+
+
+def test_a_child_that_a_hook_forks_in_a_worker_is_its_own(start: Start, supervised: str, helpers: Path) -> None:
+    server = start(supervised, source=HELPER.format(seconds=0, how=IN_HOOK))
+    wait_for(lambda: helpers.exists() and len(helpers.read_text().split()) == 2, "the children of two workers")
+    children = [psutil.Process(int(pid)) for pid in helpers.read_text().split()]
+    assert server.get() == (200, "ok")
+    children[0].terminate()
+    wait_for(lambda: children[0].status() == psutil.STATUS_ZOMBIE, "the end of the child")
+    server.process.kill()
+    server.process.wait(PATIENCE)
+    wait_for(lambda: can_listen(server.port), "the port to be free of the workers and their children")
+    assert children[1].is_running()
+
+
 @pytest.mark.parametrize("source", BEGUN.values(), ids=BEGUN)
 def test_a_signal_to_such_a_child_is_none_to_the_server(start: Start, shape: str, helpers: Path, source: str) -> None:
     server = start(shape, source=source)

@@ -92,6 +92,79 @@ def test_what_is_tried_again_keeps_who_came_to_a_new_address(launch: Start, shap
     assert list(tmp_path.glob("*.sock")) == []
 
 
+def test_what_is_tried_again_hears_a_count_that_comes_with_a_reload(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    wait_for(lambda: len(server.workers()) == 2, "two workers")
+    wait = "open('here', 'w').close()\n    while not os.path.exists('go'): time.sleep(0.01)\n"
+    write(tmp_path, "1", f"if os.path.exists('tried'):\n    {wait}" + AWAY_UNTIL_BACK)
+    server.send(signal.SIGHUP)
+    wait_for((tmp_path / "here").exists, "the new image")
+    server.send(signal.SIGTTIN)
+    server.send(signal.SIGHUP)
+    (tmp_path / "go").touch()
+    server.await_text("trying again in 1 s")
+    (tmp_path / "back").touch()
+    server.await_text("there are to be: 3")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_what_is_tried_again_keeps_its_shape(launch: Start, tmp_path: Path) -> None:
+    """Without a supervisor nobody would let the old workers go."""
+    ini = tmp_path / "poorhttp.ini"
+    text = "[http]\napplication = app.py\nbind = 127.0.0.1:0\ntype = "
+    ini.write_text(f"{text}forking\n")
+    write(tmp_path, "0")
+    server = launch("-c", "poorhttp.ini")
+    server.await_address()
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    ini.write_text(f"{text}single\n")
+    (tmp_path / "back").touch()
+    server.send(signal.SIGHUP)
+    server.await_text("restart the server: it is a supervisor with workers")
+    assert server.get()[1].startswith("0 ")
+    ini.write_text(f"{text}forking\n")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_what_cannot_be_executed_again_is_tried_again(start: Start, supervised: str, tmp_path: Path) -> None:
+    """The directory of the start is away for a moment, as a deployment may have it."""
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    away = tmp_path.with_name(f"{tmp_path.name}-away")
+    tmp_path.rename(away)
+    server.send(signal.SIGHUP)
+    server.await_text("FileNotFoundError")
+    assert server.get()[1].startswith("0 ")
+    write(away, "2")
+    away.rename(tmp_path)
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith("2 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_old_workers_open_their_logs_anew_while_it_is_tried_again(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, "--accesslog=access.log", source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 4 s")
+    (tmp_path / "access.log").rename(tmp_path / "access.old")
+    server.send(signal.SIGUSR1)
+    log = tmp_path / "access.log"
+    wait_for(lambda: server.get()[0] == 200 and log.exists() and log.read_text(), "a line in the new log")
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize("when", ["first image", "pause", "second image"])
 def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
     start: Start, supervised: str, tmp_path: Path, when: str
@@ -184,9 +257,10 @@ def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
     assert server.end() == 0
 
 
-@pytest.mark.parametrize("behind", [None, signal.SIGHUP], ids=["TERM", "TERM, HUP"])
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+@pytest.mark.parametrize("behind", [None, signal.SIGHUP], ids=["alone", "HUP"])
 def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
-    start: Start, supervised: str, tmp_path: Path, behind: "signal.Signals | None"
+    start: Start, supervised: str, tmp_path: Path, first: "signal.Signals", behind: "signal.Signals | None"
 ) -> None:
     server = start(supervised, source=VERSION.format(version="0", more="") + WAITS)
     with ThreadPoolExecutor(1) as pool:
@@ -195,7 +269,7 @@ def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
         write(tmp_path, "1", AWAY)
         server.send(signal.SIGHUP)
         server.await_text("trying again in 4 s")
-        server.send(signal.SIGTERM)
+        server.send(first)
         wait_for(lambda: len(server.workers()) == 1, "the worker that has nothing in flight to be gone")
         if behind:
             server.send(behind)
