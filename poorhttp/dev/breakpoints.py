@@ -3,20 +3,23 @@ supervisor hears of it.
 
 Knows pdb, and by it those who inherit from it: the method in which each asks what to do next. Does not know what the
 supervisor makes of it. Contract: nothing of this is imported before a debugger is made. From before the first prompt
-until the call is let go (`continue`, `quit`, its return to the server), with all steps between, the supervisor has the
-end of a pipe: what is written there, or its end of file where the process dies, means that the prompt is left. One
-prompt has the terminal at a time, and it is set afterwards as before; without a terminal the program goes on.
+until the call is let go (`continue`, `quit`, its return to the server), with all steps between, the supervisor has one
+end of a connection: what is written there, or its end of file where the process dies, means that the prompt is left,
+and the call goes on once the supervisor has closed it: nobody who waits is to meet the old code again. One prompt has
+the terminal at a time, and it is set afterwards as before; without a terminal the program goes on.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import sys
 from _thread import get_ident
 
 from poorhttp.dev.problem import shown
 from poorhttp.dev.told import OPENED, Teller
 from poorhttp.errors import say
+from poorhttp.lean import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 LEFT = b"l"
+
+PATIENCE = 500
+"""Milliseconds that a call waits for the supervisor to hear that its prompt is left."""
 
 NO_TERMINAL = "a breakpoint is passed over: there is no terminal (start the server in one, or set PYTHONBREAKPOINT)"
 
@@ -34,12 +40,12 @@ INTERRUPTED = r'"\C-c": "\C-e\C-uq\C-m"'
 class _Visit:
     """What a thread keeps while it is in a debugger. depth: how many prompts it is in, one within the other."""
 
-    def __init__(self, pipe: int) -> None:
-        self.pipe, self.turn = pipe, -1
+    def __init__(self, link: int) -> None:
+        self.link, self.turn = link, -1
         self.depth = 0
 
     def close(self) -> None:
-        for descriptor in self.pipe, self.turn:
+        for descriptor in self.link, self.turn:
             if descriptor >= 0:
                 os.close(descriptor)
 
@@ -90,14 +96,14 @@ def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
     """Tell the supervisor, then wait for a turn, unless this thread has one."""
     visit = _visits.get(get_ident())
     if visit is None:
-        theirs, pipe = os.pipe()
-        visit = _visits[get_ident()] = _Visit(pipe)
+        theirs, link = socket.socketpair()
+        visit = _visits[get_ident()] = _Visit(link.detach())
         try:
-            teller.pass_on(OPENED, [], theirs)
+            teller.pass_on(OPENED, [], theirs.fileno())
         except OSError:
             pass  # the supervisor is gone
         finally:
-            os.close(theirs)
+            theirs.close()
         if is_here:
             visit.turn = _turn()
     visit.depth += 1
@@ -107,7 +113,10 @@ def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
 def _leave() -> None:
     visit = _visits.pop(get_ident())
     try:
-        os.write(visit.pipe, LEFT)
+        os.write(visit.link, LEFT)
+        heard = select.poll()
+        heard.register(visit.link, select.POLLIN)
+        heard.poll(PATIENCE)
     except OSError:
         pass  # the supervisor is gone
     finally:

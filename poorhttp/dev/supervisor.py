@@ -133,7 +133,7 @@ class _Supervisor:
         self._leaving: list[Process] = []
         live = streams.port if streams is not None else 0
         self._prepared = Prepared(listeners, self._watcher, live, self._error_log, self._end)
-        self._prompts: set[int] = set()  # pipes of open breakpoints
+        self._prompts: set[int] = set()  # the links to open breakpoints
         self._held: set[str] = set()  # what has changed meanwhile
         self._is_holding = False  # a reload, for their sake
         self._dirty: float | None = None  # since when something may have changed
@@ -212,15 +212,15 @@ class _Supervisor:
 
     def _hear_prompts(self, ready: set[int]) -> None:
         """Breakpoints are left; without a word where the process is gone, and the terminal as it was set for them."""
-        has_died = False
-        for pipe in ready.intersection(self._prompts):
-            has_died = not os.read(pipe, 1) or has_died
-            os.close(pipe)
-            self._prompts.remove(pipe)
+        left = ready.intersection(self._prompts)
+        words = [os.read(link, 1) for link in left]
+        self._prompts -= left
         if self._is_holding and not self._prompts:
             self._is_holding = False
             self._mark(time.monotonic())
-        if has_died:
+        for link in left:
+            os.close(link)  # from here on the call goes on
+        if b"" in words:
             _restore(self._terminal)  # last: who sees it may ask at once, and is to get what was saved
 
     def _hear_signals(self) -> None:

@@ -170,6 +170,25 @@ def test_a_prompt_in_every_shape_and_a_save_that_waits_for_its_end(
     assert server.stop(signal.SIGINT) == 0
 
 
+def test_who_waits_at_a_prompt_gets_what_was_saved_meanwhile(dev: Dev, terminal: Terminal, tmp_path: Path) -> None:
+    """And does not open it once more: the one thread accepts who waits as soon as the call is over."""
+    server = dev("1x1")
+    for version in range(5):
+        write(tmp_path / "app.py", f"old {version}")
+        wait_for(lambda: server.get("/plain") == (200, f"old {version} plain"), "the old code")  # noqa: B023
+        asked = Asked(server)
+        terminal.expect(PROMPT)
+        held = server.said.count(HOLDING)
+        write(tmp_path / "app.py", f"new {version}", breakpoint="pass")
+        wait_for(lambda: server.said.count(HOLDING) > held, "the reload to be held")  # noqa: B023
+        with contextlib.closing(server.connection()) as waiting:
+            waiting.request("GET", "/stop")
+            terminal.type("c\n")
+            assert asked.end() == (200, f"old {version} 43")
+            assert waiting.getresponse().read() == f"new {version} 43".encode()
+    assert server.stop(signal.SIGINT) == 0
+
+
 def test_ctrl_c_says_one_line(dev: Dev, terminal: Terminal, tmp_path: Path, shape: str) -> None:
     """Whoever waits for the next save is in the terminal too."""
     server = dev(shape)
