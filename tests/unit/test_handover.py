@@ -41,18 +41,33 @@ def test_what_is_handed_over_arrives() -> None:
     assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16]
 
 
-def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, slept = reload.Handover(), list[float]()
+class Executed(BaseException):
+    """The next image has begun."""
+
+
+@pytest.mark.parametrize("fails", [0, 1], ids=["in the next image", "in this one, which cannot be left"])
+def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
+    made, slept, tried = reload.Handover(), list[float](), list[float]()
+
+    def try_again(home: str, pause: float) -> None:
+        tried.append(pause)
+        if len(tried) < 7 * fails:
+            raise OSError("away")
+        made.pause = pause
+        raise Executed
+
     monkeypatch.setattr(time, "sleep", slept.append)
-    monkeypatch.setattr(made, "try_again", lambda home, pause: setattr(made, "pause", pause))
+    monkeypatch.setattr(made, "try_again", try_again)
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
-        for _ in range(7):
-            server.try_again(made, "", OSError("away"), None, None)
+        for _ in range(1 if fails else 7):
+            with pytest.raises(Executed):
+                server.try_again(made, "", OSError("away"), None, None)
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
     assert slept == [1, 2, 4, 8, 16, 30, 30]
+    assert tried == [2, 4, 8, 16, 30, 30, 30]
 
 
 @pytest.mark.parametrize(
