@@ -128,9 +128,6 @@ class Engine:
     def makes_way(self) -> bool:
         """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
 
-    def note_fork(self) -> None:
-        """Before the application forks: the child will hold the sockets of connections, so that closing ends none."""
-
     def abandon(self) -> None:
         """In a child that the application forked: serve no more, keep no port; it ends as it returns from its call."""
 

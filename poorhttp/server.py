@@ -79,7 +79,7 @@ def serve(
     shown = None
 
     def held() -> list[socket]:
-        return [*listeners, *dropped.values()]
+        return [each for each in (*listeners, *dropped.values()) if each.fileno() >= 0]
 
     def clean_up() -> None:
         pidfile.remove(written)
@@ -90,6 +90,7 @@ def serve(
         descriptors = [lock, *(descriptor for descriptor, _ in passed)]
         if handover is not None:
             descriptors += [*(lifeline for lifeline, _ in handover.workers.values()), *handover.countdown]
+            descriptors += [connection for connection, _ in handover.connections]
         listener.let_go(held(), descriptors)
 
     try:
@@ -118,7 +119,8 @@ def serve(
         if settings.pidfile:
             written = settings.pidfile  # before: a stop may come at any time, and what is not ours stays
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
-        if settings.graceful_timeout and not (handover and handover.workers):  # which answer who waits
+        # Old workers answer who waits, but for those who were handed over.
+        if settings.graceful_timeout and not (handover and handover.workers and not handover.connections):
             boot.answer_first(lambda: _are_waiting(held(), handover))
         if handover is not None:
             dropped.update((key, listener.adopt(*inherited)) for key, inherited in handover.sockets.items())
@@ -181,7 +183,8 @@ def serve(
         )
     except Exception as error:
         if handover is not None and app is None:
-            handover.note_sockets(pair for pair in zip(keys, listeners, strict=False) if pair[1] not in bound)
+            pairs = zip(keys, listeners, strict=False)  # whose last one may not be there
+            handover.note_sockets((key, each) for key, each in pairs if each in held() and each not in bound)
             try_again(handover, home, error, settings, error_log)
         raise
     except SystemExit:
@@ -281,7 +284,7 @@ def try_again(
     from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # a stop would end this image, and the workers with it
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # for `leave`: as at a start it would cut the old workers off
     stopped, is_over = 0.0, False
 
     def leave(signum: int, frame: object) -> None:
@@ -509,7 +512,7 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
     """
     from poorhttp.worker import accept_last
 
-    waiting = list(handover.connections)
+    waiting, handover.connections = handover.connections, []
     for key, sock in dropped.items():
         try:
             waiting += [(each, key) for each in accept_last(sock)]
@@ -528,7 +531,7 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
     return connections
 
 
-def _boot(are_workers: bool) -> Boot:
+def _boot(is_reload: bool) -> Boot:
     """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
     try:
         import poorhttp.worker  # noqa: F401  # which needs the engine
@@ -540,7 +543,7 @@ def _boot(are_workers: bool) -> Boot:
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
     from poorhttp.signals import Boot
 
-    return Boot(are_workers)
+    return Boot(is_reload)
 
 
 def _facts(settings: Config, title: str, listeners: list[socket]) -> list[str]:

@@ -45,10 +45,10 @@ class Boot:
     server serves; TTIN and TTOU too after a reload, else they are ignored, for there are no workers yet. `serve` and
     `supervise` bring handlers of their own; when they come back there is only clean-up left, so a stop is ignored until
     `restore`.
-    are_workers: whether there are some already, after a reload. signum: the signal that asked for a stop, 0 for none.
+    is_reload: whether an image was there before. signum: the signal that asked for a stop, 0 for none.
     """
 
-    def __init__(self, are_workers: bool = False) -> None:
+    def __init__(self, is_reload: bool = False) -> None:
         self.signum = 0
         self._process = os.getpid()
         self._asked: float | None = None
@@ -58,7 +58,7 @@ class Boot:
         self._alarm: Any = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            later = signal.SIG_IGN if signum in COUNTS and not are_workers else _delay
+            later = signal.SIG_IGN if signum in COUNTS and not is_reload else _delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
     def go_on(self, signals: int) -> None:

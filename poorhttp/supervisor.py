@@ -379,8 +379,9 @@ class _Supervisor:
         _end_countdown(self._countdown)
 
     def _close_in_child(self) -> None:
-        """A child that the application has forked keeps no worker alive."""
-        listener.let_go((), [*self._descriptors(), *self._countdown])
+        """A child that the application has forked keeps no worker alive, and no client waiting."""
+        waiting = (each for each, _ in self._connections)
+        listener.let_go((), [*self._descriptors(), *self._countdown, *waiting])
 
     def _close_descriptors(self) -> None:
         for descriptor in self._descriptors():
@@ -434,7 +435,8 @@ class _Supervisor:
         self._error_log.write("S", f"workers that there are to be: {self._state.wanted}")
 
     def _begin_stop(self, signum: int) -> None:
-        """Say it, and let go of the sockets: when the last worker does too, a connection is refused, not left waiting.
+        """Say it, begin a worker for those who wait for one, and let go of the sockets: when the last worker does too,
+        a connection is refused, not left waiting.
 
         A unix socket is shut down instead, since whoever made it looks at it once more to remove it.
         """
@@ -442,7 +444,7 @@ class _Supervisor:
             return
         if self._reload is not None:
             self._reload.cancel()
-        if self._connections and self._bearer not in self._state.workers:
+        if self._connections and self._bearer not in self._state.workers and signum != signal.SIGQUIT:
             self._spawn()  # else nobody would answer them
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
         self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
@@ -487,8 +489,8 @@ class _Supervisor:
     def _execute(self, reload: Reload) -> None:
         """Become the new image. Returns where that is impossible."""
         reload.keep(each.fileno() for each in self._listeners)
-        if self._bearer not in self._state.workers:
-            reload.handover.connections = [(each, reload.keys[number]) for each, number in self._connections]
+        waiting = self._connections if self._bearer not in self._state.workers else []
+        reload.handover.connections = [(each, reload.keys[number]) for each, number in waiting]
         reload.handover.signals = self._signals
         reload.handover.countdown = self._countdown
         if not self._are_away:
@@ -697,8 +699,9 @@ def _has_terminal() -> bool:
 def _fork(pipes: list[int]) -> int:
     """Fork: the pid. Raises OSError.
 
-    pipes: what of them is open, at any time; in the end the lifeline, and that on which the child tells of itself. The
-    parent has the write end of the one and the read end of the other, the child (pid 0) the other ends.
+    pipes: what of them is open, for whoever forks meanwhile (though not in the middle of making them); in the end the
+    lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
+    the other, the child (pid 0) the other ends.
     """
     worker.forking_own.add(get_ident())
     try:
@@ -711,9 +714,9 @@ def _fork(pipes: list[int]) -> int:
         raise
     finally:
         worker.forking_own.discard(get_ident())
-    inner, outer = pipes[1:3], pipes[0::3]
-    pipes[:] = inner if pid else outer
-    for descriptor in outer if pid else inner:
+    ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
+    pipes[:] = ours
+    for descriptor in theirs:
         os.close(descriptor)
     if not pid:
         os.set_blocking(pipes[1], False)

@@ -155,7 +155,9 @@ def serve(
 
 
 def accept_last(sock: socket.socket) -> list[int]:
-    """Let nobody in any more at a listening socket, and take who waits there: the descriptors of the connections."""
+    """Let nobody in any more at a listening socket, for all who share it, and take who waits there: the descriptors of
+    the connections. Raises OSError.
+    """
     from poorhttp._engine import take_waiting
 
     return take_waiting(sock.fileno())
@@ -183,8 +185,6 @@ _masks: dict[int, Any] = {}
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
-    for engine in _serving:
-        engine.note_fork()
     if (_serving or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
         _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())

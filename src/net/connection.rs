@@ -557,12 +557,8 @@ impl<H: Handler> Connection<H> {
                     AfterFlush::Close => {
                         self.return_inbound(desk);
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
-                        // the answer away where the client has sent more meanwhile; not so on a unix socket, where it
-                        // is the end unless somebody else has the socket too.
-                        let is_shared = shared.has_sharers.load(Ordering::Relaxed) || self.transport.is_cloned();
-                        if is_shared || !self.peer.is_local() {
-                            self.transport.finish();
-                        }
+                        // the answer away where the client has sent more meanwhile.
+                        self.transport.finish();
                         Verdict::Close
                     }
                     AfterFlush::Linger => {

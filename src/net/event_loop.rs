@@ -327,10 +327,9 @@ impl<H: Handler> EventLoop<H> {
             Accepted::Connection(transport, peer) => self.admit(transport, peer, listener, shared),
             Accepted::Nothing => {
                 // Another process has taken him, or there was nobody.
-                if is_owed && self.listeners.get(listener)?.is_hung_up() {
-                    self.pause_accepting(Accepting::PausedUntil(0));
-                    self.listeners.get_mut(listener)?.is_closed = true;
-                    self.resume_accepting();
+                if is_owed && let Some(it) = self.listeners.get_mut(listener).filter(|it| it.is_hung_up()) {
+                    it.is_closed = true;
+                    let _ = self.poller.remove(&*it);
                 }
                 None
             }

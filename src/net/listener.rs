@@ -66,8 +66,8 @@ impl Listener {
         }
     }
 
-    /// Take who waits, or has half a handshake, as many as leave descriptors to go on, and let nobody in any more: the
-    /// socket is closed for all processes that share it.
+    /// Take who waits, or has half a handshake that is whole in [`HANDSHAKE`], as many as leave descriptors to go on, and
+    /// let nobody in any more: the socket is closed for all processes that share it.
     pub fn take_waiting(&self) -> Vec<OwnedFd> {
         self.shut();
         let until = Instant::now() + HANDSHAKE;
@@ -79,7 +79,7 @@ impl Listener {
                 Accepted::Nothing => break,
                 Accepted::Exhausted => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
-                    break;
+                    return taken; // who else shares the socket can accept the others still
                 }
             }
         }

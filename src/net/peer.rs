@@ -146,11 +146,6 @@ impl Peer {
         }
     }
 
-    /// Whether it came over a unix socket.
-    pub fn is_local(&self) -> bool {
-        self.address.is_none()
-    }
-
     /// Whose place the connection takes; none where that is not counted, for everybody comes through a front server.
     pub fn counted(&self) -> Option<SocketAddr> {
         self.address.filter(|_| !self.is_trusted)

@@ -135,7 +135,6 @@ impl<H: Handler> Server<H> {
         let events = event_loop.descriptor()?;
         let descriptors = Descriptors { waker, controls, events, report, kept, countdown, row };
         let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
-        shared.has_sharers.store(threads > 1 || has_caretaker, Ordering::Relaxed);
         Ok(Self {
             shared,
             sockets,
@@ -268,11 +267,6 @@ impl<H: Handler> Server<H> {
     /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
         self.shared.listeners()
-    }
-
-    /// The application is about to fork a child, which will hold the sockets of connections.
-    pub fn note_fork(&self) {
-        self.shared.has_sharers.store(true, Ordering::Relaxed);
     }
 
     /// Let go of the listeners that are still open, in a child that was forked: it would keep their ports. Their numbers

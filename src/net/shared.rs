@@ -106,8 +106,6 @@ pub struct Shared<H: Handler> {
     sleeping: AtomicBool,
     stopping: AtomicBool,
     finished: Arc<AtomicBool>,
-    /// Whether connections may be held by others: a child that the application has forked, or another thread.
-    pub has_sharers: AtomicBool,
     /// It is told who is left unfinished.
     is_left_told: AtomicBool,
     /// When a signal asked to stop; 0 before it.
@@ -152,7 +150,6 @@ impl<H: Handler> Shared<H> {
             sleeping: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             finished: Arc::default(),
-            has_sharers: AtomicBool::new(true),
             is_left_told: AtomicBool::new(false),
             first_stop_signal: AtomicU64::new(0),
             stop_at_once: AtomicU8::new(0),

@@ -62,11 +62,6 @@ impl Transport {
         Arc::into_inner(self.0).map(|socket| socket.descriptor)
     }
 
-    /// Whether there is a clone.
-    pub fn is_cloned(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
-    }
-
     /// Read into the spare capacity of `buffer`, which must have some.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
         loop {

@@ -4,9 +4,11 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 from starter import PATIENCE, Start, wait_for
 from versions import VERSION
@@ -91,19 +93,17 @@ def test_who_waits_at_an_address_that_a_reload_takes_away_is_served(
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize("kind", ["tcp", "unix"])
 def test_an_address_that_a_reload_takes_away_refuses_though_an_old_worker_is_busy(
-    launch: Start, tmp_path: Path, kind: str
+    launch: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(BUSY)
     ini = tmp_path / "poorhttp.ini"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    address, family = (f"127.0.0.1:{port}", socket.AF_INET) if kind == "tcp" else ("unix:s", socket.AF_UNIX)
-    ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, {address}\n")
+    ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, 127.0.0.1:{port}\n")
     server = launch("-c", "poorhttp.ini", "--type=forking", "--processes=1")
     server.await_address()
-    with ThreadPoolExecutor(1) as pool, socket.socket(family) as late:
+    with ThreadPoolExecutor(1) as pool, socket.socket() as late:
         busy = pool.submit(server.get, "/busy")
         wait_for((tmp_path / "asked").exists, "the old worker to be busy")
         ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
@@ -111,18 +111,68 @@ def test_an_address_that_a_reload_takes_away_refuses_though_an_old_worker_is_bus
         server.await_text("reloaded: ")
         late.settimeout(PATIENCE)
         wait_for(lambda: server.get()[0] == 200, "the new worker")
-        with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
-            late.connect(("127.0.0.1", port) if kind == "tcp" else str(tmp_path / "s"))
+        with pytest.raises(ConnectionRefusedError):
+            late.connect(("127.0.0.1", port))
         assert not busy.done()
         (tmp_path / "go").touch()
         assert busy.result(PATIENCE)[0] == 200
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize("end", ["reload", "stop"])
+BORN_LATE = (
+    BUSY
+    + """
+def wait():
+    while os.path.exists("wait"):
+        time.sleep(0.01)
+
+os.register_at_fork(after_in_child=wait)
+"""
+)
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_an_old_worker_is_idle_though_an_address_of_it_was_taken_away(launch: Start, tmp_path: Path, kind: str) -> None:
+    """A socket that is closed for all is readable for ever."""
+    (tmp_path / "app.py").write_text(BORN_LATE)
+    ini = tmp_path / "poorhttp.ini"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}" if kind == "tcp" else "unix:server.sock"
+    ini.write_text(f"[http]\napplication = app.py\nbind = 127.0.0.1:0, {address}\n")
+    server = launch("-c", "poorhttp.ini", "--type=forking", "--processes=1")
+    server.await_address()
+    assert server.get()[0] == 200
+    [old] = [psutil.Process(pid) for pid in server.workers()]
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
+    (tmp_path / "wait").touch()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    before = sum(old.cpu_times()[:2])
+    for _ in range(20):  # of which each takes it a fraction of a millisecond
+        assert server.get()[0] == 200
+        time.sleep(0.05)  # in which it would turn round and round
+    assert sum(old.cpu_times()[:2]) - before < 0.3
+    (tmp_path / "wait").unlink()
+    assert server.stop() == 0
+
+
+SLOW_ONCE = """
+import os
+import time
+
+if os.path.exists("tried"):
+    open("loading", "w").close()
+    while not os.path.exists("loaded"):
+        time.sleep(0.01)
+elif os.path.exists("last"):
+    open("tried", "w").close()
+"""
+
+
+@pytest.mark.parametrize("end", ["reload", "stop", "stop while it loads"])
 def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: Start, tmp_path: Path, end: str) -> None:
     """One old worker drains, another one is busy, so that there are twice as many as are wanted."""
-    (tmp_path / "app.py").write_text(BUSY.replace('"asked"', "f\"asked-{environ['QUERY_STRING']}\""))
+    (tmp_path / "app.py").write_text(SLOW_ONCE + BUSY.replace('"asked"', "f\"asked-{environ['QUERY_STRING']}\""))
     ini = tmp_path / "poorhttp.ini"
     less = "[http]\napplication = app.py\ngraceful_timeout = 60\nbind = 127.0.0.1:0"
     ini.write_text(f"{less}, unix:s\n")
@@ -142,14 +192,19 @@ def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: St
         for count in (2, 3) if end == "reload" else (2,):
             server.send(signal.SIGHUP)
             wait_for(lambda count=count: server.said.count("reloaded: ") == count, "the next image")  # type: ignore[misc]
-        if end == "stop":
+        if end == "stop while it loads":
+            (tmp_path / "last").touch()
+            server.send(signal.SIGHUP)
+            wait_for((tmp_path / "loading").exists, "the last image")
+        if end != "reload":
             server.send(signal.SIGTERM)
+            (tmp_path / "loaded").touch()
             server.await_text("stopping")
         (tmp_path / "go").touch()
         with waiting.makefile("rb") as answer:
             assert answer.read().endswith(b"\r\n\r\nanswered")
         assert [call.result(PATIENCE)[0] for call in calls] == [200, 200]
-    assert (server.end() if end == "stop" else server.stop()) == 0
+    assert (server.stop() if end == "reload" else server.end()) == 0
 
 
 def listening(pid: int) -> set[str]:

@@ -179,12 +179,12 @@ def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
     wait_for(here.exists, "the first image")
     if when == "first image":
         server.send(signal.SIGTTIN)
+    here.unlink()
     (tmp_path / "go").touch()
     server.await_text("trying again in 1 s")
     (tmp_path / "go").unlink()
     if when == "pause":
         server.send(signal.SIGTTIN)
-    here.unlink()
     wait_for(here.exists, "the second image")
     if when == "second image":
         server.send(signal.SIGTTIN)

@@ -60,8 +60,8 @@ def world(monkeypatch, tmp_path):
             return []
 
     class Boot:
-        def __init__(self, are_workers):
-            assert not are_workers
+        def __init__(self, is_reload):
+            assert not is_reload
 
         def answer_first(self, are_waiting):
             pass
