@@ -278,7 +278,6 @@ def try_again(
     Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, but after QUIT once
     the old workers have finished what they have; after INT they get a second for that. USR1 is passed to them.
     """
-    import contextlib
     import time
 
     from poorhttp.lean import signal
@@ -317,9 +316,10 @@ def try_again(
             raise InterruptedError
 
     def reopen(signum: int, frame: object) -> None:
+        from poorhttp.supervisor import send
+
         for pid in handover.again().workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signum)
+            send(pid, signum)
 
     handlers = {**dict.fromkeys(STOPS, leave), **dict.fromkeys(RELOADS, hurry), signal.SIGUSR1: reopen}
     pause = handover.pause or FIRST_PAUSE

@@ -122,7 +122,7 @@ def await_workers(handover: Handover, seconds: float) -> None:
         time.sleep(0.02)
         living = {pid for pid in living if _exit_code(pid) is None}
         for pid in living if time.monotonic() > end else ():
-            _send(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
 
 
 def _no_application(*_: object) -> NoReturn:
@@ -390,6 +390,10 @@ class _Supervisor:
     def _descriptors(self) -> list[int]:
         return [self._signals, self._wake, *self._unborn, *self._lifelines.values(), *self._reports]
 
+    def _waiting(self) -> list[tuple[int, int]]:
+        """The connections that no worker was given."""
+        return self._connections if self._bearer not in self._state.workers else []
+
     def _close_connections(self) -> None:
         while self._connections:
             os.close(self._connections.pop()[0])
@@ -444,7 +448,7 @@ class _Supervisor:
             return
         if self._reload is not None:
             self._reload.cancel()
-        if self._connections and self._bearer not in self._state.workers and signum != signal.SIGQUIT:
+        if self._waiting() and signum != signal.SIGQUIT:
             self._spawn()  # else nobody would answer them
         workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
         self._error_log.write("S", f"stopping {workers}: {_name(signum)}")
@@ -489,8 +493,7 @@ class _Supervisor:
     def _execute(self, reload: Reload) -> None:
         """Become the new image. Returns where that is impossible."""
         reload.keep(each.fileno() for each in self._listeners)
-        waiting = self._connections if self._bearer not in self._state.workers else []
-        reload.handover.connections = [(each, reload.keys[number]) for each, number in waiting]
+        reload.handover.connections = [(each, reload.keys[number]) for each, number in self._waiting()]
         reload.handover.signals = self._signals
         reload.handover.countdown = self._countdown
         if not self._are_away:
@@ -506,7 +509,7 @@ class _Supervisor:
     def _reopen(self) -> None:
         self._error_log.reopen()
         for pid in self._state.workers:
-            _send(pid, signal.SIGUSR1)
+            send(pid, signal.SIGUSR1)
 
     def _reap(self) -> None:
         """Note the workers that are gone. Each is asked for by its pid: other children are the application's."""
@@ -550,11 +553,11 @@ class _Supervisor:
         elif isinstance(action, Drain):
             self._tell(action.pid, worker.DRAIN)
         elif isinstance(action, Quit):
-            _send(action.pid, signal.SIGQUIT)
+            send(action.pid, signal.SIGQUIT)
         elif isinstance(action, Kill):
             self._error_log.write("E", f"worker {action.pid} is late to stop; killed")
             self._killed.add(action.pid)
-            _send(action.pid, signal.SIGKILL)
+            send(action.pid, signal.SIGKILL)
         self._state.performed(action, self._now())
 
     def _tell(self, pid: int, what: bytes) -> None:
@@ -573,7 +576,7 @@ class _Supervisor:
         self._flush()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         slot = self._board.next_slot() if self._board else -1
-        bears = bool(self._connections) and self._bearer not in self._state.workers
+        bears = bool(self._waiting())
         try:
             pid = _fork(self._unborn)
         except OSError as error:
@@ -732,7 +735,7 @@ def _be_born(report: int, mask: Any) -> None:
         return  # the image that waited for this is gone, and the next one takes every worker that it finds for ready
 
 
-def _send(pid: int, signum: int) -> None:
+def send(pid: int, signum: int) -> None:
     try:
         os.kill(pid, signum)
     except ProcessLookupError:

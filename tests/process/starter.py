@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 import pytest
@@ -345,6 +346,18 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@contextlib.contextmanager
+def asking(place: "tuple[str, int] | Path", path: str = "/") -> Iterator[BinaryIO]:
+    """A client that has asked, at an address or a unix socket: what it is answered, to the end of the connection."""
+    is_unix = isinstance(place, Path)
+    with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(place) if is_unix else place)
+        client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        with client.makefile("rb") as answer:
+            yield answer
 
 
 def can_listen(port: int) -> bool:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, Start, can_listen, wait_for
+from starter import PATIENCE, Start, asking, can_listen, wait_for
 
 ANSWERS = """
 import os
@@ -242,12 +241,8 @@ def test_a_connection_ends_though_the_application_holds_it(
 ) -> None:
     """The end of the answer is the end of the connection, whoever else has the socket."""
     server = start(shape, *(["--bind=unix:server.sock"] if kind == "unix" else []), source=HOLDS)
-    with socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX) as client:
-        client.settimeout(PATIENCE)
-        client.connect(("127.0.0.1", server.port) if kind == "tcp" else str(helpers.parent / "server.sock"))
-        client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-        with client.makefile("rb") as answer:
-            assert answer.read().endswith(b"\r\n\r\nok")
+    with asking(helpers.parent / "server.sock" if kind == "unix" else ("127.0.0.1", server.port), path) as answer:
+        assert answer.read().endswith(b"\r\n\r\nok")
     server.send(signal.SIGTERM)
     assert server.process.wait(PATIENCE) == 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, Start, wait_for
+from starter import PATIENCE, Start, asking, wait_for
 from versions import VERSION
 
 pytestmark = pytest.mark.timeout(120)
@@ -75,17 +75,13 @@ def test_who_waits_at_an_address_that_a_reload_takes_away_is_served(
     with ThreadPoolExecutor(2) as pool:
         busy = pool.submit(server.get, "/busy")
         wait_for((tmp_path / "asked").exists, "the one thread to be busy")
-        with socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX) as waiting:
-            waiting.settimeout(PATIENCE)
-            waiting.connect(("127.0.0.1", port) if kind == "tcp" else str(tmp_path / "server.sock"))
-            waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        with asking(("127.0.0.1", port) if kind == "tcp" else tmp_path / "server.sock") as answer:
             ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
             server.send(signal.SIGHUP)
             wait_for(lambda: "trying the new code" in server.said and not server.trials(), "the end of the trial")
             if "--type=single" in more:
                 (tmp_path / "go").touch()
-            with waiting.makefile("rb") as answer:
-                assert answer.read().endswith(b"\r\n\r\nanswered")
+            assert answer.read().endswith(b"\r\n\r\nanswered")
             (tmp_path / "go").touch()
             assert busy.result(PATIENCE)[0] == 200
     wait_for(lambda: "reloaded: " in server.said, "the new image")
@@ -178,16 +174,14 @@ def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: St
     ini.write_text(f"{less}, unix:s\n")
     server = launch("-c", "poorhttp.ini", "--type=forking", "--processes=1")
     server.await_address()
-    with ThreadPoolExecutor(2) as pool, socket.socket(socket.AF_UNIX) as waiting:
-        waiting.settimeout(PATIENCE)
+    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as clients:
         calls = [pool.submit(server.get, "/busy?1")]
         wait_for((tmp_path / "asked-1").exists, "the first worker to be busy")
         server.send(signal.SIGHUP)
         wait_for(lambda: len(server.workers()) == 2 and server.get()[0] == 200, "the second worker")
         calls.append(pool.submit(server.get, "/busy?2"))
         wait_for((tmp_path / "asked-2").exists, "the second worker to be busy")
-        waiting.connect(str(tmp_path / "s"))
-        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        answer = clients.enter_context(asking(tmp_path / "s"))
         ini.write_text(f"{less}\n")
         for count in (2, 3) if end == "reload" else (2,):
             server.send(signal.SIGHUP)
@@ -201,8 +195,7 @@ def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: St
             (tmp_path / "loaded").touch()
             server.await_text("stopping")
         (tmp_path / "go").touch()
-        with waiting.makefile("rb") as answer:
-            assert answer.read().endswith(b"\r\n\r\nanswered")
+        assert answer.read().endswith(b"\r\n\r\nanswered")
         assert [call.result(PATIENCE)[0] for call in calls] == [200, 200]
     assert (server.stop() if end == "reload" else server.end()) == 0
 

@@ -2,12 +2,11 @@
 
 import re
 import signal
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import PATIENCE, SHAPES, Start, wait_for
+from starter import PATIENCE, SHAPES, Server, Start, asking, wait_for
 from versions import VERSION, write
 
 pytestmark = pytest.mark.timeout(120)
@@ -18,6 +17,25 @@ if os.path.exists("tried"):
 open("tried", "w").close()
 """
 AWAY_UNTIL_BACK = AWAY.replace('("tried"):', '("tried") and not os.path.exists("back"):')
+SLOW = """
+if os.path.exists("tried"):
+    open("here", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+
+
+def configure(directory: Path, text: str) -> None:
+    (directory / "poorhttp.ini").write_text(f"[http]\napplication = app.py\n{text}\n")
+
+
+def configured(launch: Start, directory: Path, text: str, *more: str) -> Server:
+    """A server with this configuration, and version 0 of the application."""
+    configure(directory, text)
+    write(directory, "0")
+    server = launch("-c", "poorhttp.ini", *more)
+    server.await_address()
+    return server
 
 
 def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
@@ -65,25 +83,17 @@ def test_a_stop_while_it_is_tried_again_leaves_no_file(start: Start, shape: str,
 
 def test_what_is_tried_again_keeps_who_came_to_a_new_address(launch: Start, shape: str, tmp_path: Path) -> None:
     """And removes it where it is stopped."""
-    ini = tmp_path / "poorhttp.ini"
-    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\n")
-    write(tmp_path, "0")
-    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
-    server.await_address()
+    server = configured(launch, tmp_path, "bind = 127.0.0.1:0", *SHAPES[shape])
     write(tmp_path, "1", AWAY_UNTIL_BACK)
-    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock\n")
+    configure(tmp_path, "bind = 127.0.0.1:0, unix:new.sock")
     server.send(signal.SIGHUP)
     server.await_text("trying again in 1 s")
-    with socket.socket(socket.AF_UNIX) as waiting:
-        waiting.settimeout(PATIENCE)
-        waiting.connect(str(tmp_path / "new.sock"))
-        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    with asking(tmp_path / "new.sock") as answer:
         server.await_text("trying again in 2 s")
         (tmp_path / "back").touch()
-        with waiting.makefile("rb") as answer:
-            assert answer.read().startswith(b"HTTP/1.1 200 ")
+        assert answer.read().startswith(b"HTTP/1.1 200 ")
     (tmp_path / "back").unlink()
-    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:new.sock, unix:newer.sock\n")
+    configure(tmp_path, "bind = 127.0.0.1:0, unix:new.sock, unix:newer.sock")
     (tmp_path / "tried").unlink()
     server.send(signal.SIGHUP)
     wait_for(lambda: server.said.count("trying again in 1 s") == 2, "the next new address")
@@ -97,8 +107,7 @@ def test_what_is_tried_again_hears_a_count_that_comes_with_a_reload(
 ) -> None:
     server = start(supervised, source=VERSION.format(version="0", more=""))
     wait_for(lambda: len(server.workers()) == 2, "two workers")
-    wait = "open('here', 'w').close()\n    while not os.path.exists('go'): time.sleep(0.01)\n"
-    write(tmp_path, "1", f"if os.path.exists('tried'):\n    {wait}" + AWAY_UNTIL_BACK)
+    write(tmp_path, "1", SLOW + AWAY_UNTIL_BACK)
     server.send(signal.SIGHUP)
     wait_for((tmp_path / "here").exists, "the new image")
     server.send(signal.SIGTTIN)
@@ -113,21 +122,16 @@ def test_what_is_tried_again_hears_a_count_that_comes_with_a_reload(
 
 def test_what_is_tried_again_keeps_its_shape(launch: Start, tmp_path: Path) -> None:
     """Without a supervisor nobody would let the old workers go."""
-    ini = tmp_path / "poorhttp.ini"
-    text = "[http]\napplication = app.py\nbind = 127.0.0.1:0\ntype = "
-    ini.write_text(f"{text}forking\n")
-    write(tmp_path, "0")
-    server = launch("-c", "poorhttp.ini")
-    server.await_address()
+    server = configured(launch, tmp_path, "bind = 127.0.0.1:0\ntype = forking")
     write(tmp_path, "1", AWAY_UNTIL_BACK)
     server.send(signal.SIGHUP)
     server.await_text("trying again in 1 s")
-    ini.write_text(f"{text}single\n")
+    configure(tmp_path, "bind = 127.0.0.1:0\ntype = single")
     (tmp_path / "back").touch()
     server.send(signal.SIGHUP)
     server.await_text("restart the server: it is a supervisor with workers")
     assert server.get()[1].startswith("0 ")
-    ini.write_text(f"{text}forking\n")
+    configure(tmp_path, "bind = 127.0.0.1:0\ntype = forking")
     server.send(signal.SIGHUP)
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
     assert server.stop() == 0
@@ -171,10 +175,8 @@ def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
 ) -> None:
     server = start(supervised, source=VERSION.format(version="0", more=""))
     wait_for(lambda: len(server.workers()) == 2, "two workers")
-    here, wait = tmp_path / "here", "open('here', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
-    write(
-        tmp_path, "1", f"if os.path.exists('tried'):\n    {wait.replace(chr(10), chr(10) + '    ')}" + AWAY_UNTIL_BACK
-    )
+    here = tmp_path / "here"
+    write(tmp_path, "1", SLOW + AWAY_UNTIL_BACK)
     server.send(signal.SIGHUP)
     wait_for(here.exists, "the first image")
     if when == "first image":
@@ -199,22 +201,14 @@ def test_what_is_tried_again_lets_go_of_what_is_not_wanted_any_more_once_it_serv
     launch: Start, shape: str, tmp_path: Path
 ) -> None:
     """Not before: the old workers serve at that socket, and who waits there is served by the new code."""
-    ini = tmp_path / "poorhttp.ini"
-    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0, unix:server.sock\npidfile = old.pid\n")
-    write(tmp_path, "0")
-    server = launch("-c", "poorhttp.ini", *SHAPES[shape])
-    server.await_address()
+    server = configured(launch, tmp_path, "bind = 127.0.0.1:0, unix:server.sock\npidfile = old.pid", *SHAPES[shape])
     write(tmp_path, "1", AWAY_UNTIL_BACK)
-    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\npidfile = new.pid\n")
+    configure(tmp_path, "bind = 127.0.0.1:0\npidfile = new.pid")
     server.send(signal.SIGHUP)
     wait_for(lambda: server.said.count("trying again") > 1, "the second try")
-    with socket.socket(socket.AF_UNIX) as waiting:
-        waiting.settimeout(PATIENCE)
-        waiting.connect(str(tmp_path / "server.sock"))
-        waiting.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    with asking(tmp_path / "server.sock") as answer:
         (tmp_path / "back").touch()
-        with waiting.makefile("rb") as answer:
-            assert answer.read().startswith(b"HTTP/1.1 200 ")
+        assert answer.read().startswith(b"HTTP/1.1 200 ")
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
     wait_for(lambda: not (tmp_path / "server.sock").exists(), "the end of the socket")
     assert server.stop() == 0
