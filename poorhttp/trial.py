@@ -125,7 +125,8 @@ def in_child(
         except KeyboardInterrupt:  # which the child has heard too, and tells where it was
             from poorhttp import control
 
-            if not control.wait_for_end(pid, 1.0):
+            if not control.wait_for_end(pid, 1.0):  # it may be in compiled code, or take no interrupt
+                say(f"error: {_where_it_is(pid, stack)}the application did not stop in 1 s; its process is killed")
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
