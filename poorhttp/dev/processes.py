@@ -252,12 +252,11 @@ class Process:
 
     def _ask(self, signum: int) -> None:
         """Ask for a stop, by TERM or INT."""
-        if self.is_supervised:
-            if signum == signal.SIGINT or not self._is_finishing:  # a second TERM would mean: at once
-                self.send(signum)
-            self._is_finishing = True
-        else:  # TERM would be told to a supervisor of workers
+        if not self.is_supervised:  # TERM would be told to a supervisor of workers
             self._tell(bytes([signum]) if signum == signal.SIGINT else worker.STOP)
+        elif not self._is_finishing:  # a second signal would mean: at once
+            self.send(signum)
+            self._is_finishing = True
 
     def send(self, signum: int) -> None:
         """Send a signal; it has not been reaped, so it is nobody else's."""

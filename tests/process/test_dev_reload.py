@@ -17,6 +17,8 @@ import psutil
 import pytest
 from starter import PATIENCE, SHAPES, Server, Start, by_rename, lives, wait_for
 
+from poorhttp import signals
+
 APP = """
 import os, time
 MARKS = os.environ["MARKS"]
@@ -750,6 +752,22 @@ def test_a_stop_that_cuts_a_call_off(dev: Dev, tmp_path: Path, shape: str, signu
         assert server.process.wait(PATIENCE) == code
         wait_for(lambda: not any(map(lives, everybody)), "the workers to be gone", 0.8)
         assert client.recv(100) == b""
+
+
+def test_ctrl_c_leaves_an_old_process_a_moment_too(dev: Dev, tmp_path: Path, shape: str) -> None:
+    """It has been told to finish; a second signal, behind a moment, would cut it off."""
+    server = dev(shape)
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client, client.makefile("rb") as answer:
+        client.sendall(b"GET /held HTTP/1.0\r\n\r\n")
+        server.await_mark("held")
+        write(tmp_path / "app.py", "1")
+        new = int(server.get("/pid")[1])
+        time.sleep(1.1 * signals.REPEAT)  # else it would be the first one told twice
+        server.send(signal.SIGINT)
+        wait_for(lambda: not psutil.pid_exists(new), "the new process to be gone, with which the old one was told")
+        (server.marks / "release").touch()
+        assert b" 200 " in answer.readline()
+    assert server.end() == 0
 
 
 @pytest.mark.parametrize("is_old", [False, True], ids=["who serves", "an old one"])
