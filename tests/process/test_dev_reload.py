@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, SHAPES, Server, Start, by_rename, lives, wait_for
+from starter import PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
 
 from poorhttp import signals
 
@@ -757,8 +757,7 @@ def test_a_stop_that_cuts_a_call_off(dev: Dev, tmp_path: Path, shape: str, signu
 def test_ctrl_c_leaves_an_old_process_a_moment_too(dev: Dev, tmp_path: Path, shape: str) -> None:
     """It has been told to finish; a second signal, behind a moment, would cut it off."""
     server = dev(shape)
-    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client, client.makefile("rb") as answer:
-        client.sendall(b"GET /held HTTP/1.0\r\n\r\n")
+    with asking(("127.0.0.1", server.port), "/held") as answer:
         server.await_mark("held")
         write(tmp_path / "app.py", "1")
         new = int(server.get("/pid")[1])
