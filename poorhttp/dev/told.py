@@ -49,6 +49,8 @@ CACHE = "/.cache/"
 
 Signature = tuple[int, int, int]
 """Time of the last change (ns), size, inode."""
+DIRECTORY: Signature = 0, -1, 0
+"""That of a directory in the place of a file, whatever is in it."""
 
 
 COMMAND = getattr(sys.modules["__main__"], "__file__", None) and os.path.abspath(str(sys.modules["__main__"].__file__))
@@ -83,13 +85,13 @@ def _real(directory: str) -> str:
 
 
 def signature(path: str, is_directory: bool = False) -> Signature | None:
-    """What a file, or a directory, looks like; None where there is none."""
+    """What a file looks like, or one of a directory; None where there is none."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
     if stat.S_ISDIR(status.st_mode) != is_directory:
-        return None
+        return None if is_directory else DIRECTORY
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 

@@ -15,7 +15,7 @@ import os
 from hashlib import blake2b
 
 from poorhttp.dev import inotify
-from poorhttp.dev.told import MODULES, Signature, is_theirs, signature, way
+from poorhttp.dev.told import DIRECTORY, MODULES, Signature, is_theirs, signature, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Watcher:
 
     def count(self) -> int:
         """How many files are watched."""
-        return sum(each.signature is not None and path not in self._written for path, each in self._files.items())
+        return sum(_is_file(each.signature) and path not in self._written for path, each in self._files.items())
 
     # What the application does
 
@@ -221,7 +221,7 @@ class Watcher:
     def is_pending(self) -> bool:
         """Whether somebody is just writing, or a file that was there is gone or empty: its content may be to come."""
         for path in [*self._unclosed]:
-            if signature(path) is None:
+            if not _is_file(signature(path)):
                 self._unclosed.discard(path)
         return bool(self._unclosed) or any(self._is_odd(path) for path in self._suspects)
 
@@ -261,8 +261,9 @@ class Watcher:
         return True
 
     def _is_to_be_taken(self, path: str, file: _File) -> bool:
-        is_file = file.content is None and file.signature is not None and file.signature[1] <= LARGEST
-        return is_file and path not in self._written
+        found = file.signature
+        is_new = file.content is None and found is not None and 0 <= found[1] <= LARGEST
+        return is_new and path not in self._written
 
     def _concerns(self, directory: str, name: str, what: int) -> bool:
         path = os.path.join(directory, name)
@@ -305,18 +306,16 @@ class Watcher:
 
     def _is_odd(self, path: str) -> bool:
         file = self._files.get(path)
-        if file is None or file.signature is None or not file.signature[1]:
+        if file is None or file.signature is None or file.signature[1] <= 0:
             return False
         now = signature(path)
-        return now is None or now[1] == 0
+        return now is None or now[1] <= 0
 
     def _has_changed(self, path: str, file: _File, is_suspect: bool) -> bool:
         if path in self._written:
             return False
         now = signature(path)
-        if now == file.signature and not is_suspect:
-            return False
-        if now is None and file.signature is None:
+        if now == file.signature and not (is_suspect and _is_file(now)):
             return False
         if now is not None and file.content and _content(path) == file.content:
             file.signature = now
@@ -427,6 +426,10 @@ def _content(path: str) -> bytes:
             return blake2b(file.read(LARGEST + 1), digest_size=16).digest()
     except OSError:
         return b""
+
+
+def _is_file(found: Signature | None) -> bool:
+    return found is not None and found != DIRECTORY
 
 
 def _is_code(directory: str) -> bool:

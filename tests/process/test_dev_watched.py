@@ -177,13 +177,14 @@ def test_what_a_program_writes_at_each_load_is_let_be(served: Served, tmp_path: 
     assert server.said.count("reloaded stamp.txt") <= RESTLESS
 
 
+READS = "try:\n    TEXT = open({!r}).read()\nexcept OSError as error:\n    TEXT = str(error.errno)\n"
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
 def test_a_file_in_the_place_of_a_directory(served: Served, place: Path, seconds: float) -> None:
     path = place / "page.txt"
     path.mkdir()
-    server = served(
-        f"try:\n    TEXT = open({str(path)!r}).read()\nexcept OSError as error:\n    TEXT = str(error.errno)\n"
-    )
+    server = served(READS.format(str(path)))
     serves(server, str(errno.EISDIR))
     (path / "part.txt").write_text("what is in it is not asked for")
     (path / "part.txt").unlink()
@@ -196,6 +197,17 @@ def test_a_file_in_the_place_of_a_directory(served: Served, place: Path, seconds
     path.unlink()
     path.mkdir()
     serves(server, str(errno.EISDIR))
+
+
+def test_a_directory_in_the_place_of_nothing(served: Served, place: Path) -> None:
+    path = place / "page.txt"
+    server = served(READS.format(str(path)))
+    for _ in range(2):
+        serves(server, str(errno.ENOENT))
+        path.mkdir()
+        serves(server, str(errno.EISDIR))
+        path.rmdir()
+    serves(server, str(errno.ENOENT))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
