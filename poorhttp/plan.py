@@ -102,10 +102,22 @@ class Exit(Action):
 
 class Worker:
     """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
-    before this one loaded it or for its own sake, and since when it was asked to drain, to stop, to quit, was killed.
+    before this one loaded it or for its own sake, since when it was asked to drain, to stop, to quit, whether it has
+    closed its listeners to drain, was killed.
     """
 
-    __slots__ = ("born", "draining", "is_adopted", "is_old", "is_ready", "killed", "pid", "quitting", "stopping")
+    __slots__ = (
+        "born",
+        "draining",
+        "is_adopted",
+        "is_closed",
+        "is_old",
+        "is_ready",
+        "killed",
+        "pid",
+        "quitting",
+        "stopping",
+    )
 
     def __init__(self, pid: int, born: float, is_adopted: bool = False) -> None:
         self.pid = pid
@@ -114,7 +126,7 @@ class Worker:
         self.draining: float | None = None
         self.stopping: float | None = None
         self.quitting: float | None = None
-        self.killed = False
+        self.is_closed = self.killed = False
 
 
 class State:
@@ -155,14 +167,19 @@ class State:
         self.workers[pid] = Worker(pid, now)
         self._tried = now
 
-    def adopted(self, pid: int, now: float, is_leaving: bool) -> None:
-        """A worker of the image before this one is there; it may have been asked to leave already."""
+    def adopted(self, pid: int, now: float, is_leaving: bool, is_closed: bool) -> None:
+        """A worker of the image before this one is there; it may have been asked to leave already, or have begun to."""
         worker = self.workers[pid] = Worker(pid, now, is_adopted=True)
         worker.draining = now if is_leaving else None
+        worker.is_closed = is_closed
 
     def ready(self, pid: int) -> None:
         """A worker serves."""
         self.workers[pid].is_ready = True
+
+    def closed(self, pid: int) -> None:
+        """A worker that drains has closed its listeners."""
+        self.workers[pid].is_closed = True
 
     def retire(self, pid: int) -> bool:
         """Replace a worker, as soon as another one serves. Returns whether that is new."""
@@ -231,8 +248,8 @@ class State:
         return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
 
     def is_rolling(self) -> bool:
-        """Whether a worker of the image before accepts connections."""
-        return any(worker.is_adopted and worker.draining is None for worker in self.workers.values())
+        """Whether a worker of the image before may accept a connection still."""
+        return any(worker.is_adopted and not worker.is_closed for worker in self.workers.values())
 
     def replaces(self) -> bool:
         """Whether a worker that serves is to have a successor."""

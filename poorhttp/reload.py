@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 """Variables that tell a child what is bound already, and a new image the descriptor of a file with what it gets."""
 
-FORMAT = 2
+FORMAT = 3
 """Of what one image hands to the next. A trial that takes another one fails: what it could not take would be lost."""
 
 FACTS = 2
@@ -63,17 +63,18 @@ class Handover:
     """What a new image gets from the one before, which had the same process number.
 
     sockets: key (see `poorhttp.listener`) -> descriptor, and device and inode of a unix socket. workers: process number
-    -> write end of its lifeline, and whether it was told to leave. wanted: how many there are to be, where so many were
-    configured. countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor
-    and name. connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those
-    that came meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams:
-    standard output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried
-    again, 0 where it was not yet.
+    -> write end of its lifeline, read end on which it tells of itself (-1 where that has ended), whether it was told to
+    leave, and whether it has closed its listeners. wanted: how many there are to be, where so many were configured.
+    countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor and name.
+    connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those that came
+    meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams: standard
+    output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried again, 0
+    where it was not yet.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[str, tuple[int, int, int]] = {}
-        self.workers: dict[int, tuple[int, bool]] = {}
+        self.workers: dict[int, tuple[int, int, bool, bool]] = {}
         self.countdown: list[int] = []
         self.wanted, self.configured = 0, ""
         self.passed: list[tuple[int, str]] = []
@@ -86,7 +87,7 @@ class Handover:
 
     def __str__(self) -> str:
         sockets = (f"socket {' '.join(map(str, facts))} {key}" for key, facts in self.sockets.items())
-        workers = (f"worker {pid} {lifeline} {leaves:d}" for pid, (lifeline, leaves) in self.workers.items())
+        workers = (f"worker {pid} {' '.join(str(int(fact)) for fact in facts)}" for pid, facts in self.workers.items())
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
         connections = (f"connection {descriptor} {key}" for descriptor, key in self.connections)
         countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
@@ -111,8 +112,8 @@ class Handover:
                 descriptor, device, inode, key = rest.split(" ", 3)
                 self.sockets[key] = int(descriptor), int(device), int(inode)
             elif kind == "worker":
-                pid, lifeline, leaves = rest.split(" ")
-                self.workers[int(pid)] = int(lifeline), leaves == "1"
+                pid, lifeline, report, leaves, is_closed = map(int, rest.split(" "))
+                self.workers[pid] = lifeline, report, bool(leaves), bool(is_closed)
             elif kind == "passed":
                 descriptor, name = rest.split(" ", 1)
                 self.passed.append((int(descriptor), name))
@@ -164,12 +165,15 @@ class Handover:
         """What `try_again` hands over."""
         return Handover.parse(self._text)
 
+    def pipes(self) -> list[int]:
+        """Those of the workers."""
+        return [each for facts in self.workers.values() for each in facts[:2] if each >= 0]
+
     def descriptors(self) -> list[int]:
         """All that must stay open."""
-        lifelines = [lifeline for lifeline, _ in self.workers.values()]
         others = [each for each, _ in (*self.passed, *self.connections)]
         single = [each for each in (self.signals, self.lock) if each >= 0]
-        return [facts[0] for facts in self.sockets.values()] + lifelines + self.countdown + others + single
+        return [facts[0] for facts in self.sockets.values()] + self.pipes() + self.countdown + others + single
 
 
 def received() -> Handover | None:

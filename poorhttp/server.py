@@ -89,7 +89,7 @@ def serve(
         """Close what would keep a port taken, or workers alive, without this process."""
         descriptors = [lock, *(descriptor for descriptor, _ in passed)]
         if handover is not None:
-            descriptors += [*(lifeline for lifeline, _ in handover.workers.values()), *handover.countdown]
+            descriptors += [*handover.pipes(), *handover.countdown]
             descriptors += [connection for connection, _ in handover.connections]
         listener.let_go(held(), descriptors)
 

@@ -111,9 +111,9 @@ def await_workers(handover: Handover, seconds: float) -> None:
     """
     end = time.monotonic() + seconds + 1
     living = {pid for pid in handover.workers if _exit_code(pid) is None}
-    staying = sum(not handover.workers[pid][1] for pid in living)
+    staying = sum(not is_leaving for pid, (_, _, is_leaving, _) in handover.workers.items() if pid in living)
     _begin_countdown(handover.countdown, staying)
-    for lifeline, _ in handover.workers.values():
+    for lifeline, *_ in handover.workers.values():
         try:
             os.write(lifeline, worker.STOP)
         except OSError:
@@ -221,10 +221,12 @@ class _Supervisor:
         if handover.configured == str(self._config.processes):
             self._state.wanted = handover.wanted
         self._is_reloading = True
-        for pid, (lifeline, is_leaving) in handover.workers.items():
-            self._state.adopted(pid, self._now(), is_leaving)
+        for pid, (lifeline, report, is_leaving, is_closed) in handover.workers.items():
+            self._state.adopted(pid, self._now(), is_leaving, is_closed)
             self._lifelines[pid] = lifeline
-            self._killed.add(pid)  # it may do that itself, and what it tells is not heard here
+            if report >= 0:
+                self._reports[report] = pid
+            self._killed.add(pid)  # it may do that itself, and have told so before
         handover.workers, handover.countdown = {}, []  # they are this supervisor's now
         if self._scale:
             self._scale.step(len(self._state.serving()) - self._scale.wanted, self._now())
@@ -309,6 +311,8 @@ class _Supervisor:
                 self._close_connections()
             self._state.ready(pid)
             self._tell_manager()
+        if worker.CLOSED in told:
+            self._state.closed(pid)
         if worker.STUCK in told:
             self._killed.add(pid)  # it may do that itself
             if self._state.retire(pid):
@@ -498,8 +502,10 @@ class _Supervisor:
         reload.handover.countdown = self._countdown
         if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
+        reports = {pid: report for report, pid in self._reports.items()}
         reload.handover.workers = {
-            pid: (self._lifelines[pid], each.draining is not None) for pid, each in self._state.workers.items()
+            pid: (self._lifelines[pid], reports.get(pid, -1), each.draining is not None, each.is_closed)
+            for pid, each in self._state.workers.items()
         }
         try:
             reload.execute()

@@ -76,10 +76,10 @@ RETRY = 30.0
 LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 """What a failed try means then."""
 
-READY, STUCK, SPENT, ASKED, PRESSED, LOAD = b"1", b"S", b"R", b"T", b"P", 128
+READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; a TERM came to it; all its threads are busy and somebody waits; from 128 on: how busy they were in the
-last second, in percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it drains, and has closed its
+listeners; from 128 on: how busy they were in the last second, in percent.
 """
 
 

@@ -576,6 +576,12 @@ impl<H: Handler> EventLoop<H> {
                 self.accept_last(listener, index, 1, shared);
             }
         }
+        shared.note_closed();
+    }
+
+    /// Whether the kernel has told of a client who was not looked for yet.
+    pub fn is_owing(&self) -> bool {
+        !self.owed.is_empty()
     }
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.

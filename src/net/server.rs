@@ -380,6 +380,22 @@ impl<H: Handler> Server<H> {
         }
     }
 
+    /// Leave new clients to other workers, if they are theirs now and all threads are in the application: no one of those
+    /// comes to it soon.
+    pub(super) fn leave_clients(&self) {
+        if !self.shared.leaves_clients() || self.shared.is_closed() {
+            return;
+        }
+        if let Some(mut event_loop) = self.take_baton() {
+            // Whom to accept takes the interpreter.
+            if !event_loop.is_owing() {
+                event_loop.leave(&self.shared);
+            }
+            self.lay_down(event_loop);
+            self.team.summon(SIGNAL_SLOT); // it may have come just now, and found the baton taken
+        }
+    }
+
     fn lay_down(&self, event_loop: Held<'_, H>) {
         self.shared.watchdog.rouse();
         self.calls.fetch_add(1, Ordering::Relaxed);

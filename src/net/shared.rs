@@ -56,6 +56,8 @@ pub const SPENT: u8 = b'R';
 pub const ASKED: u8 = b'T';
 /// All threads are in the application, and somebody waits.
 pub const PRESSED: u8 = b'P';
+/// It drains, and has closed its listeners.
+const CLOSED: u8 = b'C';
 /// From here on: the load of the last second in percent.
 pub const LOAD: u8 = 128;
 
@@ -114,6 +116,8 @@ pub struct Shared<H: Handler> {
     stop_at_once: AtomicU8,
     /// Until when clients are sent away, before the stop; 0 where none was told to.
     drain_until: AtomicU64,
+    /// The supervisor knows that the listeners are closed.
+    is_closed: AtomicBool,
     /// The listeners, for a successor.
     kept: Mutex<Vec<Arc<OwnedFd>>>,
     /// See [`Shared::is_last`].
@@ -154,6 +158,7 @@ impl<H: Handler> Shared<H> {
             first_stop_signal: AtomicU64::new(0),
             stop_at_once: AtomicU8::new(0),
             drain_until: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
             kept: Mutex::new(kept),
             countdown,
             stop_deadline: AtomicU64::new(0),
@@ -402,6 +407,18 @@ impl<H: Handler> Shared<H> {
     /// Whether new clients are for other workers.
     pub fn leaves_clients(&self) -> bool {
         self.is_supervised() && self.has_successor()
+    }
+
+    /// The listeners are closed, as [`Shared::leaves_clients`] asks for: tell it once.
+    pub fn note_closed(&self) {
+        if !self.is_closed.swap(true, Ordering::Relaxed) {
+            self.tell(CLOSED);
+        }
+    }
+
+    /// Whether that was told.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// Whether a connection may have another request.

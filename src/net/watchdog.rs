@@ -206,6 +206,7 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     forgive_standstill(shared, seen);
     wake_follower(server, seen);
     overhear(shared, seen);
+    server.leave_clients();
     urge_first(server, seen);
     end_overdue(shared);
     end_late_stop(server, seen);

@@ -19,7 +19,7 @@ import pytest
 from starter import PATIENCE, ROOT, Server, Start, wait_for, within
 from versions import VERSION, write
 
-from poorhttp import status
+from poorhttp import board, status
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -319,6 +319,43 @@ def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: P
         time.sleep(milliseconds / 1000)  # the moment is what differs
         assert server.stop() == 0
         assert not (tmp_path / "run.pid").exists() and not (tmp_path / "server.sock").exists()
+
+
+def result(server: Server) -> str | None:
+    return (status.last_reload(server.process.pid) or {}).get("result")
+
+
+def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
+    """One that has yet to hear that it is to leave would answer one more client with the old code."""
+    server = start("2x1", source=VERSION.format(version="0", more=""))
+    server.await_serving(2)
+    before = server.workers()
+    deaf = min(before)
+    os.kill(deaf, signal.SIGSTOP)
+    write(server.directory, "1")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.workers() & before == {deaf}, "the other old worker to leave")
+    server.await_serving(3)  # the board has not heard either
+    new = min(server.workers() - before)
+    os.kill(new, signal.SIGKILL)
+    server.await_text(f"worker {new} died")  # so whatever it would have made of the reload is done
+    assert result(server) == board.REPLACING
+    os.kill(deaf, signal.SIGCONT)
+    wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+    assert server.stop() == 0
+
+
+def test_a_reload_waits_for_no_call(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(server.get, "/held")
+        server.await_mark("held")
+        server.send(signal.SIGHUP)
+        wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+        assert not held.done()
+        (server.marks / "release").touch()
+        assert held.result(PATIENCE) == (200, "released")
+    assert server.stop() == 0
 
 
 def test_more_and_fewer_workers(start: Start, supervised: str) -> None:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def handover() -> reload.Handover:
     made = reload.Handover()
     made.sockets = {"127.0.0.1:8080": (5, 0, 0), "control:unix:/run/a b.sock": (6, 7, 8)}
-    made.workers = {100: (9, False), 101: (10, True)}
+    made.workers = {100: (9, 17, False, False), 101: (10, -1, True, True)}
     made.wanted, made.configured = 3, "2..4"
     made.passed = [(3, "web"), (4, "")]
     made.connections = [(11, "[::1]:80"), (12, "unix:/run/a b")]
@@ -38,7 +38,7 @@ def test_what_is_handed_over_arrives() -> None:
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
     assert (found.connections, found.countdown, found.pause) == (made.connections, made.countdown, 4.0)
     assert found.streams == [1, 2]
-    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16]
+    assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17]
 
 
 class Executed(BaseException):
@@ -117,21 +117,21 @@ def test_a_descriptor_that_no_reload_passed_is_ignored(
 
 def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A process of somebody else would be told to end, and killed where it did not."""
-    lifelines = [os.open(os.devnull, os.O_WRONLY) for _ in range(2)]
+    pipes = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         made = reload.Handover()
-        made.workers = {child.pid: (lifelines[0], False), os.getppid(): (lifelines[1], False)}
+        made.workers = {child.pid: (pipes[0], pipes[1], False, False), os.getppid(): (pipes[2], -1, False, False)}
         told = os.memfd_create("told")
         os.write(told, str(made).encode())
         monkeypatch.setenv(reload.HANDOVER, str(told))
         monkeypatch.setattr(reload, "_distrust_bytecode", lambda: None)
         found = reload.received()
-        assert found is not None and found.workers == {child.pid: (lifelines[0], False)}
+        assert found is not None and found.workers == {child.pid: (pipes[0], pipes[1], False, False)}
         assert f"worker {os.getppid()} of POORHTTP_HANDOVER is ignored" in capsys.readouterr().err
     finally:
         child.communicate(b"\n", timeout=30)
-        for each in lifelines:
+        for each in pipes:
             os.close(each)
 
 
@@ -169,8 +169,8 @@ def test_what_is_handed_over_has_the_format_of_its_number() -> None:
     """Whoever changes the text gives it another number: a server of before must not hand over to this one."""
     lines = """socket 5 0 0 127.0.0.1:8080
 socket 6 7 8 control:unix:/run/a b.sock
-worker 100 9 0
-worker 101 10 1
+worker 100 9 17 0 0
+worker 101 10 -1 1 1
 passed 3 web
 passed 4 \nconnection 11 [::1]:80
 connection 12 unix:/run/a b
@@ -181,7 +181,7 @@ pause 4
 count 3 2..4
 signals 15
 pidfile 16 /run/poor http.pid"""
-    assert (reload.FORMAT, str(handover())) == (2, f"of {os.getpid()}\n{lines}")
+    assert (reload.FORMAT, str(handover())) == (3, f"of {os.getpid()}\n{lines}")
 
 
 def test_an_ordinary_start_receives_nothing() -> None:

@@ -342,7 +342,7 @@ def reloaded(wanted: int, old: int) -> State:
     """A new image that has found workers 101 ... of the one before."""
     made = State(wanted, GRACEFUL, REPEAT)
     for number in range(old):
-        made.adopted(101 + number, 0.0, is_leaving=False)
+        made.adopted(101 + number, 0.0, is_leaving=False, is_closed=False)
     return made
 
 
@@ -391,6 +391,20 @@ def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too
     assert not made.is_rolling() and 1 in made.serving()
 
 
+def test_old_workers_serve_until_they_have_said_that_they_accept_nobody_or_are_gone() -> None:
+    made = reloaded(wanted=2, old=2)
+    made.adopted(103, 0.0, is_leaving=True, is_closed=True)
+    for pid in 1, 2:
+        made.born(pid, 0.0)
+        made.ready(pid)
+    assert perform(made, 0.1) == [Drain(101), Drain(102)]
+    assert made.is_rolling(), "they have not heard of it yet"
+    made.closed(101)
+    assert made.is_rolling()
+    made.died(102, 0, 0.2)
+    assert not made.is_rolling()
+
+
 def test_old_workers_stay_while_new_ones_die() -> None:
     made = reloaded(wanted=2, old=2)
     for number in range(1, 4):
@@ -410,8 +424,8 @@ def test_an_old_worker_that_dies_makes_room_for_a_new_one() -> None:
 
 def test_a_worker_that_was_leaving_at_the_reload_is_not_told_again() -> None:
     made = State(1, GRACEFUL, REPEAT)
-    made.adopted(101, 0.0, is_leaving=True)
-    made.adopted(102, 0.0, is_leaving=False)
+    made.adopted(101, 0.0, is_leaving=True, is_closed=True)
+    made.adopted(102, 0.0, is_leaving=False, is_closed=False)
     assert perform(made, 0.0) == [], "one too many is there already"
     made.died(101, 0, 0.1)
     assert perform(made, 0.1) == [Spawn()]
