@@ -329,6 +329,7 @@ class Server:
         wait_for(lambda: not self.left(), "the killed workers to be gone")
         self._reader.join(PATIENCE)
         assert self.process.stderr is not None
+        assert not self._reader.is_alive(), "a process that nobody has ended holds its standard error"
         self.process.stderr.close()
 
     def left(self) -> list[psutil.Process]:

@@ -1,7 +1,6 @@
 """Applications that fork: the child is its own, and the server does not notice."""
 
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -134,11 +133,14 @@ BEGUN = {
 
 @pytest.fixture
 def helpers(tmp_path: Path) -> Iterator[Path]:
-    """The file with the numbers of the processes that the application has forked; they are ended after the test."""
+    """The file with the numbers of the processes that the application has forked. After the test they are ended, also who
+    has not come to write his.
+    """
     yield tmp_path / "helpers"
-    for pid in (tmp_path / "helpers").read_text().split() if (tmp_path / "helpers").exists() else ():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cwd() == str(tmp_path):
+                process.kill()
 
 
 @pytest.mark.parametrize("source", BEGUN.values(), ids=BEGUN)
@@ -154,7 +156,7 @@ def test_a_child_that_goes_on_keeps_neither_port_nor_workers(
     again = start(shape, f"--bind=127.0.0.1:{server.port}", "--pidfile=server.pid", source=source)
     again.send(signal.SIGTERM)
     assert again.process.wait(PATIENCE) == 0
-    assert again.refuses()
+    wait_for(again.refuses, "its child to let go of the port, if it had one")
 
 
 BESIDE = """
