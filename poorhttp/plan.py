@@ -103,7 +103,7 @@ class Exit(Action):
 class Worker:
     """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
     before this one loaded it or for its own sake, since when it was asked to drain, to stop, to quit, whether it has
-    closed its listeners to drain, was killed.
+    closed its listeners, was killed.
     """
 
     __slots__ = (
@@ -178,7 +178,7 @@ class State:
         self.workers[pid].is_ready = True
 
     def closed(self, pid: int) -> None:
-        """A worker that drains has closed its listeners."""
+        """A worker has closed its listeners, to drain or because it stops of itself."""
         self.workers[pid].is_closed = True
 
     def retire(self, pid: int) -> bool:

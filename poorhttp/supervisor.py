@@ -738,7 +738,7 @@ def _be_born(report: int, mask: Any) -> None:
     try:
         os.write(report, worker.READY)
     except BrokenPipeError:
-        return  # the image that waited for this is gone, and the next one takes every worker that it finds for ready
+        return  # it was killed, and this worker is about to hear of it
 
 
 def send(pid: int, signum: int) -> None:

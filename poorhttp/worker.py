@@ -78,8 +78,8 @@ LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 
 READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it drains, and has closed its
-listeners; from 128 on: how busy they were in the last second, in percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners;
+from 128 on: how busy they were in the last second, in percent.
 """
 
 

@@ -226,6 +226,7 @@ impl<H: Handler> EventLoop<H> {
                 if self.poller.put_first(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
                     shared.watchdog.rouse();
+                    self.leave_detached(shared);
                 }
                 waited
             });
@@ -579,9 +580,15 @@ impl<H: Handler> EventLoop<H> {
         shared.note_closed();
     }
 
-    /// Whether the kernel has told of a client who was not looked for yet.
-    pub fn is_owing(&self) -> bool {
-        !self.owed.is_empty()
+    /// The same if it is asked for, without the interpreter, which a call may keep: not where somebody is to be let in first,
+    /// which takes it.
+    pub fn leave_detached(&mut self, shared: &Shared<H>) {
+        if shared.is_supervised() {
+            shared.overhear();
+            if shared.leaves_clients() && self.owed.is_empty() {
+                self.leave(shared);
+            }
+        }
     }
 
     /// Accept no more, close what is idle, and end at `deadline` at the latest.
@@ -604,6 +611,8 @@ impl<H: Handler> EventLoop<H> {
                 }
             }
             // From here on the kernel refuses: nobody waits in vain.
+            drop(listeners);
+            shared.note_closed();
         }
     }
 

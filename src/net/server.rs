@@ -387,11 +387,9 @@ impl<H: Handler> Server<H> {
             return;
         }
         if let Some(mut event_loop) = self.take_baton() {
-            // Whom to accept takes the interpreter.
-            if !event_loop.is_owing() {
-                event_loop.leave(&self.shared);
-            }
+            event_loop.leave_detached(&self.shared);
             self.lay_down(event_loop);
+            self.team.wake_one();
             self.team.summon(SIGNAL_SLOT); // it may have come just now, and found the baton taken
         }
     }

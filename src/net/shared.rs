@@ -56,7 +56,7 @@ pub const SPENT: u8 = b'R';
 pub const ASKED: u8 = b'T';
 /// All threads are in the application, and somebody waits.
 pub const PRESSED: u8 = b'P';
-/// It drains, and has closed its listeners.
+/// The listeners are closed.
 const CLOSED: u8 = b'C';
 /// From here on: the load of the last second in percent.
 pub const LOAD: u8 = 128;
@@ -187,7 +187,7 @@ impl<H: Handler> Shared<H> {
     /// Tell the supervisor, if there is one.
     pub fn tell(&self, what: u8) {
         if let Some(report) = &self.report {
-            // It may have been replaced, and the next one takes every worker for one that is to leave.
+            // It may have been killed.
             let _ = rustix::io::write(report, &[what]);
         }
     }
@@ -409,7 +409,7 @@ impl<H: Handler> Shared<H> {
         self.is_supervised() && self.has_successor()
     }
 
-    /// The listeners are closed, as [`Shared::leaves_clients`] asks for: tell it once.
+    /// The listeners are closed: tell it once.
     pub fn note_closed(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
             self.tell(CLOSED);

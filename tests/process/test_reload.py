@@ -358,6 +358,39 @@ def test_a_reload_waits_for_no_call(start: Start, supervised: str) -> None:
     assert server.stop() == 0
 
 
+HOG = """
+import ctypes
+import time
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] != "/":
+        time.sleep(float(environ["PATH_INFO"][1:]))
+        open("called", "w").close()
+        ctypes.PyDLL(None).open(b"fifo", 0)  # keeps the interpreter until somebody opens the other end
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_reload_waits_for_no_call_that_keeps_the_interpreter(
+    start: Start, tmp_path: Path, threads: int, seconds: float
+) -> None:
+    """Nor for the thread that waits for clients, if there is one: after a moment another one does."""
+    os.mkfifo(tmp_path / "fifo")
+    server = start("1x1", "--type=forking", "--processes=1", f"--threads={threads}", source=HOG)
+    with ThreadPoolExecutor(1) as pool:
+        hog = pool.submit(server.get, f"/{seconds}")
+        wait_for((tmp_path / "called").exists, "the call")
+        server.send(signal.SIGHUP)
+        wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+        assert not hog.done()
+        os.close(os.open(tmp_path / "fifo", os.O_WRONLY))
+        assert hog.result(PATIENCE) == (200, "ok")
+    assert server.stop() == 0
+
+
 def test_more_and_fewer_workers(start: Start, supervised: str) -> None:
     server = start(supervised, source=VERSION.format(version="0", more=""))
     wait_for(lambda: len(server.workers()) == 2, "two workers")
