@@ -184,6 +184,8 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     arguments = parser.parse_args()
+    if not (Path(arguments.python).parent / "poorhttp").exists():
+        parser.error(f"--python {arguments.python}: no poorhttp is beside it; name a Python that has one")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:
         arguments.seconds = 1.0

@@ -184,6 +184,16 @@ def test_wrk_result_that_is_a_failure(requests: int, size: int, faults: int) -> 
         load.parse_wrk("BENCH " + WRK % (requests, size, faults), HELLO, 13)
 
 
+def test_a_python_without_poorhttp_is_refused(tmp_path: Path) -> None:
+    """Else all that is not poorhttp would be measured first."""
+    command = [sys.executable, "-m", "bench", "scale", "--no-record", "--python", str(tmp_path / "python")]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], timeout=60, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert f"--python {tmp_path}/python: no poorhttp is beside it; name a Python that has one" in done.stderr
+
+
 def test_compare_ignores_the_clock_only() -> None:
     client.compare(b"<p>2026-11-21 10:00:00</p>", b"<p>2026-11-22 23:59:59</p>")
     with pytest.raises(Failure, match="wrong answer"):
