@@ -226,6 +226,9 @@ impl<H: Handler> EventLoop<H> {
                 if self.poller.put_first(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
                     shared.watchdog.rouse();
+                    if shared.is_supervised() {
+                        shared.overhear();
+                    }
                     self.leave_detached(shared);
                 }
                 waited
@@ -583,11 +586,8 @@ impl<H: Handler> EventLoop<H> {
     /// The same if it is asked for, without the interpreter, which a call may keep: not where somebody is to be let in first,
     /// which takes it.
     pub fn leave_detached(&mut self, shared: &Shared<H>) {
-        if shared.is_supervised() {
-            shared.overhear();
-            if shared.leaves_clients() && self.owed.is_empty() {
-                self.leave(shared);
-            }
+        if shared.leaves_clients() && self.owed.is_empty() {
+            self.leave(shared);
         }
     }
 
