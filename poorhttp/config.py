@@ -68,6 +68,8 @@ COMMANDS = {
     "print_haproxy": "the same of HAProxy",
     "dump_config": "write an ini file with every setting, given or default, to standard output",
 }
+ABOUT = ("help", "version")
+"""Commands that are answered whatever else is asked for."""
 ACTIONS = {
     "start": "serve in the background; it is there when this returns",
     "stop": "finish what is in flight, then end",
@@ -300,7 +302,11 @@ def _flag(flags: Flags, word: str, words: list[str], directory: str) -> None:
     elif name == "help" and flags.command in ACTIONS:
         flags.command, flags.topic = name, flags.command
     elif name in COMMANDS:
-        flags.command = name if flags.command in ("", *MAKING) else flags.command
+        if flags.command in ("", DEV) or name in ABOUT:
+            flags.command = name
+        elif flags.command not in (name, *ABOUT):
+            before = flags.command.replace("_", "-")
+            raise ConfigError(f"{word} is a second command, after {before}", "give them one at a time")
     else:
         name = name.removeprefix("no_")
         flags.given[name] = ("no", f"flag --no-{name}", directory)

@@ -148,6 +148,9 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["--pidfile=a\x00b"], r"control characters in 'a\x00b'"),
         (["--head-timeout=0"], "head_timeout must be a time"),
         (["--application="], "application must be module:name, file.py or a directory"),
+        (["start", "--check-config"], "--check-config is a second command, after start"),
+        (["--print-config", "--print-nginx"], "--print-nginx is a second command, after print-config"),
+        (["init", "--dump-config"], "--dump-config is a second command, after init"),
     ],
 )
 def test_faults_of_the_command_line(argv, words):
@@ -160,7 +163,16 @@ def test_long_values_are_cut_in_messages():
 
 @pytest.mark.parametrize(
     ("argv", "command"),
-    [(["-h"], "help"), (["--version"], "version"), (["-v"], "version"), (["--check-config"], "check_config"), ([], "")],
+    [
+        ([], ""),
+        (["-h"], "help"),
+        (["--version"], "version"),
+        (["-v"], "version"),
+        (["--check-config"], "check_config"),
+        (["dev", "--print-config"], "print_config"),
+        (["reload", "--version"], "version"),
+        (["--help", "--print-config"], "help"),
+    ],
 )
 def test_commands(argv, command):
     assert config.parse_flags(argv, "/").command == command
