@@ -618,6 +618,8 @@ class _Supervisor:
         processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
         threads = f"{settings.threads} thread{'s' * (settings.threads > 1)}"
         say(f"autoreload, {settings.type}, {processes} x {threads}")
+        for name in filter(settings.__getattribute__, ("status_path", "control_socket")):
+            say(f"note: {name} is not served with autoreload: each save begins another server")
         for note in settings.notes:
             say(f"note: {note}")
 
