@@ -458,7 +458,6 @@ class _Supervisor:
         is_anew, self._is_asked = self._is_asked, False
         self._held.clear()
         self._resting = None
-        is_anew = self._has_moved() or is_anew
         self._end_loading()
         if self._current is not None:
             self._current.finish(now, self._settings.graceful_timeout)
@@ -471,6 +470,13 @@ class _Supervisor:
         self._watcher.begin()
         names = self._watcher.names()
         self._prepared.heed(changed)
+        self._began, self._gone, self._why = since, now, changed
+        try:
+            is_anew = self._enter_directory() or is_anew
+        except OSError as error:  # the processes would find the code of before, where it is now
+            told = problem.plain(f"the working directory is gone: {self._directory}: {error.strerror}", "make it again")
+            self._refuse(told)
+            return
         if is_anew:
             self._prepared.drop()
         self._loading, self._path = self._prepared.send()
@@ -478,16 +484,14 @@ class _Supervisor:
             self._path = " (cold)"
         if self._loading is not None:
             self._loading.names = names
-        self._began, self._gone, self._why = since, now, changed
 
-    def _has_moved(self) -> bool:
-        """Whether the working directory was another one of this name by now, in which the next process is to begin."""
-        try:
-            if os.path.samestat(os.stat(self._directory), os.stat(".")):
-                return False
-            os.chdir(self._directory)
-        except OSError:
-            return False  # it is gone: it may come again
+    def _enter_directory(self) -> bool:
+        """Go where the working directory of this name is; return whether that is another one now. Raises OSError
+        where there is none.
+        """
+        if os.path.samestat(os.stat(self._directory), os.stat(".")):
+            return False
+        os.chdir(self._directory)
         return True
 
     def _end_loading(self) -> None:
@@ -540,7 +544,6 @@ class _Supervisor:
 
     def _fail(self, process: Process, code: int) -> None:
         """The application could not be loaded."""
-        self._watcher.loaded()
         if self._stopping is not None:
             return
         if process.problem:
@@ -550,6 +553,11 @@ class _Supervisor:
 
             last = f"; the last file it read was {problem.shown(process.last_read)}" if process.last_read else ""
             told = problem.plain(f"the process died while it loaded the application: {reason(code)}{last}")
+        self._refuse(told)
+
+    def _refuse(self, told: problem.Problem) -> None:
+        """Show a page in the place of the application."""
+        self._watcher.loaded()
         where = f"{told['where']}: " if told["where"] else ""
         hint = f"; {told['hint']}" if told["hint"] and not where else ""
         self._error_log.write("E", f"{where}{told['title']}{hint} (a page shows it; waiting for a save)")

@@ -252,8 +252,8 @@ class Watcher:
         """Note the content of some files, where nothing else is to be done; the same as `hear` says."""
         taken = [path for path, file in self._files.items() if self._is_to_be_taken(path, file)][:SLICE]
         for path in taken:
-            file = self._files[path]
-            file.content = _content(path) if signature(path) == file.signature else b""
+            file, content = self._files[path], _content(path)
+            file.content = content if signature(path) == file.signature else b""
         if not self.hear():
             return False
         for path in self._suspects.intersection(taken):  # written since the application has read it

@@ -207,7 +207,7 @@ def test_an_import_in_a_request_is_no_place_to_wait(launch: Start, tmp_path: Pat
     for number in range(1, 12):
         assert save(server, "leaf.py", f"VALUE = {number}\n")[2] == str(number)
         time.sleep(0.05 * number)  # for a zygote
-    assert "(zygote)" in server.said
+    server.await_text("(zygote)")
     assert "(checkpoint" not in server.said and "already" not in server.said
 
 
@@ -480,7 +480,7 @@ def test_a_checkpoint_is_as_good_as_a_cold_start(launch: Start, tmp_path: Path) 
             await_zygote(server, 0.3 if number < EDITS else 0.05 * (number - EDITS))
         assert status == (200 if expected else 500), f"edit {number}"
         assert (body if status == 200 else "") == expected, f"edit {number}"
-    assert "(checkpoint)" in server.said
+    server.await_text("(checkpoint)")
     ways = [f"{server.said.count(f'({way}')} {way}" for way in ("checkpoint", "zygote", "cold")]
     print(f"{EDITS} edits: {', '.join(ways)}, {server.said.count('a page shows it')} failed")
     assert server.said.count("(checkpoint") + server.said.count("(zygote") >= EDITS / 3

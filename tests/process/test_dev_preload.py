@@ -410,7 +410,7 @@ def test_what_the_author_does_no_more_counts_no_more(begin: Begin, name: str) ->
     for number in range(1, 4):
         assert save(server, number, before) == value
         is_prepared(server, 2)
-    assert f"(cold: {why})" in server.said
+    server.await_text(f"(cold: {why})")
     reloads_by(server, "zygote", 3, ordinary, since=len(server.said))
 
 

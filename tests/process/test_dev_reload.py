@@ -561,6 +561,30 @@ def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) ->
     assert server.get() == (200, "and again")
 
 
+def test_a_working_directory_that_is_elsewhere_for_a_while(launch: Start, tmp_path: Path) -> None:
+    """Its code is not to be had then, though the processes are in it; another one of its name has other code."""
+    place = tmp_path / "place"
+    place.mkdir()
+    write(place / "app.py", "one")
+    server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
+    server.await_address()
+    assert server.get() == (200, "one")
+    for number in range(3):
+        shutil.copytree(place, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+        write(tmp_path / "copy" / "app.py", f"copy {number}")
+        place.rename(tmp_path / f"old{number}")
+        status, text = server.get()
+        assert (status, f"the working directory is gone: {place}:" in text) == (500, True)
+        (tmp_path / "copy").rename(place)
+        assert server.get() == (200, f"copy {number}")
+    place.rename(tmp_path / "elsewhere")
+    assert server.get()[0] == 500
+    (tmp_path / "elsewhere").rename(place)
+    assert server.get() == (200, "copy 2")
+    write(place / "app.py", "again")
+    assert server.get() == (200, "again")
+
+
 def test_what_changes_nothing_reloads_nothing(dev: Dev, tmp_path: Path, prepared: Callable[[Server], None]) -> None:
     """The same content once more, an editor's own files, what the application writes."""
     (tmp_path / "log.txt").write_text("")

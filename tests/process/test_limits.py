@@ -120,7 +120,7 @@ def test_jitter_spreads_the_replacements(start: Start) -> None:
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
 def test_a_process_alone_says_that_it_replaces_nobody(start: Start, shape: str, name: str) -> None:
     server = start(shape, f"--{name}=1000", source=SOURCE)
-    assert f"note: {name.replace('-', '_')} replaces workers, and here is none" in server.said
+    server.await_text(f"note: {name.replace('-', '_')} replaces workers, and here is none")
     assert server.stop() == 0
 
 
@@ -185,7 +185,7 @@ def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> 
 def test_there_are_more_workers_under_load_and_fewer_afterwards(start: Start) -> None:
     server = start("2x1", "--processes=1..3", source=SOURCE)
     serving(server, 1)
-    assert "1..3 processes x 1 thread" in server.said
+    server.await_text("1..3 processes x 1 thread")
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(server.get, "/held")]
         wait_for(lambda: list(server.marks.glob("held-*")), "a worker with a request")

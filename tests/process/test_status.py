@@ -328,7 +328,7 @@ def test_who_comes_from_outside_through_a_front_server_gets_the_application(
 @pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"])
 def test_nor_where_the_settings_do_not_know_that_front_server(begin: Start, bind: str) -> None:
     server = begin("1x1", f"--bind={bind}", "--status-path=/server-status")
-    assert "note: status_path: a front server on this machine needs forwarded" in server.said
+    server.await_text("note: status_path: a front server on this machine needs forwarded")
     assert ask(server, "/server-status")[1] == "application/json"
     for fields in [*OUTSIDE, {"X_Forwarded_For": "127.0.0.1"}, {"X_Forwarded_Proto": "https"}, {"Via": "1.1 front"}]:
         assert ask(server, "/server-status", **fields)[2] == "app", fields

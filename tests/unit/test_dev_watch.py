@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from poorhttp.dev import bytecode, inotify, told
+from poorhttp.dev import bytecode, inotify, told, watch
 from poorhttp.dev.watch import Watcher
 
 
@@ -56,6 +56,28 @@ def test_the_same_content_is_no_change_and_another_one_is(watcher, tmp_path):
     assert watcher.hear() and watcher.changes() == []
     path.write_text("two")
     assert watcher.hear() and watcher.changes() == [str(path)]
+
+
+def test_an_exchange_of_the_directory_while_the_content_is_taken_down_is_a_change(tmp_path, monkeypatch):
+    place, other = tmp_path / "place", tmp_path / "other"
+    for directory, text in (place, "one"), (other, "two"):
+        directory.mkdir()
+        (directory / "page.txt").write_text(text)
+    watcher = Watcher([str(place)])
+    watcher.begin()
+    read(watcher, place / "page.txt")
+    watcher.loaded()
+    content = watch._content
+
+    def exchanged_first(path):
+        place.rename(tmp_path / "old")
+        other.rename(place)
+        return content(path)
+
+    monkeypatch.setattr(watch, "_content", exchanged_first)
+    assert watcher.take_down()
+    monkeypatch.setattr(watch, "_content", content)
+    assert watcher.changes() == [str(place / "page.txt")]
 
 
 def test_an_edit_before_the_content_was_taken_down_is_one(watcher, tmp_path):
