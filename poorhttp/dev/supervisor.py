@@ -476,6 +476,7 @@ class _Supervisor:
         except OSError as error:  # the processes would find the code of before, where it is now
             told = problem.plain(f"the working directory is gone: {self._directory}: {error.strerror}", "make it again")
             self._refuse(told)
+            self._is_asked = True  # whoever is prepared meanwhile begins elsewhere too, so the next load is a cold one
             return
         if is_anew:
             self._prepared.drop()
