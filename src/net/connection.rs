@@ -29,8 +29,10 @@ use crate::http::response::{Asked, CONTINUE};
 const READ: usize = 64 * 1024;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
 pub const TURN: u64 = 10;
-/// Bytes of a refused request that are read and thrown away before the connection is cut.
+/// Bytes that are read and thrown away behind the last request before the connection is cut.
 const LINGER_BYTES: usize = 1024 * 1024;
+/// A body up to this is on its way in whole, whether its client reads or not: it fits the first ten packets (RFC 6928).
+const AT_ONCE: u64 = 10 * 1024;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub enum Phase {
     App,
     /// Room to write.
     Flush,
-    /// A refused client to stop sending.
+    /// The client to take the last answer, and to stop sending.
     Linger,
 }
 
@@ -98,7 +100,7 @@ pub struct Connection<H: Handler> {
     outbox: Outbox,
     stream: Option<Stream<H>>,
     lingered: usize,
-    /// Bytes that the client had still to take when it was last parked to flush.
+    /// Bytes that the client had still to take when its deadline was last set.
     untaken: u32,
     /// Nothing has been read of it yet.
     pub is_unread: bool,
@@ -211,7 +213,7 @@ impl<H: Handler> Connection<H> {
         if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
     }
 
-    /// It is parked until there is room to write: note how much the client has still to take.
+    /// Note how much the client has still to take.
     pub fn note_untaken(&mut self) {
         self.untaken = self.transport.unacknowledged();
     }
@@ -259,6 +261,7 @@ impl<H: Handler> Connection<H> {
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
+            Phase::Linger if self.transport.unacknowledged() < self.untaken => self.enter_linger(),
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -514,9 +517,10 @@ impl<H: Handler> Connection<H> {
         if !done.persistent {
             // What the client sent behind the last request, or sends before it has read the answer, must be read, or
             // closing would reset the connection under the answer (RFC 9112 9.6). One that asked for the close itself
-            // sends no more.
+            // is to send no more, but has time to while it takes a long answer.
             let more_came = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            self.after_flush = if more_came || client_goes_on { AfterFlush::Linger } else { AfterFlush::Close };
+            let lingers = more_came || client_goes_on || done.length > AT_ONCE;
+            self.after_flush = if lingers { AfterFlush::Linger } else { AfterFlush::Close };
             return Some(self.wait_for_room());
         }
         if self.outbox.is_full() || self.outbox.is_broken() {
@@ -554,18 +558,12 @@ impl<H: Handler> Connection<H> {
                 self.return_outbound(desk);
                 match self.after_flush {
                     AfterFlush::Next => self.go_on(shared, desk),
-                    AfterFlush::Close => {
+                    after => {
                         self.return_inbound(desk);
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
                         // the answer away where the client has sent more meanwhile.
                         self.transport.finish();
-                        Verdict::Close
-                    }
-                    AfterFlush::Linger => {
-                        self.return_inbound(desk);
-                        self.transport.finish();
-                        self.enter(Phase::Linger);
-                        Verdict::Park
+                        if after == AfterFlush::Linger { self.enter_linger() } else { Verdict::Close }
                     }
                 }
             }
@@ -579,6 +577,12 @@ impl<H: Handler> Connection<H> {
             Some(inbound) if !inbound.is_empty() || inbound.has_begun() => self.parse(shared, desk),
             _ => self.park(desk),
         }
+    }
+
+    fn enter_linger(&mut self) -> Verdict {
+        self.note_untaken();
+        self.enter(Phase::Linger);
+        Verdict::Park
     }
 
     fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {

@@ -409,6 +409,22 @@ def test_a_refusal_is_readable_by_a_client_that_goes_on_sending(server: Any) -> 
         client.expect_close()
 
 
+@pytest.mark.parametrize("ending", ["HTTP/1.0\r\n\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+def test_the_end_of_a_large_answer_is_not_lost_to_a_slow_reader_who_sends_more(serve: Any, ending: str) -> None:
+    """It asked for the close, so nothing more is read of it: yet while it takes what was sent, no reset may come."""
+    server, size = serve(APP, linger_timeout=0.2), 3_000_000
+    with server.connect(receive_buffer=65536) as client:
+        client.send(f"GET /size/{size} {ending}")
+        read, pause = len(client.sock.recv(1)), size - 600_000
+        client.send("\r\n")
+        while data := client.sock.recv(16384):
+            read += len(data)
+            if read > pause:
+                time.sleep(0.1)  # it is slow, for longer than linger_timeout, but takes something within each
+                pause = read + 60_000
+        assert read > size
+
+
 def test_the_leftover_of_a_closed_connection_is_never_parsed(server: Any, compose: Any) -> None:
     before = len(server.notes())
     with server.connect() as client:
