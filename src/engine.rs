@@ -76,7 +76,6 @@ impl Engine {
             Manner {
                 own: OwnFields::new(setting::<String>(config, "server_header")?.as_bytes()),
                 write_timeout: Duration::from_millis(limits.write_timeout),
-                has_id: setting::<String>(config, "request_id")? == "answer",
                 handover: Handover::new(&setting::<String>(config, "sendfile_header")?).map(Arc::new),
                 warns: warns(&setting::<String>(config, "log_level")?),
             },
@@ -245,6 +244,7 @@ fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
             .collect::<PyResult<_>>()?,
         status_listener: listeners.checked_sub(1).filter(|_| has_control_socket),
         health: setting::<String>(config, "health")?.into_bytes(),
+        answers_id: setting::<String>(config, "request_id")? == "answer",
         request_ids: (setting::<String>(config, "request_id")? != "no").then(RequestIds::default),
     })
 }

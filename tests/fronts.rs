@@ -149,6 +149,8 @@ fn the_url_is_what_the_nearest_front_server_says() {
         (vec!["X-Forwarded-Prefix: /%00"], "refused"),
         (vec!["X-Forwarded-Prefix: /%7F"], "refused"),
         (vec!["X-Forwarded-Prefix: /%2fevil.example"], "refused"),
+        (vec!["X-Forwarded-Prefix: /%zz"], "refused"),
+        (vec!["X-Forwarded-Prefix: /a%2"], "refused"),
         (vec!["X-Forwarded-Prefix: /\\evil.example"], "refused"),
         (vec!["X-Forwarded-Prefix: http://evil.example/"], "refused"),
         (vec!["X-Forwarded-Prefix: /a?b"], "refused"),

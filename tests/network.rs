@@ -68,7 +68,7 @@ impl Site {
         assert_eq!(stream.thread, std::thread::current().id(), "a stream is resumed by its own thread");
         let block = vec![0; 65536];
         while stream.left > 0 && !outbox.is_broken() {
-            outbox.push(&block, transport);
+            outbox.push(&block, transport, || None);
             stream.left -= block.len() as u64;
             if outbox.flush(transport) == Flushed::Pending && outbox.is_full() {
                 return Outcome::Suspended(stream);

@@ -222,9 +222,11 @@ fn prefix(text: &[u8]) -> Result<&[u8], Reject> {
         let name = part.split(|&byte| byte == b';').next().unwrap_or_default();
         part.is_empty() || matches!(name, b"." | b"..")
     };
+    let is_escape = |rest: &[u8]| rest.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     let is_path = |path: &[u8]| {
         path.iter().all(|&byte| is_target_byte(byte) && !matches!(byte, b'?' | b',' | b'\\' | b'"' | b'<' | b'>'))
             && !path.split(|&byte| byte == b'/').skip(1).any(leads_elsewhere)
+            && path.split(|&byte| byte == b'%').skip(1).all(is_escape)
             // An escaped dot, slash, backslash or control character.
             && !path.windows(3).any(|part| {
                 matches!(

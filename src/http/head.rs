@@ -346,9 +346,11 @@ impl HeadParser {
             }
             // RFC 9110 10.1.1.
             6 if name.eq_ignore_ascii_case(b"expect") => {
-                let known = value.eq_ignore_ascii_case(b"100-continue");
-                self.head.expects_continue |= known;
-                self.unknown_expectation |= !known;
+                for expectation in members(value).filter(|member| !member.is_empty()) {
+                    let known = expectation.eq_ignore_ascii_case(b"100-continue");
+                    self.head.expects_continue |= known;
+                    self.unknown_expectation |= !known;
+                }
             }
             // RFC 9110 7.6.1.
             10 if name.eq_ignore_ascii_case(b"connection") => {

@@ -1,4 +1,4 @@
-//! A peer's fault, and the status it is answered with.
+//! Why the server answers a request itself, mostly a fault of the peer's, and the status of that answer.
 
 /// Why a request is refused. The application never hears of it, and the connection ends after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +34,16 @@ impl Reject {
     pub const HEAD_TOO_LARGE: Self = Self::new(431, "the head is larger than max_head");
     /// 431, RFC 6585 5.
     pub const TOO_MANY_FIELDS: Self = Self::new(431, "there are more fields than max_fields");
+    /// 500, RFC 9110 15.6.1: no fault of the peer's.
+    pub const UNANSWERED: Self = Self::new(500, "the server failed to answer");
     /// 501, RFC 9112 6.1.
     pub const UNKNOWN_CODING: Self = Self::new(501, "Transfer-Encoding holds a coding other than chunked");
     /// 501, RFC 9110 9.3.6: a server that does not tunnel.
     pub const CONNECT: Self = Self::new(501, "CONNECT is for proxies");
     /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written.
     pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
+    /// 503: more connections than `max_connections_per_address`.
+    pub const TOO_MANY_CONNECTIONS: Self = Self::new(503, "too many connections from this address");
     /// 505, RFC 9110 15.6.6.
     pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.x");
 
@@ -51,6 +55,7 @@ impl Reject {
             414 => "URI Too Long",
             417 => "Expectation Failed",
             431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
             501 => "Not Implemented",
             503 => "Service Unavailable",
             505 => "HTTP Version Not Supported",

@@ -490,9 +490,10 @@ impl<H: Handler> Connection<H> {
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
+        let id = peer.answered_id(&shared.fronts);
         let served = Served { began, head, bytes, peer, is_told: &self.is_told };
         slate.during(&served, || {
-            let request = Request { head, bytes, body, peer, listener, transport, asked, asks_status, thread };
+            let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
             Some(shared.handler.call(request, &mut self.outbox))
         })
     }
@@ -622,8 +623,11 @@ impl<H: Handler> Connection<H> {
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| is_to_head(inbound.head_bytes()));
-        let line = self.inbound.as_ref().and_then(|inbound| request_line(inbound.head(), inbound.head_bytes()));
-        let done = shared.answer_reject(reject, is_head, self.peer.client(), line, &mut self.outbox);
+        let line = self.inbound.as_ref().and_then(|inbound| {
+            self.peer.identify(inbound.head(), inbound.head_bytes(), &shared.fronts);
+            request_line(inbound.head(), inbound.head_bytes())
+        });
+        let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;
@@ -638,7 +642,7 @@ impl<H: Handler> Connection<H> {
             return Verdict::Close;
         }
         if self.outbox.is_untouched() {
-            shared.answer_failure(&mut self.outbox);
+            shared.answer_failure(&self.peer, &mut self.outbox);
         }
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;

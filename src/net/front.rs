@@ -66,6 +66,8 @@ pub struct Fronts {
     pub proxy_protocol: bool,
     /// `request_id`: each request has one.
     pub request_ids: Option<RequestIds>,
+    /// It is told to the client.
+    pub answers_id: bool,
     /// `status_path`: the path on which the server tells those who may know what it does; empty for none.
     pub status_path: Vec<u8>,
     /// The names on which the server listens, where `bind` has names and not addresses.

@@ -49,6 +49,8 @@ pub struct Request<'a, S> {
     pub transport: &'a Transport,
     /// What decides the framing of the answer.
     pub asked: Asked,
+    /// Its id, where that is to be answered; else empty.
+    pub id: &'a str,
     /// It asks what this server does, and may know.
     pub asks_status: bool,
     /// The thread that serves it.

@@ -1,8 +1,10 @@
-//! What is on its way to one client: what was laid aside in a file, then bytes, then perhaps a piece of a file.
+//! What is on its way to one client: what was laid aside in a file, then bytes, then perhaps bytes that stay where their
+//! maker has them, or a piece of a file.
 //!
 //! Sending never blocks and never fails: a client that is gone makes the outbox broken, which ends the connection.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use super::spool::temporary_file;
@@ -46,6 +48,9 @@ impl FileRange {
     }
 }
 
+/// Bytes that stay where their maker has them until they are sent.
+pub type Held = Box<dyn AsRef<[u8]> + Send + Sync>;
+
 /// Where an outbox stands after sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
@@ -58,7 +63,7 @@ pub enum Flushed {
 }
 
 /// Unsent output, in order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Outbox {
     /// What was in `bytes` before: see [`Outbox::lay_aside`].
     aside: Option<FileRange>,
@@ -66,7 +71,9 @@ pub struct Outbox {
     pub bytes: Vec<u8>,
     /// How many of them are sent.
     sent: usize,
-    /// What follows them.
+    /// What follows them, from the first unsent byte to the end.
+    held: Option<(Held, Range<usize>)>,
+    /// What follows that.
     pub file: Option<FileRange>,
     broken: bool,
     /// Something was sent, or laid aside.
@@ -97,7 +104,7 @@ impl Outbox {
 
     /// Whether all is sent.
     pub fn is_empty(&self) -> bool {
-        self.aside.is_none() && self.unsent() == 0 && self.file.is_none()
+        self.aside.is_none() && self.in_memory().is_empty() && self.file.is_none()
     }
 
     /// Whether the client is gone.
@@ -112,7 +119,15 @@ impl Outbox {
 
     /// Whether an answer should wait before it gives more.
     pub fn is_full(&self) -> bool {
-        self.unsent() > HIGH_WATER || self.aside.is_some() || self.file.is_some()
+        self.unsent() > HIGH_WATER || self.aside.is_some() || self.held.is_some() || self.file.is_some()
+    }
+
+    /// What is to be sent next of what is in memory.
+    fn in_memory(&self) -> &[u8] {
+        match &self.held {
+            Some((held, rest)) if self.unsent() == 0 => held.as_ref().as_ref().get(rest.clone()).unwrap_or_default(),
+            _ => self.bytes.get(self.sent..).unwrap_or_default(),
+        }
     }
 
     /// Move the unsent bytes into a temporary file without a name, behind those that lie there: may wait for the disk.
@@ -131,9 +146,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Add `data`; a long one is sent from where it is, and only what the socket does not take is copied.
-    pub fn push(&mut self, data: &[u8], transport: &Transport) {
+    /// Add `data`; a long one is sent from where it is, and only what the socket does not take is copied. Where that is
+    /// much, `keep` may give what begins with `data`, to be kept instead.
+    pub fn push(&mut self, data: &[u8], transport: &Transport, keep: impl FnOnce() -> Option<Held>) {
         let mut rest = data;
+        if let Some((held, range)) = self.held.take() {
+            // Only this may follow it.
+            self.bytes.extend_from_slice(held.as_ref().as_ref().get(range).unwrap_or_default());
+        }
         if data.len() > COPY && self.aside.is_none() && self.file.is_none() && !self.broken {
             match transport.send_both(self.bytes.get(self.sent..).unwrap_or_default(), data) {
                 Sent::Bytes(count) => {
@@ -147,8 +167,12 @@ impl Outbox {
                 Sent::Broken => self.broken = true,
             }
         }
-        if !self.broken {
-            self.bytes.extend_from_slice(rest);
+        if self.broken {
+            return;
+        }
+        match (rest.len() > HIGH_WATER).then(keep).flatten() {
+            Some(held) => self.held = Some((held, data.len() - rest.len()..data.len())),
+            None => self.bytes.extend_from_slice(rest),
         }
     }
 
@@ -170,17 +194,20 @@ impl Outbox {
         if laid_aside != Flushed::Drained {
             return laid_aside;
         }
-        while !self.broken && self.unsent() > 0 {
-            let bytes = self.bytes.get(self.sent..).unwrap_or_default();
-            match send(transport, bytes) {
+        while !self.broken && !self.in_memory().is_empty() {
+            match send(transport, self.in_memory()) {
                 Sent::Bytes(count) => {
-                    self.sent += count;
                     self.begun = true;
+                    match &mut self.held {
+                        Some((_, rest)) if self.bytes.len() == self.sent => rest.start += count,
+                        _ => self.sent += count,
+                    }
                 }
                 Sent::Nothing => return Flushed::Pending,
                 Sent::Broken => self.broken = true,
             }
         }
+        self.held = None;
         self.compact();
         if self.broken { Flushed::Broken } else { Flushed::Drained }
     }
@@ -243,7 +270,7 @@ mod tests {
         let all = bytes(4_000_000);
         let mut outbox = Outbox::default();
         for (number, part) in all.chunks(100_000).enumerate() {
-            outbox.push(part, &transport);
+            outbox.push(part, &transport, || None);
             if number % 7 == 6 {
                 outbox.lay_aside().unwrap();
                 assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
@@ -260,6 +287,36 @@ mod tests {
         assert!(outbox.is_empty());
         transport.finish();
         assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn what_is_held_is_sent_from_where_it_is_and_in_order() {
+        for is_followed in [false, true] {
+            let (mut client, server) = UnixStream::pair().unwrap();
+            server.set_nonblocking(true).unwrap();
+            let transport = Transport::new(server.into());
+            let all = bytes(4_000_000);
+            let held: Held = Box::new(all.clone());
+            let mut outbox = Outbox { bytes: b"head".to_vec(), ..Outbox::default() };
+            outbox.push(&all[..3_000_000], &transport, || Some(held));
+            assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
+            let mut expected = [b"head", &all[..3_000_000]].concat();
+            if is_followed {
+                outbox.push(b"tail", &transport, || None);
+                expected.extend_from_slice(b"tail");
+            }
+            let reader = std::thread::spawn(move || {
+                let mut read = Vec::new();
+                client.read_to_end(&mut read).unwrap();
+                read
+            });
+            while outbox.flush(&transport) == Flushed::Pending {
+                std::thread::yield_now();
+            }
+            assert!(outbox.is_empty() && !outbox.is_full());
+            transport.finish();
+            assert!(reader.join().unwrap() == expected);
+        }
     }
 
     #[test]

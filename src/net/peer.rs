@@ -177,6 +177,18 @@ impl Peer {
         self.told.as_mut().map_or(Ok(()), |told| told.hear(head, bytes, fronts))
     }
 
+    /// Let a request that is refused have an id, like any other: `head` may be the begin of one.
+    pub fn identify(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) {
+        if let Some(told) = &mut self.told {
+            told.identify(head, bytes, fronts);
+        }
+    }
+
+    /// The id of the request, where that is to be answered; else empty.
+    pub fn answered_id(&self, fronts: &Fronts) -> &str {
+        self.told.as_ref().filter(|_| fronts.answers_id).map_or("", |told| &told.id)
+    }
+
     /// The request is over: nothing is known of the next one.
     pub fn forget(&mut self) {
         if let Some(told) = &mut self.told {
@@ -190,12 +202,7 @@ impl Told {
         if std::mem::replace(&mut self.is_read, true) {
             return Ok(());
         }
-        if let Some(ids) = &fronts.request_ids {
-            match taken_id(head, bytes).filter(|_| self.is_heard) {
-                Some(id) => id.clone_into(&mut self.id),
-                None => self.id = ids.make(),
-            }
-        }
+        self.identify(head, bytes, fronts);
         if self.is_heard && !fronts.forwarded.is_empty() {
             self.origin = Origin::read(head, bytes, fronts.forwarded, |address| fronts.trusted.hold(address))?;
             self.client = match self.origin.client {
@@ -205,6 +212,15 @@ impl Told {
             };
         }
         Ok(())
+    }
+
+    fn identify(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) {
+        if let Some(ids) = fronts.request_ids.as_ref().filter(|_| self.id.is_empty()) {
+            match taken_id(head, bytes).filter(|_| self.is_heard) {
+                Some(id) => id.clone_into(&mut self.id),
+                None => self.id = ids.make(),
+            }
+        }
     }
 
     fn forget(&mut self) {

@@ -17,6 +17,7 @@ use super::connection::{Connection, Verdict};
 use super::front::Fronts;
 use super::handler::{Done, Handler};
 use super::outbox::Outbox;
+use super::peer::Peer;
 use super::table::Key;
 use super::team::lock;
 use super::transport::Transport;
@@ -509,14 +510,15 @@ impl<H: Handler> Shared<H> {
         &self,
         reject: Reject,
         is_head: bool,
-        peer: Option<SocketAddr>,
+        peer: &Peer,
         line: Option<String>,
         outbox: &mut Outbox,
     ) -> Done {
         self.count_refusal(reject.status);
         let line = line.map_or_else(String::new, |line| format!(" ({line})"));
-        self.handler.report('I', peer, &format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why));
-        self.answer(reject.status, reject.reason(), reject.why, is_head, outbox)
+        let text = format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why);
+        self.handler.report('I', peer.client(), &text);
+        self.answer(reject, is_head, peer.answered_id(&self.fronts), outbox)
     }
 
     /// Answer a connection that gets no place with 503, and be done: it must cost nothing that others could have.
@@ -527,7 +529,7 @@ impl<H: Handler> Shared<H> {
             self.handler.report('W', peer, text);
         }
         let mut outbox = Outbox::default();
-        self.answer(503, "Service Unavailable", "too many connections from this address", false, &mut outbox);
+        self.answer(Reject::TOO_MANY_CONNECTIONS, false, "", &mut outbox);
         // Whether it comes through is up to the client.
         let _ = outbox.flush(transport);
         transport.finish();
@@ -550,8 +552,8 @@ impl<H: Handler> Shared<H> {
     }
 
     /// 500, where a handler gave no answer at all.
-    pub fn answer_failure(&self, outbox: &mut Outbox) {
-        self.answer(500, "Internal Server Error", "the server failed to answer", false, outbox);
+    pub fn answer_failure(&self, peer: &Peer, outbox: &mut Outbox) {
+        self.answer(Reject::UNANSWERED, false, peer.answered_id(&self.fronts), outbox);
     }
 
     /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
@@ -592,13 +594,18 @@ impl<H: Handler> Shared<H> {
         Done { status, length: body.len() as u64, persistent }
     }
 
-    fn answer(&self, status: u16, reason: &str, why: &str, is_head: bool, outbox: &mut Outbox) -> Done {
-        let page = self.handler.page(status, reason, why);
-        let line = format!("{status} {reason}");
-        let mut done = Done { status, length: 0, persistent: false };
+    /// The server's own page; with this id of its request, if that is not empty.
+    fn answer(&self, reject: Reject, is_head: bool, id: &str, outbox: &mut Outbox) -> Done {
+        let page = self.handler.page(reject.status, reject.reason(), reject.why);
+        let line = format!("{} {}", reject.status, reject.reason());
+        let mut done = Done { status: reject.status, length: 0, persistent: false };
         let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
         // A constant field cannot be refused.
         let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
+        if !id.is_empty() {
+            // It was taken for a plain one, or made here.
+            let _ = head.field(&mut outbox.bytes, b"X-Request-ID", id.as_bytes());
+        }
         let asked = Asked { is_head, persistent: false, ..Asked::default() };
         self.finish_head(&head, asked, Some(page.len() as u64), outbox);
         if !is_head {

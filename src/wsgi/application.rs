@@ -57,8 +57,6 @@ pub struct Manner {
     pub own: OwnFields,
     /// `write_timeout`.
     pub write_timeout: Duration,
-    /// The id of the request is told to the client.
-    pub has_id: bool,
     /// How files are handed over to front servers, if they are.
     pub handover: Option<Arc<Handover>>,
     /// The error log takes warnings.
@@ -353,9 +351,7 @@ impl Handler for Application {
                     if request.peer.is_trusted {
                         exchange.handover.clone_from(&self.manner.handover);
                     }
-                    if let Some(told) = request.peer.told().filter(|_| self.manner.has_id) {
-                        exchange.id.push_str(&told.id);
-                    }
+                    exchange.id.push_str(request.id);
                 }
                 // Nobody else knows it.
                 Err(_) => return Outcome::Done(LOST),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyAssertionError, PyConnectionAbortedError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyTupleMethods};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -19,7 +20,7 @@ use super::text;
 use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
 use crate::net::clock;
-use crate::net::outbox::{Flushed, HIGH_WATER, Outbox};
+use crate::net::outbox::{Flushed, HIGH_WATER, Held, Outbox};
 use crate::net::transport::Transport;
 
 /// What `write()` may leave unsent in memory.
@@ -255,7 +256,7 @@ impl Exchange {
         }
         if !data.is_empty() {
             self.commit(None)?;
-            self.block(data, &transport);
+            self.block(data, &transport, None);
         }
         Ok((self.turn, transport))
     }
@@ -392,7 +393,7 @@ impl Exchange {
         // It has a head.
         let _ = self.commit(Some(body.len() as u64));
         if let Some(transport) = self.transport.clone() {
-            self.block(body, &transport);
+            self.block(body, &transport, None);
         }
     }
 
@@ -427,8 +428,9 @@ impl Exchange {
         self.outbox.break_off();
     }
 
-    /// Add a block of the body, framed; never more than Content-Length promised.
-    pub fn block(&mut self, data: &[u8], transport: &Transport) {
+    /// Add a block of the body, framed; never more than Content-Length promised. `owner` holds it where it is not copied.
+    pub fn block(&mut self, data: &[u8], transport: &Transport, owner: Option<&Bound<'_, PyBytes>>) {
+        let hold = || owner.map(|owner| Box::new(PyBackedBytes::from(owner.clone())) as Held);
         let mut data = data;
         match self.framing {
             Framing::None => return,
@@ -437,10 +439,10 @@ impl Exchange {
                 self.overrun |= allowed < data.len();
                 data = data.get(..allowed).unwrap_or_default();
                 self.left -= data.len() as u64;
-                self.outbox.push(data, transport);
+                self.outbox.push(data, transport, hold);
             }
             Framing::Chunked => chunk(&mut self.outbox.bytes, data),
-            Framing::Close => self.outbox.push(data, transport),
+            Framing::Close => self.outbox.push(data, transport, hold),
         }
         self.length += data.len() as u64;
     }

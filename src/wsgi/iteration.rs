@@ -34,7 +34,7 @@ pub fn take_body<'py>(
     thread: &Thread<Seat>,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
     if let Some(block) = only_block(returned) {
-        whole(exchange, block.as_bytes(), transport)?;
+        whole(exchange, &block, transport)?;
         return Ok((Progress::Finished, None));
     }
     if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
@@ -58,10 +58,10 @@ pub fn take_body<'py>(
 }
 
 /// The usual case: one block that is the whole body.
-fn whole(exchange: &Bound<'_, Exchange>, block: &[u8], transport: &Transport) -> PyResult<()> {
+fn whole(exchange: &Bound<'_, Exchange>, block: &Bound<'_, PyBytes>, transport: &Transport) -> PyResult<()> {
     let mut exchange = exchange.try_borrow_mut()?;
-    exchange.commit(Some(block.len() as u64))?;
-    exchange.block(block, transport);
+    exchange.commit(Some(block.as_bytes().len() as u64))?;
+    exchange.block(block.as_bytes(), transport, Some(block));
     Ok(())
 }
 
@@ -111,7 +111,7 @@ pub fn iterate<'py>(
         if !exchange.is_committed() {
             exchange.commit(total)?;
         }
-        exchange.block(block.as_bytes(), transport);
+        exchange.block(block.as_bytes(), transport, Some(block));
         if exchange.is_bodiless() || exchange.overrun {
             return Ok(Progress::Finished);
         }

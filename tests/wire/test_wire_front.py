@@ -103,6 +103,32 @@ def test_an_application_may_answer_with_its_own(start: Ask) -> None:
     assert (failed.status, bool(ID.fullmatch(failed.header("X-Request-ID")))) == (500, True)
 
 
+@pytest.mark.parametrize(
+    ("request_text", "status", "is_taken"),
+    [
+        ("BAD LINE\r\n", 400, False),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nExpect: magic\r\n\r\n", 417, True),
+        ("GET / HTTP/1.1\r\nX-Request-ID: mine\r\n\r\n", 400, True),
+        ("POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nContent-Length: 9\r\n\r\nab", 408, True),
+        ("POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: a b\r\nContent-Length: 99999999999\r\n\r\n", 413, False),
+    ],
+)
+def test_a_refused_request_has_one_too(start: Ask, request_text: str, status: int, is_taken: bool) -> None:
+    """In the answer, where that is asked for, and the same one in the access log."""
+    server = start("echo", request_id="answer", accesslog_format="json", body_timeout=0.3)
+    with server.connect() as client:
+        client.send(request_text)
+        response = client.response()
+    answered = response.header("X-Request-ID")
+    assert response.status == status
+    assert answered == "mine" if is_taken else ID.fullmatch(answered)
+    lines = [json.loads(line) for line in server.request_lines(2)]
+    assert lines[-1]["request_id"] == answered
+    with start("echo", request_id="yes").connect() as client:
+        client.send("BAD LINE\r\n")
+        assert client.response().header("X-Request-ID") is None
+
+
 def test_of_a_head_that_was_refused_nothing_stays(start: Ask) -> None:
     source = """
     def application(environ, start_response):

@@ -612,3 +612,29 @@ def test_what_a_handler_writes_is_held_by_the_engine(start: Any) -> None:
     lines = b"".join(b"line %d\n" % number for number in range(20000))
     assert body[: len(lines)] == lines
     assert (len(body), body[-3:]) == (len(lines) + 13, b"end")
+
+
+LARGE = """
+PAGE = bytes(range(256)) * 80_000
+
+def application(environ, start_response):
+    page = PAGE if environ["PATH_INFO"] == "/shared" else bytes(bytearray(PAGE))
+    start_response("200 OK", [("Content-Length", str(len(page)))])
+    return [page] if environ["QUERY_STRING"] == "list" else iter([page])
+"""
+
+
+@pytest.mark.parametrize("shape", ["list", "iterator"])
+def test_a_large_block_waits_for_slow_clients_where_it_is(serve: Any, any_shape: Any, shape: str, compose: Any) -> None:
+    """Ten clients who do not read share the one block of 20 MB, and each gets it whole, whoever is served meanwhile."""
+    server, page = serve(LARGE, any_shape), bytes(range(256)) * 80_000
+    before = server.memory()
+    clients = [server.connect(receive_buffer=65536).send(compose(f"/shared?{shape}")) for _ in range(10)]
+    heads = [client.head_only() for client in clients]
+    assert [head.status for head in heads] == [200] * 10
+    assert server.memory() - before < 50_000_000
+    assert server.get(f"/own?{shape}").body == page
+    for client in clients[:3]:
+        body = bytearray()
+        client._take(len(page), body)
+        assert body == page
