@@ -170,10 +170,7 @@ def _take_workers_along() -> None:
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:
-    try:
-        told = problem.bounded(problem.of(error), LARGEST_PROBLEM)
-    except Exception as fault:  # an exception may lie about itself
-        told = problem.plain(f"{type(error).__name__}, which cannot be told: {type(fault).__name__}: {fault}")
+    told = problem.bounded(problem.of(error), LARGEST_PROBLEM)
     sys.stdout.flush()
     teller.tell(PROBLEM, dumps(told).encode())
 

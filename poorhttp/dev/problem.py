@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
 from functools import lru_cache
 from reprlib import Repr
@@ -68,6 +69,14 @@ LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
 
 def of(error: BaseException, skip: str = "") -> Problem:
     """The account of an exception. skip: a file of ours, whose frames at the beginning say nothing."""
+    try:
+        return _account(error, skip)
+    except BaseException as fault:  # an exception, or its class, may do anything when it is asked
+        what = f"{name_of(type(error))}, which cannot be told: {name_of(type(fault))}"
+        return _account(RuntimeError(what).with_traceback(error.__traceback__), skip)
+
+
+def _account(error: BaseException, skip: str) -> Problem:
     hint = ""
     if isinstance(error, PoorhttpError):
         hint = error.hint
@@ -144,8 +153,15 @@ def described(value: object) -> str:
     """A value, by types that are Python's own; of others the type alone, as their `__repr__` may do anything."""
     try:
         return cut(_REPR.repr(value), LONGEST)
-    except Exception as error:
-        return f"<{type(value).__name__}, which cannot be told: {type(error).__name__}>"
+    except BaseException as error:
+        return f"<{name_of(type(value))}, which cannot be told: {name_of(type(error))}>"
+
+
+def name_of(kind: type, attribute: str = "__name__") -> str:
+    """As `type` itself knows it: a metaclass may answer anything, a subclass of `str` in its place may be one of the
+    author's. Raises TypeError for a `__module__` that is no string.
+    """
+    return str.__str__(type.__dict__[attribute].__get__(kind))
 
 
 _HIDDEN = object()
@@ -161,6 +177,9 @@ def _is_pair(value: Any) -> bool:
     return len(value) == 2 and _names_secret(value[0])
 
 
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), list, tuple, set, frozenset)
+
+
 class _Repr(Repr):
     def __init__(self) -> None:
         super().__init__()
@@ -171,11 +190,11 @@ class _Repr(Repr):
         if value is _HIDDEN:
             return HIDDEN
         kind = type(value)
-        if kind in (str, bytes, int, float, complex, bool, type(None), list, tuple, set, frozenset):
+        if any(kind is each for each in _PLAIN):  # a metaclass may have an `__eq__`
             return super().repr1(value, level)
         if kind is dict:
             return self.repr_dict(value, level)
-        return f"<{kind.__module__}.{kind.__qualname__}>"
+        return f"<{name_of(kind, '__module__')}.{name_of(kind, '__qualname__')}>"
 
     def repr_str(self, value: str, level: int) -> str:
         return repr(cut(without_secrets(value[:LONGEST_STRING]), self.maxstring))  # a cut within a secret would bare it
@@ -188,6 +207,12 @@ class _Repr(Repr):
 
     def repr_list(self, value: list[Any], level: int) -> str:
         return super().repr_list([value[0], _HIDDEN] if _is_pair(value) else value, level)
+
+    def repr_set(self, value: Any, level: int) -> str:
+        return f"{type(value).__name__}({super().repr_list(list(value), level)})"  # that of Python sorts: `__lt__`
+
+    def repr_frozenset(self, value: Any, level: int) -> str:
+        return self.repr_set(value, level)
 
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
         if level <= 0:
@@ -258,7 +283,7 @@ def _tell(
     sections.append({"heading": heading, "frames": frames, "text": text})
     for number, each in enumerate(getattr(told, "exceptions", None) or (), 1):
         member = getattr(error, "exceptions", ())[number - 1 : number]
-        _tell(each, next(iter(member), None), skip, sections, f"{type(error).__name__}, part {number}:", depth + 1)
+        _tell(each, next(iter(member), None), skip, sections, f"{name_of(type(error))}, part {number}:", depth + 1)
 
 
 def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:
@@ -315,11 +340,16 @@ def _without_values(lines: tuple[str, ...]) -> list[str]:
     return shown
 
 
+_FAST_LOCALS = (lambda: type(sys._getframe().f_locals))()
+"""Of a function: from Python 3.13 on no dict."""
+
+
 def _locals(frame: Any) -> list[tuple[str, str]]:
-    if frame.f_code.co_name == "<module>":
-        return []  # everything that the module has made so far
+    known = frame.f_locals
+    if frame.f_code.co_name == "<module>" or type(known) not in (dict, _FAST_LOCALS):
+        return []  # everything that the module has made so far; or of a class what its metaclass has for a dict
     found = []
-    for name, value in list(frame.f_locals.items())[:MOST_LOCALS]:
+    for name, value in list(known.items())[:MOST_LOCALS]:
         hidden = is_secret(name)
         found.append((name, HIDDEN if hidden else without_secrets(described(value))))
     return found

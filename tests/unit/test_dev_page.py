@@ -479,6 +479,36 @@ def test_descriptions_call_nothing_of_the_authors():
     assert "Loud&gt;" in text and "Words&gt;" in text
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_nothing_that_a_class_says_of_itself_costs_the_page(error):
+    """Nor what Python asks its instances when it sorts them, nor the dict in which a class is made."""
+
+    def fail(*_):
+        raise error
+
+    lies = {"__getattribute__": fail, "__eq__": fail, "__hash__": type.__hash__, "__repr__": fail}
+    meta = type("Meta", (type,), lies)
+    liar = meta("Liar", (), {"__lt__": fail})
+    nowhere = type("Nowhere", (), {"__module__": liar()})
+    text = type("Text", (str,), {"__format__": fail, "__str__": fail})
+    named = type("Named", (), {})
+    named.__qualname__ = text("Named")
+    given = {"a": liar(), "b": liar, "c": {liar(), liar()}, "d": nowhere(), "e": named(), "f": frozenset("x")}
+    shown = body(raised("def f(a, b, c, d, e, f):\n    raise ValueError('seen')\nf(**given)\n", given=given), **HTML)[1]
+    assert "ValueError: seen" in shown and "/author/views.py:2" in shown
+    for each in ".Liar&gt;", ".Meta&gt;", "set([&lt;", "&lt;Nowhere, which cannot be told: TypeError", ".Named&gt;":
+        assert each in shown
+    assert "frozenset([&#x27;x&#x27;])" in shown
+    space = type("Space", (dict,), {"items": fail, "keys": fail, "__iter__": fail})
+    making = type("Making", (type,), {"__prepare__": lambda *_: space()})
+    shown = body(raised("class A(metaclass=making):\n    raise ValueError('seen')\n", making=making))[1]
+    assert "ValueError: seen" in shown and "in A\n" in shown
+    lying = meta("Lying", (Exception,), {})
+    shown = body(raised("raise given\n", given=lying("hidden")))[1]
+    assert f"Lying, which cannot be told: {error.__name__}\n" in shown
+    assert '"/author/views.py", line 1' in shown
+
+
 def test_descriptions_are_bounded():
     names = {"long": "x" * 100_000, "wide": list(range(100_000)), "many": {n: n for n in range(100_000)}}
     deep = []
