@@ -64,7 +64,9 @@ AROUND = 4
 """Lines of source before and behind the one that failed."""
 
 LONGEST_TEXT, LONGEST_STRING = 8000, 1000
-LONGEST, MOST_FRAMES, MOST_LOCALS, DEEPEST = 400, 60, 30, 12
+LONGEST, MOST_FRAMES, MOST_LOCALS = 400, 60, 30
+DEEPEST, WIDEST, MOST_SECTIONS = 10, 15, 100
+"""Of exceptions: causes and groups within each other, members of one group (as many as Python shows), all together."""
 
 
 def of(error: BaseException, skip: str = "") -> Problem:
@@ -281,9 +283,17 @@ def _tell(
         frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]
     text = without_secrets("".join(told.format_exception_only()), isinstance(error, SyntaxError))
     sections.append({"heading": heading, "frames": frames, "text": text})
-    for number, each in enumerate(getattr(told, "exceptions", None) or (), 1):
+    members = getattr(told, "exceptions", None) or []
+    left_out = len(members)
+    for number, each in enumerate(members[:WIDEST], 1):
+        if depth >= DEEPEST or len(sections) >= MOST_SECTIONS:
+            break
         member = getattr(error, "exceptions", ())[number - 1 : number]
         _tell(each, next(iter(member), None), skip, sections, f"{name_of(type(error))}, part {number}:", depth + 1)
+        left_out -= 1
+    if left_out:
+        heading = f"{name_of(type(error))}, the other parts:"
+        sections.append({"heading": heading, "frames": [], "text": f"left out: {left_out} of {len(members)}\n"})
 
 
 def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:

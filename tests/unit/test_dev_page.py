@@ -179,6 +179,20 @@ def test_groups():
         assert each in text
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
+@pytest.mark.parametrize("accept", ["text/html", "*/*", "application/json"])
+def test_groups_are_bounded_and_say_how_many_are_left_out(accept):
+    wide = raised("raise ExceptionGroup('many', [ValueError(f'number {n}.') for n in range(20_000)])\n")
+    text = body(wide, HTTP_ACCEPT=accept)[1]
+    assert "number 14." in text and "number 15." not in text and len(text) < 20_000
+    assert "ExceptionGroup, the other parts:" in text and "left out: 19985 of 20000" in text
+    nest = "for n in range({}):\n    error = ExceptionGroup(f'level {{n}}.', [error] * {})\nraise error\n"
+    text = body(raised(nest.format(50, 1), error=ValueError("inmost")), HTTP_ACCEPT=accept)[1]
+    assert "level 39." in text and "level 38." not in text and "left out: 1 of 1" in text
+    text = body(raised(nest.format(4, 15), error=ValueError("inmost")), HTTP_ACCEPT=accept)[1]
+    assert "level 0." in text and "left out: 14 of 15" in text and len(text) < 60_000
+
+
 def test_json_is_a_problem():
     _, text = body(raised("def f():\n    1 / 0\nf()\n"), HTTP_ACCEPT="application/json")
     told = json.loads(text)
