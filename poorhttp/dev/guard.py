@@ -3,7 +3,7 @@ that is served while there is none.
 
 Knows the ways in which a WSGI application can fail: in its call, while its answer is iterated over, and by a body
 without `start_response`. Does not know what a page looks like.
-Contract: a request that does not fail is answered as without it; each failure is in the error log as ever.
+Contract: a request that does not fail is answered as without it; of each failure the error log has what the page has.
 """
 
 from __future__ import annotations
@@ -62,14 +62,16 @@ class Guard:
     ) -> Iterable[bytes]:
         """The answer in the place of the one that failed; where that has begun, the exception goes on."""
         try:
-            status, fields, body = page.answer(problem.of(error, __file__), environ, FAILED, 0, self._editor)
+            told = problem.of(error, __file__)
+            status, fields, body = page.answer(told, environ, FAILED, 0, self._editor)
             start_response(status, fields, (type(error), error, error.__traceback__))
         except Exception as fault:
             if fault is error:
                 raise
             raise error from None
         request = f"{environ.get('REQUEST_METHOD', '-')} {environ.get('REQUEST_URI') or environ.get('PATH_INFO', '')}"
-        self._error_log.exception(error, environ.get("REMOTE_ADDR") or "-", request)
+        what = f"{request}: {problem.name_of(type(error))}"
+        self._error_log.write_trace("E", what, environ.get("REMOTE_ADDR") or "-", told["trace"])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 

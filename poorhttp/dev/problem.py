@@ -280,7 +280,9 @@ def _tell(
         if not _is_ours(summary.filename) or is_all_ours
     ]
     if len(frames) > MOST_FRAMES:
+        gap = f"  [left out: {len(frames) - MOST_FRAMES} calls]\n"
         frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]
+        frames[MOST_FRAMES // 2]["text"] = gap + frames[MOST_FRAMES // 2]["text"]
     text = without_secrets("".join(told.format_exception_only()), isinstance(error, SyntaxError))
     sections.append({"heading": heading, "frames": frames, "text": text})
     members = getattr(told, "exceptions", None) or []

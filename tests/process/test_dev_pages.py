@@ -22,6 +22,8 @@ def application(environ, start_response):
         raise ValueError("failed")
     if path in FORGOTTEN:
         return FORGOTTEN[path](environ)
+    if path == "/long":
+        raise ValueError("x" * 10_000_000)
     if path == "/refused":
         start_response("no status", [])
     if path == "/first step":
@@ -146,6 +148,14 @@ def test_a_failed_request_has_a_page(server: Server) -> None:
     with pytest.raises(http.client.IncompleteRead):
         ask(server, "/broken")
     assert server.get() == (200, "good")
+
+
+def test_the_log_has_as_much_of_a_failure_as_the_page(server: Server) -> None:
+    shown = ask(server, "/long").text
+    assert "ValueError: xxx" in shown and len(shown) < 10_000
+    ask(server, "/call")
+    server.await_text("ValueError: failed")
+    assert "/long: ValueError\n" in server.said and "ValueError: xxx" in server.said and len(server.said) < 20_000
 
 
 @pytest.mark.parametrize("words", [("dev",), ("--debug",)], ids=" ".join)

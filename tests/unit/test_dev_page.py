@@ -533,6 +533,7 @@ def test_descriptions_are_bounded():
     )
     assert len(body(error, **HTML)[1]) < 40_000
     told = problem.of(raised("def f(n):\n    f(n + 1)\nf(0)\n"))
+    assert re.search(r"\n  \[left out: \d{3,} calls]\n  File", told["trace"])
     assert len(json.dumps(problem.bounded(told, 50_000))) < 120_000
 
 
