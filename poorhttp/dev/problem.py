@@ -94,7 +94,7 @@ def _account(error: BaseException, skip: str) -> Problem:
     where, line = _where(error, frames)
     hint = hint or _suggestion(error, frames, told)
     return {
-        "title": cut(without_secrets(_last(told)), LONGEST),
+        "title": cut(_in_one_line(without_secrets(_last(told))), LONGEST),
         "where": f"{shown(where)}:{line}" if where else "",
         "file": where,
         "hint": hint,
@@ -385,8 +385,12 @@ def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int
 
 
 def _last(told: traceback.TracebackException) -> str:
-    lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
-    return lines[0] if lines else ""
+    """Type and message, without the place that stands before them where the syntax is wrong, and the notes behind."""
+    return next((each for each in told.format_exception_only() if not each.startswith("  ")), "")
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(filter(None, map(str.strip, text.split("\n"))))
 
 
 def _text(sections: list[dict[str, Any]]) -> str:

@@ -193,6 +193,23 @@ def test_groups_are_bounded_and_say_how_many_are_left_out(accept):
     assert "level 0." in text and "left out: 14 of 15" in text and len(text) < 60_000
 
 
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (KeyError("a  b"), "KeyError: 'a  b'"),
+        (KeyError(), "KeyError"),
+        (ValueError("\n  on the second line\n"), "ValueError: on the second line"),
+        (LookupError("400 Bad Request\n\nKeyError: 'name'"), "LookupError: 400 Bad Request KeyError: 'name'"),
+        (LookupError('no such tag\n  File "a.html"'), 'LookupError: no such tag File "a.html"'),
+        (SyntaxError("wrong", ("/author/a.py", 1, 3, "a b")), "SyntaxError: wrong"),
+    ],
+    ids=str,
+)
+def test_the_title_has_the_whole_message_in_one_line(error, title):
+    error.__notes__ = ["a note"]
+    assert problem.of(error)["title"] == title
+
+
 def test_json_is_a_problem():
     _, text = body(raised("def f():\n    1 / 0\nf()\n"), HTTP_ACCEPT="application/json")
     told = json.loads(text)
