@@ -153,10 +153,10 @@ def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, e
         parts.append(f"<h2>{escape(section['heading'])}</h2>" if section["heading"] else "")
         parts += [_frame(frame, editor) for frame in section["frames"]]
         parts.append(f"<pre>{escape(section['text'])}</pre>")
-    parts.append(
-        f"<h2>As Python tells it</h2><details><summary>traceback</summary><pre>{escape(problem['trace'])}</pre>"
-    )
-    parts.append(f"</details><h2>Request</h2>{_request(environ)}<p class='hint'>{escape(status)}</p></body></html>\n")
+    if problem["trace"] not in (problem["title"], *(section["text"] for section in problem["sections"])):
+        trace = escape(problem["trace"])
+        parts.append(f"<h2>As Python tells it</h2><details><summary>traceback</summary><pre>{trace}</pre></details>")
+    parts.append(f"<h2>Request</h2>{_request(environ)}<p class='hint'>{escape(status)}</p></body></html>\n")
     return "".join(parts)
 
 

@@ -229,6 +229,18 @@ def test_html_opens_own_frames_and_folds_others():
     assert "GET /a?b=c" in text
 
 
+def test_what_has_no_frames_is_told_once():
+    try:
+        compile("x = = 1\n", "/author/views.py", "exec")
+    except SyntaxError as error:
+        _, text = body(error.with_traceback(None), **HTML)
+    assert text.count("x = = 1") == 1 and "As Python tells it" not in text
+    assert "As Python tells it" in body(raised("exec('x = = 1')\n"), **HTML)[1]
+    _, _, data = page.answer(problem.plain("still importing"), HTML, STATUS)
+    assert b"As Python tells it" not in data
+    assert b"of the end" in page.answer(problem.plain("dead", text="of the end"), HTML, STATUS)[2]
+
+
 @pytest.mark.parametrize("accept", ["text/html", "*/*", "application/json"])
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "</pre><img src=x>", '" onload="', "\ud800\x00", "é€😀"])
 def test_everything_is_escaped(text, accept):
