@@ -583,13 +583,12 @@ class _Supervisor:
             self._load([], now)
 
     def _tell_still(self) -> None:
-        told = problem.plain(
-            f"still importing, for more than {STILL:.0f} seconds", "this page tries again by itself; a save starts anew"
-        )
-        if self._loading is not None and self._loading.last_read:
-            told["where"] = problem.shown(self._loading.last_read)
+        read = self._loading.last_read if self._loading is not None else ""
+        last = f"; the last file it read is {problem.shown(read)}" if read else ""
+        what = f"still importing, for more than {STILL:.0f} seconds{last}"
+        told = problem.plain(what, "this page tries again by itself; a save starts anew")
         if not self._prompts:
-            self._error_log.write("W", f"still importing: {told['where'] or self._application}")
+            self._error_log.write("W", what)
         self._stand_in(told, guard.WAITING, 1)
 
     def _stand_in(self, told: problem.Problem, status: str, refresh: int) -> None:

@@ -112,7 +112,9 @@ def test_an_endless_import(launch: Start, tmp_path: Path) -> None:
     status, body = server.get(is_patient=False)
     assert status == 503 and "still importing" in body
     assert 4 < time.monotonic() - began < 12
-    server.await_text("still importing: app.py")
+    told = "still importing, for more than 5 seconds; the last file it read is app.py\n"
+    assert body.startswith(told)
+    server.await_text(f"[W] {told}")
     (tmp_path / "app.py").write_text(GOOD)
     assert server.get() == (200, "good")
     (tmp_path / "app.py").write_text("import time\ntime.sleep(9)\n" + GOOD)
