@@ -60,6 +60,8 @@ _UNQUOTED = re.compile(
 )
 """Behind a colon not what may be the first word of a sentence."""
 
+_MARKS = re.compile(r"(?m)^[ \t]+[~^][ ~^]*\n")
+
 AROUND = 4
 """Lines of source before and behind the one that failed."""
 
@@ -283,7 +285,8 @@ def _tell(
         gap = f"  [left out: {len(frames) - MOST_FRAMES} calls]\n"
         frames = frames[: MOST_FRAMES // 2] + frames[-MOST_FRAMES // 2 :]
         frames[MOST_FRAMES // 2]["text"] = gap + frames[MOST_FRAMES // 2]["text"]
-    text = without_secrets("".join(told.format_exception_only()), isinstance(error, SyntaxError))
+    text = "".join(told.format_exception_only())
+    text = _quoted(text) if isinstance(error, SyntaxError) else without_secrets(text)
     sections.append({"heading": heading, "frames": frames, "text": text})
     members = getattr(told, "exceptions", None) or []
     left_out = len(members)
@@ -308,10 +311,16 @@ def _frame(summary: traceback.FrameSummary, frame: Any) -> dict[str, Any]:
         "line": summary.lineno or 0,
         "name": summary.name,
         "theirs": theirs,
-        "text": without_secrets(text, is_code=True),
+        "text": _quoted(text),
         "source": _source(summary.filename, summary.lineno or 0) if theirs else [],
         "locals": _locals(frame) if theirs else [],
     }
+
+
+def _quoted(text: str) -> str:
+    """What quotes a line of source: where something in it is hidden, the marks beneath would stand elsewhere."""
+    shown = without_secrets(text, is_code=True)
+    return shown if shown == text else _MARKS.sub("", shown)
 
 
 def _source(file: str, line: int) -> list[tuple[int, str]]:

@@ -422,6 +422,15 @@ def test_no_secret_is_shown_in_a_source_however_it_is_laid_out(source):
     assert [number for number, _ in frame["source"]] == [*range(1, frame["line"] + 1)][-5:]
 
 
+@pytest.mark.parametrize("source", ["exec('x = = f({}=1234)')\n", "x = f({}=1234) + 1\n"])
+def test_marks_stand_beneath_a_line_of_which_nothing_is_hidden(source):
+    """Elsewhere they would be displaced."""
+    for name, line in ("given", "f(given=1234)"), ("password", "f(password=***)"):
+        _, text = body(raised(source.format(name)))
+        has_marks = name == "given" and ("exec" in source or sys.version_info >= (3, 11))
+        assert line in text and bool(re.search(r"(?m)^ +[~^]+$", text)) is has_marks
+
+
 def test_of_a_source_that_is_no_longer_python_the_lines_are_judged_alone():
     lines = ("token = 'qwerty1uiop'\n", "key = (\n", "'''\n")
     assert problem._without_values(lines)[0] == "token = ***\n"
