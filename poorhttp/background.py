@@ -18,6 +18,7 @@ from poorhttp.lean import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from poorhttp.config import Config
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 SILENCE = 3.0
 """Seconds of waiting after which it is told what is waited for."""
 
-SERVES, FAILED, YIELDS = b"1", b"0", b"2"
-"""What a start tells whoever waits for it: it serves; it failed, and has said why; another one is ahead of it."""
+LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
+"""What a start tells whoever waits for it: the application is there, and the error log gets what is said from now on;
+clients are served; it failed, and has said why; another one is ahead of it.
+"""
 
 MOMENT = 0.3
 """Seconds within which a start that has bound its sockets has written its pidfile."""
@@ -55,6 +58,8 @@ def _start(settings: Config, directory: str, patience: float) -> int:
         return _await_other(pid, patience)
     check(settings)
     told, ready = os.pipe()
+    doing, hint, is_loaded = f"it loads {settings.application}", "--wait SECONDS gives it another time", False
+    log = f"the error log tells why: {settings.errorlog}"
     signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
     pid = os.fork()
     if pid == 0:
@@ -68,25 +73,35 @@ def _start(settings: Config, directory: str, patience: float) -> int:
             if signal.getsignal(each) == signal.SIG_DFL:  # nohup
                 signal.signal(each, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
-        if not _is_ready(told, min(SILENCE, patience)):
-            say(f"pid {pid} does not serve yet: it loads {settings.application}")
-        if not _is_ready(told, patience - SILENCE):
-            return _give_up(pid, patience)
-        word = os.read(told, 1)
+        began, limit, is_told = time.monotonic(), min(SILENCE, patience), False
+        while (word := _word(told, began + limit)) in (None, LOADED):
+            if word == LOADED:
+                doing, hint, is_loaded = "no process answers clients", log, True
+            elif not is_told:
+                say(f"pid {pid} does not serve yet: {doing}")
+                limit, is_told = patience, True
+            else:
+                return _give_up(pid, patience, hint)
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
     if word == SERVES:
         say(f"started: pid {pid}")
         return 0
+    if is_loaded and not control.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
+        return _await_other(pid, patience)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if word == YIELDS:
         return _await_other(control.find(settings), patience)
-    if word == FAILED:  # and has said why
+    if is_loaded:
+        say(f"pid {pid} ended before it served; {log}")
+    if word == FAILED:
         return abs(code) or 1
     from poorhttp import pidfile, trial
 
     pidfile.remove(settings.pidfile, pid)
+    if is_loaded:
+        return abs(code) or 1
     raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
 
 
@@ -123,8 +138,9 @@ def check(settings: Config) -> None:
             raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
 
 
-def _is_ready(told: int, seconds: float) -> bool:
-    return bool(select.select([told], [], [], max(seconds, 0.0))[0])
+def _word(told: int, end: float) -> bytes | None:
+    """What a start tells until then, None where it tells nothing; empty where nobody is there to do so."""
+    return os.read(told, 1) if select.select([told], [], [], max(end - time.monotonic(), 0.0))[0] else None
 
 
 def _leave(signum: int, frame: object) -> NoReturn:
@@ -142,32 +158,44 @@ def _end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _give_up(pid: int, seconds: float) -> int:
+def _give_up(pid: int, seconds: float, hint: str) -> int:
     _end(pid)
     say(f"pid {pid} did not serve in {seconds:g} s; ended")
-    say("hint: --wait SECONDS gives it another time")
+    say(f"hint: {hint}")
     return 1
 
 
 def _serve(settings: Config, directory: str, ready: int) -> int:
-    def serving(error_log: ErrorLog) -> None:
-        """Let go of the terminal, and of whoever waits for the start. What is printed goes to the error log."""
+    def tell_start(word: bytes) -> None:
+        with suppress(OSError):  # the application has closed it, or nobody waits any more
+            os.write(ready, word)
+
+    def let_go() -> None:
+        while waiting:
+            os.close(waiting.pop())
+
+    def serving(error_log: ErrorLog) -> Callable[[], None]:
+        """Let go of the terminal. What is printed goes to the error log."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.close(nothing)
         for descriptor in 1, 2:
             os.dup2(error_log.fileno(), descriptor)
-        os.write(ready, SERVES)
-        os.close(ready)
-        waiting.clear()
+        tell_start(LOADED)
+        return served
 
-    waiting, own = [ready], os.getpid()
+    def served() -> None:
+        tell_start(SERVES)
+        let_go()
+
+    waiting = [ready]
+    os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
     try:
         return server.serve(settings, None, directory, serving=serving)
     except PoorhttpError as error:
         if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
-            os.write(ready, YIELDS)
-            waiting.clear()
+            tell_start(YIELDS)
+            let_go()
             return error.exit_code
         tell(error)
         return error.exit_code
@@ -176,6 +204,5 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
             say(f"pid {os.getpid()} was stopped before it served")
         raise
     finally:
-        for each in waiting if os.getpid() == own else ():  # not in what the application has forked
-            with suppress(OSError):  # the application has closed it
-                os.write(each, FAILED)
+        if waiting:
+            tell_start(FAILED)

@@ -50,13 +50,13 @@ def serve(
     app: WSGI | None,
     home: str = "",
     handover: Handover | None = None,
-    serving: Callable[[ErrorLog], None] | None = None,
+    serving: Callable[[ErrorLog], Callable[[], None]] | None = None,
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
     home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
     it: then there is no reload, and signals are given back. handover: what the image before this one left.
-    serving: called when clients are about to be served.
+    serving: called when clients are about to be served; what it returns, when a process does so.
     """
     passed, manager = _from_manager()
     passed = handover.passed if handover is not None else passed
@@ -156,8 +156,7 @@ def serve(
                 say(line)
             if settings.errorlog != "-":
                 error_log.write("S", f"started: {', '.join(facts)}")
-        if serving is not None:
-            serving(error_log)
+        ready = serving(error_log) if serving is not None else None
         for descriptor in error_log.streams():
             error_log.follow(descriptor, settings.errorlog)
         make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, lock, shown)) if home else None
@@ -165,7 +164,17 @@ def serve(
             from poorhttp.supervisor import supervise
 
             return supervise(
-                app, listeners, settings, error_log, access_log, make_reload, handover, manager, shown, connections
+                app,
+                listeners,
+                settings,
+                error_log,
+                access_log,
+                make_reload,
+                handover,
+                manager,
+                shown,
+                connections,
+                ready,
             )
         from poorhttp.worker import serve
 
@@ -175,6 +184,7 @@ def serve(
             settings,
             error_log,
             access_log,
+            ready=ready,
             clean_up=clean_up,
             make_reload=make_reload,
             manager=manager,

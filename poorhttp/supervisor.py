@@ -56,24 +56,29 @@ def supervise(
     manager: Manager | None = None,
     board: Board | None = None,
     connections: Sequence[tuple[int, int]] = (),
+    ready: Callable[[], None] | None = None,
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
     make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
     one, which leave as new ones serve. manager: the service manager, that is told how this server does. board: where
-    all show what they do. connections: that wait to be served, descriptor and number of the listener.
+    all show what they do. connections: that wait to be served, descriptor and number of the listener. ready: called
+    when the first worker serves.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
     Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT or INT that cut
     something off; else 1 if a worker that served had to be killed or failed while it was stopping.
+    Raises OSError where the limit of descriptors keeps the first worker from serving.
     """
     error_log.follow(access_log, config.accesslog)
     if "socket" in sys.modules:
         codecs.lookup("idna")  # for the first name of a host: 1 MiB, which else each worker would load for itself
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
-    supervisor = _Supervisor(app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board)
+    supervisor = _Supervisor(
+        app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board, ready
+    )
     if handover is not None:
         supervisor.adopt(handover, connections)
     try:
@@ -163,8 +168,10 @@ class _Supervisor:
         make_reload: Callable[[], Reload] | None,
         manager: Manager,
         board: Board | None,
+        ready: Callable[[], None] | None = None,
     ) -> None:
         self._app = app
+        self._ready = ready
         self._board = board
         self._manager = manager
         self._watch = manager.watch(listeners, lambda text: error_log.write("W", text))
@@ -313,6 +320,8 @@ class _Supervisor:
             self._tell_manager()
         if worker.CLOSED in told:
             self._state.closed(pid)
+        if worker.SHORT in told:
+            self._note_shortage()
         if worker.STUCK in told:
             self._killed.add(pid)  # it may do that itself
             if self._state.retire(pid):
@@ -359,6 +368,8 @@ class _Supervisor:
         else:
             self._manager.ready(self._status())
             self._is_ready = True
+            if self._ready is not None:
+                self._ready()
 
     def _status(self) -> str:
         if self._are_away and not self._state.wanted:
@@ -604,7 +615,14 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
 
+    def _note_shortage(self) -> None:
+        """No descriptor is left for a worker. Raises OSError where none has served yet: the next one will neither."""
+        if not (self._is_ready or self._is_reloading):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
     def _not_born(self, error: OSError) -> None:
+        if error.errno == errno.EMFILE and not self._state.workers:
+            self._note_shortage()
         self._state.not_born(self._now())
         what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
         self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
@@ -643,7 +661,11 @@ class _Supervisor:
         except SystemExit:
             code = 1  # it was told why
         except BaseException as exc:
-            self._error_log.exception(exc, "-", f"worker {os.getpid()}")
+            if getattr(exc, "errno", None) == errno.EMFILE:
+                self._error_log.write("E", f"worker {os.getpid()}: {os.strerror(errno.EMFILE)}; raise RLIMIT_NOFILE")
+                os.write(report, worker.SHORT)
+            else:
+                self._error_log.exception(exc, "-", f"worker {os.getpid()}")
         finally:
             signals.leave(code, self._error_log)
 

@@ -76,10 +76,10 @@ RETRY = 30.0
 LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 """What a failed try means then."""
 
-READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", 128
+READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, SHORT, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", b"D", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners;
-from 128 on: how busy they were in the last second, in percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners; no
+descriptor is left for it to serve; from 128 on: how busy they were in the last second, in percent.
 """
 
 
@@ -142,11 +142,16 @@ def serve(
             engine.adopt(descriptor, number)
             os.close(descriptor)
         if manager is not None:
-            status = f"serving with {config.threads} thread{'s' * (config.threads > 1)}"
-            ready = lambda: manager.ready(status)  # noqa: E731
             manager.watch_aside(listeners, lambda text: error_log.write("W", text))
         _close(listeners, supervised=lifeline is not None)
-        _run(engine, threads, ready, signals)
+
+        def tell_ready() -> None:
+            if ready is not None:
+                ready()
+            if manager is not None:
+                manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
+
+        _run(engine, threads, tell_ready, signals)
         signals.make_way()
         return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
@@ -567,14 +572,13 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
             each.close()
 
 
-def _run(engine: Engine, threads: int, ready: Callable[[], None] | None, signals: _Signals) -> None:
+def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
     """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
     others: list[Thread] = []
     failures: list[BaseException] = []
     try:
         # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
-        if ready is not None:
-            ready()
+        ready()
         for slot in range(1, threads):
             others.append(_start(engine, slot, failures))
         _enter(engine)

@@ -621,6 +621,56 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
     assert run("stop", "--wait", "1")[0] == 2
 
 
+DYING = """
+import os
+
+os.register_at_fork(after_in_child=lambda: os._exit(3))
+
+def application(environ, start_response):
+    raise AssertionError
+"""
+
+
+def test_a_start_has_succeeded_when_a_worker_serves(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(DYING)
+    code, said = run("start", "--wait=1")
+    assert code == 1 and "does not serve yet: no process answers clients\n" in said
+    assert said.endswith(f"did not serve in 1 s; ended\nhint: the error log tells why: {tmp_path}/error.log\n")
+    assert "died: exit code 3" in (tmp_path / "error.log").read_text()
+    assert run("status")[0] == 3
+
+
+def test_a_start_says_that_its_server_ended_before_a_worker_served(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    (tmp_path / "app.py").write_text(DYING)
+    for signum, expected in (signal.SIGTERM, 1), (signal.SIGKILL, 9):
+        with ThreadPoolExecutor(1) as pool:
+            log.write_text("")
+            start = pool.submit(run, "start")
+            wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+            pid = pid_of(tmp_path)
+            os.kill(pid, signum)
+            code, said = start.result()
+        assert code == expected
+        assert said.endswith(f"pid {pid} ended before it served; the error log tells why: {tmp_path}/error.log\n")
+        assert not (tmp_path / "run.pid").exists()
+
+
+def test_a_start_goes_on_waiting_for_what_a_reload_makes_of_its_server(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    log.touch()
+    (tmp_path / "app.py").write_text(DYING)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(run, "start")
+        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+        pid = pid_of(tmp_path)
+        (tmp_path / "app.py").write_text(APP)
+        os.kill(pid, signal.SIGHUP)
+        code, said = start.result()
+    assert (code, said.splitlines()[-1]) == (0, f"running already: pid {pid}")
+    assert answer_of(tmp_path / "server.sock")
+
+
 def hear() -> None:
     """As in a terminal: who runs the tests in the background, or by nohup, ignores these, and so would the child."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -163,11 +163,13 @@ def test_logs_that_were_rotated_while_the_application_is_loaded_are_opened_anew(
     assert '"GET / HTTP/1.1" 200' in (tmp_path / "access.log").read_text()
 
 
-@pytest.mark.parametrize(("shape", "descriptors"), [("1x1", 7), ("1x1", 12), ("1x4", 12), ("2x1", 8)])
+@pytest.mark.parametrize(
+    ("shape", "descriptors"), [("1x1", 7), ("1x1", 12), ("1x4", 12), ("2x1", 8), ("2x1", 12), ("2x1", 17)]
+)
 def test_too_few_descriptors_are_told_with_their_limit(
     launch: Start, tmp_path: Path, shape: str, descriptors: int
 ) -> None:
-    """For Python's part, for that of the engine, and for a supervisor's."""
+    """For Python's part, for that of the engine, for a supervisor's and for its first worker's."""
     (tmp_path / "app.py").write_text("def application(environ, start_response):\n    raise AssertionError\n")
     limited = "sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"
     server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], inside=limited)

@@ -29,14 +29,16 @@ class World:
         self.serving = lambda *args: None
         self.asked = False
 
-    def serve(self, app, listeners, config, error_log, access_log, clean_up, make_reload, manager, connections, row):
+    def serve(
+        self, app, listeners, config, error_log, access_log, ready, clean_up, make_reload, manager, connections, row
+    ):
         self.calls.append(("serve", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.clean_up = clean_up
         self.serving()
         return 143 if config.backlog == 1 else 0
 
     def supervise(
-        self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections
+        self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
     ):
         self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
         self.serving()
