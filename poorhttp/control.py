@@ -50,6 +50,12 @@ def find(settings: Config) -> int:
     return pid if pid <= 0 or (is_its and is_server(pid)) else -1
 
 
+def left(settings: Config) -> int:
+    """The number of the server that is gone and has left its pidfile; 0 where none has. Raises as `find` does."""
+    pid, is_its = _named(settings)
+    return 0 if is_its else max(pid, 0)
+
+
 def _other(settings: Config) -> str:
     """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
     pid, is_its = _named(settings)

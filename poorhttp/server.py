@@ -13,7 +13,7 @@ import os
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
-from poorhttp.errors import ConfigError, PoorhttpError, say, tell
+from poorhttp.errors import ConfigError, ListenError, PoorhttpError, say, tell
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 CONTROL_BACKLOG = 16
 """Who wants to know what the server does is one person, or one program."""
+
+ORPHANED = 1.5
+"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
@@ -118,7 +121,11 @@ def serve(
             say_notes(settings)
         if settings.pidfile:
             written = settings.pidfile  # before: a stop may come at any time, and what is not ours stays
+            left = _left(settings) if handover is None else 0
             lock = pidfile.write(settings.pidfile, handover.lock if handover is not None else -1)
+            if left and settings.errorlog != "-":  # there the note about it is enough
+                how = "it was killed, or could not remove it at its stop"
+                error_log.write("W", f"the server before this one, pid {left}, has left its pidfile: {how}")
         # Old workers answer who waits, but for those who were handed over.
         if settings.graceful_timeout and not (handover and handover.workers and not handover.connections):
             boot.answer_first(lambda: _are_waiting(held(), handover))
@@ -247,7 +254,27 @@ def listen(settings: Config, address: Address) -> socket:
 def bind(settings: Config, address: Address) -> socket:
     """Bind one address, at which nobody listens yet. Raises ConfigError, ListenError."""
     owner = _socket_owner(settings) if address.path else (-1, -1)
-    return listener.bind(address, settings.socket_mode, owner, settings.reuse_port)
+    return _bound(settings, lambda: listener.bind(address, settings.socket_mode, owner, settings.reuse_port))
+
+
+def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
+    """Wait for the workers of a server that was killed, which has left its pidfile, if they have the address still."""
+    import time
+
+    end = time.monotonic() + ORPHANED
+    while True:
+        try:
+            return bind()
+        except ListenError:
+            if time.monotonic() > end or not _left(settings):
+                raise
+        time.sleep(0.05)
+
+
+def _left(settings: Config) -> int:
+    from poorhttp import control
+
+    return control.left(settings) if settings.pidfile else 0
 
 
 def _socket_owner(settings: Config) -> tuple[int, int]:
@@ -276,7 +303,7 @@ def bind_for_control(settings: Config) -> socket:
         from poorhttp import privileges
 
         owner = privileges.owner("", settings.user, settings.group)
-    return listener.bind(Address(path=settings.control_socket), 0o600, owner)
+    return _bound(settings, lambda: listener.bind(Address(path=settings.control_socket), 0o600, owner))
 
 
 def try_again(

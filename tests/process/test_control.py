@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fronts import free_port
-from starter import PATIENCE, ROOT, wait_for
+from starter import PATIENCE, ROOT, asking, wait_for
 
 from poorhttp import control, status
 
@@ -288,6 +288,34 @@ def test_what_is_printed_goes_to_the_log_of_the_day_after_a_reload(run: Run, tmp
     assert (tmp_path / "other.log").read_text().startswith("loaded\n")
     assert run("logrotate")[0] == 0
     assert printed_to("other.log")
+
+
+@pytest.mark.parametrize("action", ["start", "restart"])
+@pytest.mark.parametrize("kind", ["unix socket", "port"])
+def test_a_start_waits_for_the_workers_of_a_server_that_was_killed(
+    run: Run, tmp_path: Path, kind: str, action: str
+) -> None:
+    """They have its sockets until they are gone. The error log tells that it was not stopped."""
+    port = free_port()
+    place = tmp_path / "server.sock" if kind == "unix socket" else ("127.0.0.1", port)
+    bind = "--bind=unix:server.sock" if kind == "unix socket" else f"--bind=127.0.0.1:{port}"
+    (tmp_path / "app.py").write_text(
+        WAIT + APP.replace("    start", "    wait(environ['PATH_INFO'][1:])\n    start", 1)
+    )
+    assert run("start", bind)[0] == 0
+    killed = pid_of(tmp_path)
+    with asking(place, "/call"):
+        wait_for((tmp_path / "call.began").exists, "a worker to be in a call")
+        os.kill(killed, signal.SIGKILL)
+        code, said = run(action, bind)
+    assert code == 0, said
+    with asking(place) as answer:
+        assert answer.read().endswith(b"ok")
+    assert run("stop", bind)[0] == 0
+    assert run("start", bind)[0] == 0
+    log = (tmp_path / "error.log").read_text()
+    assert log.count("has left its pidfile") == 1
+    assert f"[W] the server before this one, pid {killed}, has left its pidfile: it was killed" in log
 
 
 def test_without_a_server_a_restart_starts_one_and_a_logrotate_fails(run: Run, tmp_path: Path) -> None:
