@@ -4,7 +4,7 @@ Knows how the program is started, kept running and ended. Does not know what is 
 Contract: who writes into the pipe never waits for the program: between them stands a keeper, a process of its own that
 takes everything, holds `ROOM` bytes of it and loses what is beyond, which it tells. The program gets whole lines, is
 started again where it ends, and ends with the server: its input does. The keeper is the child of a guardian, which does
-nothing but wait for its end and start another one if that was not the last line's: the pipe holds the lines meanwhile.
+nothing but wait for its end and start another one while there are writers or lines: the pipe holds those meanwhile.
 The guardian is the child of nobody here, and belongs to the image of the server that started it: after a reload both go
 when the last old worker does.
 There is no shell, as in Apache since 2.4: who wants one writes `|sh -c '...'`.
@@ -115,7 +115,18 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
             os._exit(0)
         back_off = FIRST_BACK_OFF if born + LONGEST_BACK_OFF < time.monotonic() else min(2 * back_off, LONGEST_BACK_OFF)
         time.sleep(back_off)
-        text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost, another one goes on"
+        text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost"
+        if _is_at_end(mine[3]):  # a program that kills its keeper would be started for ever
+            os.write(2, line(text))
+            os._exit(1)
+        text += ", another one goes on"
+
+
+def _is_at_end(pipe: int) -> bool:
+    """Whether no writer is left, and nothing to read."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return poll.poll(0) == [(pipe, select.POLLHUP)]
 
 
 class _Keeper:

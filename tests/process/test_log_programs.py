@@ -107,6 +107,18 @@ def test_a_keeper_that_dies_is_replaced(start: Start, tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("setting", ["errorlog", "accesslog"])
+def test_a_program_that_kills_its_keeper_ends_with_the_server(start: Start, tmp_path: Path, setting: str) -> None:
+    server = start("1x1", "--errorlog=error.log", f"--{setting}=|sh -c 'echo >> killed; kill -9 $PPID'")
+    server.get("/pid")
+    wait_for(lambda: len(lines(tmp_path / "killed")) > 1, "another keeper to be killed")
+    assert server.stop() == 0
+    wait_for(lambda: not programs(tmp_path), "nobody to be left")
+    if setting == "accesslog":
+        told = "ended: killed by signal 9; what it held is lost\n"
+        assert (tmp_path / "error.log").read_text().endswith(told)
+
+
 @pytest.mark.parametrize("errors", ["error.log", "program"])
 def test_a_guardian_that_dies_is_told(start: Start, tmp_path: Path, errors: str) -> None:
     log = errors if errors == "error.log" else to_file(tmp_path, "error.log")
