@@ -46,7 +46,14 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
     """
     place, name = split_application(Application().parse(spec, directory))
     if not os.path.isabs(place):
-        return _attribute(_import(place, directory, may_be_command), name, place)
+        imported = _import(place, directory, may_be_command)
+        try:
+            return _attribute(imported, name, place)
+        except LoadError as error:
+            is_theirs = not is_own(getattr(imported, "__file__", None) or "<")
+            near = _command_near(place) if may_be_command and is_theirs else ""
+            error.hint = f"did you mean poorhttp {near}?" if near else error.hint
+            raise
     if not name and os.path.isfile(_table(place)):
         return _dispatch(place)
     path = os.path.join(place, "__init__.py") if os.path.isdir(place) else place
@@ -70,7 +77,7 @@ def seen(path: str) -> str:
         near = os.path.relpath(path)
     except FileNotFoundError:  # there is none: it is just being exchanged, as by a checkout
         return path
-    return path if near.startswith("..") else near
+    return path if near.startswith("..") or path == f"/{near}" else near  # in / everything would lose its slash
 
 
 def is_own(file: str) -> bool:
@@ -268,6 +275,14 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
 
 
+def _command_near(word: str) -> str:
+    """The command that a word was probably meant to be, "" where none is near: one that begins so, or is spelt so."""
+    from poorhttp.config import ACTIONS, MAKING
+
+    words = [*ACTIONS, *MAKING]
+    return next((each for each in words if each.startswith(word)), "") or nearest(word, words)
+
+
 def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
     """Return the application of a module by its name (`a.b`, `factory()`), or by one of the default names."""
     if not name:
@@ -369,6 +384,18 @@ def _told(error: BaseException) -> tuple[str, str]:
     return "".join(told.format()), lines[0] if lines else type(error).__name__
 
 
+def _absent(module: str) -> str:
+    """The hint about a module that the application imports and that is not there; it may be mistyped."""
+    from pkgutil import iter_modules
+
+    package, dot, _ = module.rpartition(".")
+    places = list(getattr(sys.modules.get(package), "__path__", ())) if package else sys.path[:1]
+    near = nearest(module, [package + dot + each.name for each in iter_modules(places)])
+    if package and places and is_own(os.path.join(places[0], "")):
+        return f"did you mean {near}?" if near else f"there is none of this name in {seen(places[0])}"
+    return f"{f'did you mean {near}? Or ' if near else ''}is it installed for {sys.executable}?"
+
+
 def _suggestion(error: BaseException, trace: str) -> str:
     """What Python says itself from 3.12 on."""
     frame = _innermost(error)
@@ -390,7 +417,7 @@ def _remedy(error: BaseException, trace: str, what: str) -> str:
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "http":
         return "this http is the standard library's; write: from poorhttp import http"
     if isinstance(error, ModuleNotFoundError):
-        return f"is it installed for {sys.executable}?"
+        return _absent(error.name or "")
     frame = _innermost(error)
     if isinstance(error, ImportError) and error.name == what and frame and frame.f_code.co_filename == error.path:
         return f"{what}.py imports itself, as it hides the {what} that is installed: rename the file"

@@ -441,6 +441,41 @@ def test_missing_dependency(fault):
     assert said.startswith(expected)
 
 
+def test_a_module_of_the_application_that_is_not_there(fault):
+    assert fault("one", one="import two\n", tow="").endswith(
+        f"No module named 'two' | did you mean tow? Or is it installed for {sys.executable}?"
+    )
+    package = {"pkg__SLASH____init__": "", "pkg__SLASH__views": ""}
+    said = fault("two", two="import pkg.vews\n", **package)
+    assert said.endswith("No module named 'pkg.vews' | did you mean pkg.views?")
+    said = fault("three", three="from pkg.forms import form\n", **package)
+    assert said.endswith("No module named 'pkg.forms' | there is none of this name in pkg")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("stat", "did you mean poorhttp status?"), ("time", "callable in it: time:")]
+)
+def test_a_word_that_is_a_module_of_python_may_be_a_command(tmp_path, word, hint):
+    with pytest.raises(LoadError) as caught:
+        loader.load(word, str(tmp_path), may_be_command=True)
+    assert caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize("word", ["statu", "reloads"])
+def test_an_application_whose_name_is_nearly_a_command(tmp_path, word):
+    (tmp_path / f"{word}.py").write_text(GOOD)
+    assert call(loader.load(word, str(tmp_path), may_be_command=True)) == b"ok"
+    (tmp_path / f"{word}2.py").write_text("")
+    with pytest.raises(LoadError, match="define application"):
+        loader.load(f"{word}2", str(tmp_path), may_be_command=True)
+
+
+def test_a_path_is_whole_where_the_current_directory_is_the_root(monkeypatch, tmp_path):
+    assert loader.seen(str(tmp_path / "one.py")) == "one.py"
+    monkeypatch.chdir("/")
+    assert loader.seen(str(tmp_path / "one.py")) == str(tmp_path / "one.py")
+
+
 def test_relative_import_without_a_package(fault):
     assert "name the module with its package" in fault("one", one="from . import two\n")
 
