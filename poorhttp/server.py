@@ -272,9 +272,11 @@ def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
 
 
 def _left(settings: Config) -> int:
+    if not (settings.pidfile and os.path.lexists(settings.pidfile)):
+        return 0
     from poorhttp import control
 
-    return control.left(settings) if settings.pidfile else 0
+    return control.left(settings)
 
 
 def _socket_owner(settings: Config) -> tuple[int, int]:
