@@ -50,7 +50,7 @@ END = 1 << 16
 """Bytes of what a trial wrote that are looked at: the last ones."""
 
 TOLD = b"ok\n"
-"""What `--check-config` and a trial write on standard output in the end."""
+"""What a trial writes in the end on the standard output that it had at its start, which the application has not."""
 
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that this process gets when its parent is gone."""
@@ -346,7 +346,8 @@ class Reload:
             trial.wait()
         self._trial = None
         said, told = self._said_and_told()
-        # The code alone would not do: the application may have reaped this child, with a wait for any.
+        # The code alone would not do: the new application may end the process itself, and the old one may have reaped
+        # it, with a wait for any.
         has_succeeded = code == 0 and told.endswith(TOLD)
         if self._cancelled:
             self._error_log.write("S", "reload: given up, as the server stops")
@@ -355,6 +356,7 @@ class Reload:
             return True
         if not has_succeeded:
             why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
+            why += " before the application was loaded" if code == 0 else ""
             why += "; poorhttp check tells where" if code is not None and code < 0 else ""
             lines = said.decode("utf-8", "replace").splitlines()[-LINES:]
             faults = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

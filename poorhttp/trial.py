@@ -91,15 +91,31 @@ def _bind(settings: Config, is_held: Callable[[Address, str], bool], passed: lis
 
 
 def end(settings: Config, *tried: str) -> NoReturn:
-    """Try, and end at once: what the application has started, threads for instance, is thrown away with it."""
+    """Try, say so, and end at once: what the application has started, threads for instance, is thrown away with it."""
+    # Out of reach of what the application prints.
+    trial, telling = os.getpid(), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
-        code = _try(settings, *tried)
+        _try(settings, *tried)
+        if os.getpid() == trial:  # else it is a fork of it, which the application has made
+            _tell_success(telling)
+        code = 0
     except PoorhttpError as error:
         tell(error)
         code = error.exit_code
     finally:
         _flush()
     os._exit(code)
+
+
+def _tell_success(descriptor: int) -> None:
+    from poorhttp.reload import TOLD
+
+    try:
+        os.write(descriptor, TOLD)
+    except OSError:
+        what = f"the application has closed descriptor {descriptor}, which is the server's"
+        raise PoorhttpError(what, "it must close only what it has opened") from None
 
 
 def in_child(
@@ -284,7 +300,7 @@ def _where_it_is(pid: int, stack: int) -> str:
     return where
 
 
-def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
+def _try(settings: Config, shape: str, written: str, *sockets: str) -> None:
     """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
     server.check_shape(settings, shape)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
@@ -297,7 +313,6 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> int:
         pidfile.remove(settings.pidfile)
     server.say_notes(settings)
     _load(settings)
-    return write("ok\n")
 
 
 def _load(settings: Config) -> WSGI:

@@ -178,6 +178,33 @@ def test_a_mistake_stays_harmless(start: Start, shape: str) -> None:
     assert server.stop() == 0
 
 
+END = "print('ok', flush=True)\nos._exit(0)"
+FORK = "if os.fork(): os.wait(), os._exit(0)"
+CLOSE = "os.closerange(3, 100)"
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (END, "exit code 0 before the application was loaded"),
+        (FORK, "exit code 0 before the application was loaded"),
+        (CLOSE, "which is the server's"),
+    ],
+    ids=["ends", "forks", "closes"],
+)
+def test_an_application_that_ends_a_trial_is_not_taken_for_loaded(
+    start: Start, shape: str, more: str, why: str
+) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(server.directory, "1", more)
+    server.send(signal.SIGHUP)
+    server.await_text("reload failed")
+    assert why in server.said
+    assert server.get()[1].startswith("0 ")
+    reload(server, "2")
+    assert server.stop() == 0
+
+
 def test_two_reloads_at_once_end_with_the_last_code(start: Start, shape: str) -> None:
     server = start(shape, source=VERSION.format(version="0", more=""))
     write(server.directory, "1")
