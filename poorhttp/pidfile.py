@@ -104,6 +104,14 @@ def check(path: str) -> None:
         raise ConfigError(f"cannot write the pidfile {path}", hint)
 
 
+def names(path: str, pid: int) -> bool:
+    """Whether it is there, can be read and names this process. Raises ConfigError where it is no pidfile."""
+    try:
+        return _look(path) == pid
+    except OSError:
+        return False  # `write` tells why
+
+
 def _look(path: str) -> int:
     """The number in it, 0 where there is none, -1 in an empty one. Raises ConfigError, OSError."""
     descriptor = open_(path)

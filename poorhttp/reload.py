@@ -37,9 +37,6 @@ TRIAL, HANDOVER = "POORHTTP_TRIAL", "POORHTTP_HANDOVER"
 FORMAT = 3
 """Of what one image hands to the next. A trial that takes another one fails: what it could not take would be lost."""
 
-FACTS = 2
-"""How many there are at least for a trial beside who asks: the shape of the server and its pidfile."""
-
 PATIENCE = 60.0
 """Seconds that a trial may take."""
 
@@ -200,14 +197,14 @@ def received() -> Handover | None:
 
 
 def tried() -> list[str] | None:
-    """In a trial: shape, pidfile and addresses of the running server; None elsewhere. Told once."""
+    """In a trial: shape and addresses of the running server; None elsewhere. Told once."""
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
     server, *facts = text.split("\n")
     end_with(os.getppid())
     pid, _, handed = server.partition(" ")
-    if pid != str(os.getppid()) or len(facts) < FACTS:
+    if pid != str(os.getppid()) or not facts:
         raise PoorhttpError(f"{TRIAL} is not what a server says that is to be reloaded", "unset it")
     if handed != str(FORMAT):
         what = "the running server is of a version that hands over what this one cannot take"
@@ -300,7 +297,7 @@ class Reload:
         self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [f"{os.getpid()} {FORMAT}", self._shape, self.handover.pidfile, *filter(_is_kept, self.keys), *passed]
+        facts = [f"{os.getpid()} {FORMAT}", self._shape, *filter(_is_kept, self.keys), *passed]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))

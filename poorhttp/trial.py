@@ -300,7 +300,7 @@ def _where_it_is(pid: int, stack: int) -> str:
     return where
 
 
-def _try(settings: Config, shape: str, written: str, *sockets: str) -> None:
+def _try(settings: Config, shape: str, *sockets: str) -> None:
     """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
     server.check_shape(settings, shape)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
@@ -308,7 +308,7 @@ def _try(settings: Config, shape: str, written: str, *sockets: str) -> None:
     _bind(settings, lambda address, key: key in sockets, [(int(number), name) for number, name in passed])
     privileges.drop(settings.user, settings.group)
     server.check_logs(settings)
-    if settings.pidfile and settings.pidfile != written:
+    if settings.pidfile and not pidfile.names(settings.pidfile, os.getppid()):  # else it stays as it is
         pidfile.write(settings.pidfile)
         pidfile.remove(settings.pidfile)
     server.say_notes(settings)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -317,3 +318,51 @@ def test_what_cannot_be_opened_stays_harmless(launch: Start, tmp_path: Path, kin
     assert server.get()[0] == 200
     assert server.stop() == 0
     assert not (tmp_path / "run.pid").exists()
+
+
+SPOILED = {
+    "rm -r run": "cannot write the pidfile",
+    "echo no number > run/server.pid": "is there and is no pidfile",
+    "ln -sf elsewhere run/server.pid": "is a symbolic link, which is not followed",
+    "rm run/server.pid; mkdir run/server.pid": "is there and is no pidfile",
+    "rm run/server.pid; mkfifo run/server.pid": "is there and is no pidfile",
+    "echo $OTHER > run/server.pid": "which is alive",
+}
+"""What befalls a pidfile, and what is told of it."""
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.parametrize("kind", ["single", "forking"])
+def test_a_pidfile_that_cannot_be_written_any_more_stays_harmless(
+    launch: Start, tmp_path: Path, kind: str, spoil: str
+) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    pidfile = tmp_path / "run/server.pid"
+    pidfile.parent.mkdir()
+    server = launch("app.py", f"--type={kind}", "--bind=127.0.0.1:0", "--pidfile=run/server.pid")
+    server.await_address()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        subprocess.run(["sh", "-c", spoil], cwd=tmp_path, env={**os.environ, "OTHER": str(other.pid)}, check=True)
+        server.send(signal.SIGHUP)
+        server.await_text("reload failed")
+    assert SPOILED[spoil] in server.said
+    assert server.get()[0] == 200
+    subprocess.run(["sh", "-c", "rm -rf run; mkdir run"], cwd=tmp_path, check=True)
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert pidfile.read_text() == f"{server.process.pid}\n"
+    assert server.get()[0] == 200
+    assert server.stop() == 0
+    assert not pidfile.exists()
+
+
+def test_a_reload_leaves_its_pidfile_as_it_is(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(VERSION.format(version="0", more=""))
+    server = launch("app.py", "--bind=127.0.0.1:0", "--pidfile=server.pid")
+    server.await_address()
+    before = (tmp_path / "server.pid").stat()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    after = (tmp_path / "server.pid").stat()
+    assert (after.st_ino, after.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+    assert server.stop() == 0

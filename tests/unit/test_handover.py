@@ -137,7 +137,7 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 @pytest.mark.parametrize(
     "text",
-    ["x", "x\ny\nz", f"{os.getpid()}\nshape", f"{os.getppid()}\nshape\npidfile"],
+    ["x", "x\ny\nz", f"{os.getpid()}", f"{os.getppid()}\nshape"],
     ids=["a word", "no number", "a line too few", "the parent"],
 )
 def test_a_trial_of_no_server_is_refused(text: str) -> None:
