@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 
-from poorhttp.errors import printable
+from poorhttp.errors import printable, say
 from poorhttp.settings import LEVELS
 
 TYPE_CHECKING = False
@@ -61,6 +61,7 @@ class ErrorLog:
     level: least urgent level that is written, one of `LEVELS`; the last one means everything.
     debug: whether pages tell the versions of poorhttp and Python.
     webmaster: who is named at the foot of the pages, as text; "" for nobody.
+    may_be_unread: whether a named pipe that nobody reads is opened too.
 
     Raises OSError where the file cannot be opened.
     """
@@ -70,13 +71,13 @@ class ErrorLog:
     stream: TextIO
     """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
 
-    def __init__(self, path: str, level: str, debug: bool, webmaster: str) -> None:
+    def __init__(self, path: str, level: str, debug: bool, webmaster: str, may_be_unread: bool = False) -> None:
         if path.startswith("|"):
             from poorhttp import log_program
 
             self._descriptor = log_program.start(path[1:], _report, -1)
         else:
-            self._descriptor = STDERR if path == "-" else _open(path)
+            self._descriptor = STDERR if path == "-" else _open(path, may_be_unread)
         self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
         self._debug = debug
         self._webmaster = webmaster
@@ -182,10 +183,10 @@ class ErrorLog:
         return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
 
 
-def open_access_log(path: str, report: int = STDERR) -> int:
+def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
     """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
 
-    report: the error log's, for what there is to say about a "|program".
+    report: the error log's, for what there is to say about a "|program". may_be_unread: as for an `ErrorLog`.
     """
     if not path:
         return NO_LOG
@@ -193,7 +194,7 @@ def open_access_log(path: str, report: int = STDERR) -> int:
         from poorhttp import log_program
 
         return log_program.start(path[1:], _report, report)
-    return STDOUT if path == "-" else _open(path)
+    return STDOUT if path == "-" else _open(path, may_be_unread)
 
 
 def reopen_access_log(descriptor: int, path: str) -> None:
@@ -213,7 +214,8 @@ def check(path: str) -> None:
         log_program.words(path[1:])
     elif path not in ("", "-"):
         is_new = not os.path.lexists(path)
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        kinds = stat.S_IFREG, stat.S_IFDIR, stat.S_IFSOCK  # a try of them does nothing to others
+        if os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) not in kinds:
             if not os.access(path, os.W_OK, effective_ids=True):  # who reads a pipe would see the end of a try
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             return
@@ -245,10 +247,28 @@ class _Appender(io.RawIOBase):
         return len(data)
 
 
-def _open(path: str) -> int:
+def _open(path: str, may_be_unread: bool = False) -> int:
     # A named pipe that nobody reads is refused, not waited for: at USR1 the whole server would wait, also for its end.
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    way = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, way, 0o644)
+    except OSError as error:
+        if error.errno != errno.ENXIO or not may_be_unread:
+            raise
+        say(f"note: nobody reads the log {path}, its lines are lost; start who reads it, and then: poorhttp logrotate")
+        descriptor = _open_unread(path, way)
     os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _open_unread(path: str, way: int) -> int:
+    """Open a named pipe by being there to read it, for a moment: who reads it later gets the lines of then."""
+    try:
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:  # until it is opened anew
+        return os.open(os.devnull, way)
+    descriptor = os.open(path, way)
+    os.close(reader)
     return descriptor
 
 

@@ -64,7 +64,8 @@ def serve(
     passed, manager = _from_manager()
     passed = handover.passed if handover is not None else passed
     try:
-        error_log, access_log = open_logs(settings)
+        # The image before this one went on where a named pipe had lost its reader: so does this one.
+        error_log, access_log = open_logs(settings, may_be_unread=handover is not None)
     except ConfigError as error:
         if handover is not None:
             try_again(handover, home, error, settings)
@@ -404,15 +405,15 @@ def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
         loading.clear()
 
 
-def open_logs(settings: Config) -> tuple[ErrorLog, int]:
-    """Open both logs, as the user who serves. Raises ConfigError."""
+def open_logs(settings: Config, may_be_unread: bool = False) -> tuple[ErrorLog, int]:
+    """Open both logs, as the user who serves; may_be_unread: as for an `ErrorLog`. Raises ConfigError."""
     if (settings.user or settings.group) and os.geteuid() == 0:
         from poorhttp import privileges
 
         # Not as root: the directory of a log may be that user's, who could lead the path anywhere.
         with privileges.lent_to(settings.user, settings.group):
-            return _opened_logs(settings)
-    return _opened_logs(settings)
+            return _opened_logs(settings, may_be_unread)
+    return _opened_logs(settings, may_be_unread)
 
 
 def check_logs(settings: Config) -> None:
@@ -430,12 +431,12 @@ def check_logs(settings: Config) -> None:
         _with_hint(settings, check)
 
 
-def _opened_logs(settings: Config) -> tuple[ErrorLog, int]:
+def _opened_logs(settings: Config, may_be_unread: bool) -> tuple[ErrorLog, int]:
     from poorhttp.log import ErrorLog, open_access_log
 
     def opened() -> tuple[ErrorLog, int]:
-        error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
-        return error_log, open_access_log(settings.accesslog, error_log.fileno())
+        error_log = ErrorLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster, may_be_unread)
+        return error_log, open_access_log(settings.accesslog, error_log.fileno(), may_be_unread)
 
     return _with_hint(settings, opened)
 

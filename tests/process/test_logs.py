@@ -1,11 +1,14 @@
 """The two logs as files: written by every process, and opened anew on SIGUSR1."""
 
 import contextlib
+import os
 import re
 import signal
 from pathlib import Path
 
+import pytest
 from starter import SUPERVISED, Server, Start, wait_for
+from versions import VERSION, write
 
 ACCESS_LINE = re.compile(
     r'127\.0\.0\.1(:\d+)? 127\.0\.0\.1 - \[\d\d/\w{3}/\d{4} \d\d:\d\d:\d\d\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+'
@@ -121,3 +124,26 @@ def test_lines_that_a_full_disk_takes_are_told(start: Start, shape: str, tmp_pat
     assert server.said.count("No space left on device") <= len(workers)
     assert server.stop() == 0
     assert "/pid" in text(log)
+
+
+@pytest.mark.parametrize("log", ["errorlog", "accesslog"])
+def test_a_reload_goes_on_though_nobody_reads_a_log_any_more(
+    start: Start, shape: str, tmp_path: Path, log: str
+) -> None:
+    """As at USR1; who reads the pipe again gets the lines of then."""
+    fifo = tmp_path / "log.fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    server = start(shape, f"--{log}={fifo}", source=VERSION.format(version="0", more=""))
+    os.close(reader)
+    write(tmp_path, "1")
+    server.send(signal.SIGHUP)
+    server.await_text(f"nobody reads the log {fifo}")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert server.get()[0] == 200
+        assert server.stop() == 0
+        assert os.read(reader, 1 << 16).endswith(b"\n")
+    finally:
+        os.close(reader)

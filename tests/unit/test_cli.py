@@ -50,7 +50,7 @@ def world(monkeypatch, tmp_path):
     world = World()
 
     class ErrorLog:
-        def __init__(self, path, level, debug, webmaster):
+        def __init__(self, path, level, debug, webmaster, may_be_unread=False):
             self.given = (path, level, debug, webmaster)
             if "/no/" in path:
                 raise FileNotFoundError(2, "No such file or directory", path)
@@ -89,7 +89,7 @@ def world(monkeypatch, tmp_path):
     def check(path):
         ErrorLog(path, "", False, "")
 
-    def open_access_log(path, report):
+    def open_access_log(path, report, may_be_unread):
         return {"": -1, "-": 1}.get(path, 9)
 
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)

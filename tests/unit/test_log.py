@@ -1,8 +1,10 @@
 """The error log: its format, what cannot be forged, its pages, and reopening."""
 
+import errno
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from poorhttp import log_program, worker
 from poorhttp.errors import printable
-from poorhttp.log import LETTERS, ErrorLog, open_access_log, reopen_access_log
+from poorhttp.log import LETTERS, ErrorLog, check, open_access_log, reopen_access_log
 from poorhttp.settings import LEVELS
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[(?P<remote>.*?)\] \[(?P<letter>[SACEWNID0])\] (?P<text>.*)\n")
@@ -346,6 +348,39 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(make: Make, path: Path, tmp_
             open_access_log(str(fifo))
     finally:
         os.close(access_log)
+
+
+def test_a_pipe_that_nobody_reads_is_opened_though_it_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_as_another(path: str, way: int, mode: int = 0o777) -> int:
+        if path == str(fifo) and not way & os.O_WRONLY:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return open_(path, way, mode)
+
+    fifo = tmp_path / "access.fifo"
+    os.mkfifo(fifo)
+    open_ = os.open
+    monkeypatch.setattr(os, "open", open_as_another)
+    access_log = open_access_log(str(fifo), may_be_unread=True)
+    try:
+        os.write(access_log, b"lost\n")
+        reader = open_(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        reopen_access_log(access_log, str(fifo))
+        os.write(access_log, b"read\n")
+        assert os.read(reader, 100) == b"read\n"
+        os.close(reader)
+    finally:
+        os.close(access_log)
+
+
+def test_a_socket_is_no_log(tmp_path: Path) -> None:
+    """Found out in advance, since it could never be opened."""
+    path = str(tmp_path / "log.sock")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(path)
+        with pytest.raises(OSError, match="No such device or address"):
+            check(path)
 
 
 def test_standard_streams_are_not_reopened(capfd: pytest.CaptureFixture[str]) -> None:
