@@ -32,18 +32,31 @@ class HeldBody:
     Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
     """
 
-    _parts: list[str | bytes]  # AttributeError until it is set
-    _room: int  # how much may be added: characters of str, bytes; below 0 it was too much
+    _limit: int
+    _room: int  # how many bytes may be added (in Python: characters); below 0 what is held is sent before more is
+    _raw: bool  # the subclass's: set by `_take` where some of it was bytes
 
     def __new__(cls, *args: object, **kwargs: object) -> Self: ...
+    def _hold(self, limit: int) -> None:
+        """Hold nothing, with room for so much."""
+
     def write(self, data: str | bytes) -> None:
-        """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full."""
+        """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full.
+
+        Raises UnicodeEncodeError for lone surrogates: here, or in `_take`, where it leaves all as it was.
+        """
+
+    def _take(self) -> bytes:
+        """What was written, and hold nothing any more."""
+
+    def _holds(self) -> bool:
+        """Whether something was written, were it empty."""
 
     def _refuse(self, data: object) -> None:
         """The subclass's: raise TypeError for what is neither str nor bytes."""
 
-    def _make_room(self) -> None:
-        """The subclass's: send the parts, of which the last one was too much."""
+    def flush(self) -> None:
+        """The subclass's: take what is held and send it."""
 
 def take_waiting(listener: int) -> list[int]:
     """Let nobody in any more at a listening socket that does not block, in no process, and take who waits there: the

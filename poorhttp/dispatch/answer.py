@@ -57,7 +57,6 @@ class Answer(HeldBody):
     _raw = False  # whether the body has bytes in it whose charset only the application knows
 
     _start: StartResponse
-    _limit: int
 
     @property
     def headers_out(self) -> Headers:
@@ -75,7 +74,7 @@ class Answer(HeldBody):
 
     def flush(self) -> None:
         """Send what has been written; from here on the status and the headers are fixed."""
-        body = self._taken_body()
+        body = self._take()
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             return
@@ -102,7 +101,7 @@ class Answer(HeldBody):
             self.content_type = FILE_TYPE
         self._file = file
         self._raw = True
-        self._room = -1  # the next write() flushes: it stands behind the file
+        self._room = -1  # the next write() sends it before: it stands behind the file
         return file.size
 
     def started(self) -> bool:
@@ -119,14 +118,13 @@ class Answer(HeldBody):
 
     def empty(self) -> bool:
         """Whether there is no body yet."""
-        return not (self._parts or self._file or self._send or self._swallowed)
+        return not (self._holds() or self._file or self._send or self._swallowed)
 
     def discard(self) -> None:
         """Forget body, headers_out and content type; err_headers_out stay. Raises RuntimeError if it is too late."""
         if self._send is not None:
             raise RuntimeError("part of the answer has been sent already, it cannot become another one")
-        self._parts.clear()
-        self._room = self._limit
+        self._hold(self._limit)
         self._swallowed = 0
         self._raw = False
         self._headers_out = None
@@ -141,15 +139,16 @@ class Answer(HeldBody):
         A server that has sent nothing yet does not; then a short 500 takes the place of the answer.
         """
         self._send = self._start(status_line(500), [("Content-Type", "text/plain")], exc_info)
-        self._parts[:] = ["500 - Internal Server Error\n"]
         self._file = None
+        self._hold(self._limit)
+        HeldBody.write(self, "500 - Internal Server Error\n")
 
     def finish(self, exc_info: OptExcInfo | None = None) -> Iterable[bytes]:
         """Send the head, unless it was sent, and return the rest of the body for the server to iterate.
 
         exc_info: given when an error page replaces an answer that failed here before.
         """
-        body = self._taken_body()
+        body = self._take()
         if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
@@ -223,27 +222,6 @@ class Answer(HeldBody):
         if not isinstance(data, (str, bytes)):
             raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}")
         self.write(str(data) if isinstance(data, str) else bytes(data))
-
-    def _make_room(self) -> None:
-        """Send the buffer after a write() that was too much for it."""
-        if self._file is None:
-            self.flush()
-        else:  # what was written last stands behind the file
-            last = self._parts.pop()
-            self.flush()
-            self._parts.append(last)
-
-    def _taken_body(self) -> bytes:
-        """The buffer as bytes; leaves it empty."""
-        parts = self._parts
-        try:
-            body = "".join(parts).encode()  # type: ignore[arg-type]  # the usual case: text alone, encoded at once
-        except TypeError:
-            self._raw = True
-            body = b"".join([part.encode() if isinstance(part, str) else part for part in parts])
-        parts.clear()
-        self._room = self._limit
-        return body
 
     def _send_file(self, send: Callable[[bytes], object]) -> None:
         file, self._file = self._file, None

@@ -54,7 +54,8 @@ def application(
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
         `default_handler`; it is read once, now.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
-    buffer_limit: characters or bytes of an answer that are held back before it is sent in parts.
+    buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
+        server serves.
     Raises TableError.
     """
     return Dispatcher(table, debug, webmaster, options, buffer_limit).serve

@@ -51,14 +51,13 @@ class Request(Answer):
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: characters or bytes of output to hold back before it is sent."""
+        """limit: bytes of output to hold back before it is sent."""
         self.environ = environ
         self.method: str = environ["REQUEST_METHOD"]
         # A mount point without a slash leaves an empty path (PEP 3333).
         self.uri: str = environ.get("PATH_INFO") or "/"
         self._start = start_response
-        self._parts = []
-        self._limit = self._room = limit
+        self._hold(limit)
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.

@@ -42,7 +42,7 @@ impl Reject {
     pub const CONNECT: Self = Self::new(501, "CONNECT is for proxies");
     /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written.
     pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
-    /// 503: more connections than `max_connections_per_address`.
+    /// 503, RFC 9110 15.6.4: more connections than `max_connections_per_address`.
     pub const TOO_MANY_CONNECTIONS: Self = Self::new(503, "too many connections from this address");
     /// 505, RFC 9110 15.6.6.
     pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.x");
