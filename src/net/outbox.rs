@@ -262,9 +262,24 @@ mod tests {
         (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
     }
 
+    /// What the client reads until the end, once all is sent.
+    fn received(mut client: UnixStream, outbox: &mut Outbox, transport: &Transport) -> Vec<u8> {
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            client.read_to_end(&mut read).unwrap();
+            read
+        });
+        while outbox.flush(transport) == Flushed::Pending {
+            std::thread::yield_now();
+        }
+        assert!(outbox.is_empty() && !outbox.is_full());
+        transport.finish();
+        reader.join().unwrap()
+    }
+
     #[test]
     fn what_is_laid_aside_comes_first_and_all_of_it_in_order() {
-        let (mut client, server) = UnixStream::pair().unwrap();
+        let (client, server) = UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
         let transport = Transport::new(server.into());
         let all = bytes(4_000_000);
@@ -276,23 +291,13 @@ mod tests {
                 assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
             }
         }
-        let reader = std::thread::spawn(move || {
-            let mut read = Vec::new();
-            client.read_to_end(&mut read).unwrap();
-            read
-        });
-        while outbox.flush(&transport) == Flushed::Pending {
-            std::thread::yield_now();
-        }
-        assert!(outbox.is_empty());
-        transport.finish();
-        assert!(reader.join().unwrap() == all);
+        assert!(received(client, &mut outbox, &transport) == all);
     }
 
     #[test]
     fn what_is_held_is_sent_from_where_it_is_and_in_order() {
         for is_followed in [false, true] {
-            let (mut client, server) = UnixStream::pair().unwrap();
+            let (client, server) = UnixStream::pair().unwrap();
             server.set_nonblocking(true).unwrap();
             let transport = Transport::new(server.into());
             let all = bytes(4_000_000);
@@ -305,17 +310,7 @@ mod tests {
                 outbox.push(b"tail", &transport, || None);
                 expected.extend_from_slice(b"tail");
             }
-            let reader = std::thread::spawn(move || {
-                let mut read = Vec::new();
-                client.read_to_end(&mut read).unwrap();
-                read
-            });
-            while outbox.flush(&transport) == Flushed::Pending {
-                std::thread::yield_now();
-            }
-            assert!(outbox.is_empty() && !outbox.is_full());
-            transport.finish();
-            assert!(reader.join().unwrap() == expected);
+            assert!(received(client, &mut outbox, &transport) == expected);
         }
     }
 
