@@ -86,8 +86,10 @@ def last_reload(pid: int) -> Facts | None:
         os.close(own)
 
 
-def gather(descriptor: int) -> Facts | None:
-    """The same of the server whose board this is; its workers of an image before are found by their parent."""
+def gather(descriptor: int, teller: int = 0) -> Facts | None:
+    """The same of the server whose board this is; its workers of an image before are found by their parent. teller: the
+    one of them that tells it, with a thread that is busy with nothing else.
+    """
     facts = _facts(descriptor)
     if not facts:
         return None
@@ -101,6 +103,7 @@ def gather(descriptor: int) -> Facts | None:
         rows += _elsewhere(each, end)
     for row in rows:
         row["pss"] = control.pss(row["pid"]) * 1024 or None
+        row["busy"] = max(row["busy"] - (row["pid"] == teller), 0)
     past = {name: _number(facts.get(name, "")) for name in SUMS}
     past["2xx"] = _second_class(past)
     told: Facts = {
@@ -413,7 +416,7 @@ def answer(descriptor: int, environ: dict[str, Any], start_response: Callable[..
     """A WSGI application: what the server of this board does, as whoever asks understands it."""
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _send(start_response, "405 Method Not Allowed", HTML, "", ("Allow", "GET, HEAD"))
-    told = gather(descriptor)
+    told = gather(descriptor, os.getpid())
     if told is None:
         return _send(start_response, "503 Service Unavailable", "text/plain", "there is nothing to tell\n")
     kind = wanted(environ["PATH_INFO"], environ["QUERY_STRING"], environ.get("HTTP_ACCEPT", ""))

@@ -417,6 +417,7 @@ def test_the_control_socket_tells_and_is_gone_at_the_end(begin: Start, shape: st
     processes = 2 if shape in SUPERVISED else 1
     wait_for(lambda: len(control(server)["processes"]) == processes, "each process to have its row")
     assert control(server)["pid"] == server.process.pid
+    wait_for(lambda: control(server)["busy"] == 0, "who tells it not to count")
     assert control(server, "/anything?json")["pid"] == server.process.pid
     assert control(server, "/?prometheus")[1].startswith("# HELP")
     assert control(server, method="POST") == (405, "")
