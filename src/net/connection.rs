@@ -31,8 +31,6 @@ const READ: usize = 64 * 1024;
 pub const TURN: u64 = 10;
 /// Bytes that are read and thrown away behind the last request before the connection is cut.
 const LINGER_BYTES: usize = 1024 * 1024;
-/// A body up to this is on its way in whole, whether its client reads or not: it fits the first ten packets (RFC 6928).
-const AT_ONCE: u64 = 10 * 1024;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +259,7 @@ impl<H: Handler> Connection<H> {
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
-            Phase::Linger if self.transport.unacknowledged() < self.untaken => self.enter_linger(),
+            Phase::Linger if (1..self.untaken).contains(&self.transport.unacknowledged()) => self.enter_linger(),
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -486,7 +484,7 @@ impl<H: Handler> Connection<H> {
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         if head.asterisk {
-            return Some(Outcome::Done(shared.answer_asterisk(asked, &mut self.outbox)));
+            return Some(Outcome::Done(shared.answer_asterisk(asked, &self.peer, &mut self.outbox)));
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
@@ -518,10 +516,9 @@ impl<H: Handler> Connection<H> {
         if !done.persistent {
             // What the client sent behind the last request, or sends before it has read the answer, must be read, or
             // closing would reset the connection under the answer (RFC 9112 9.6). One that asked for the close itself
-            // is to send no more, but has time to while it takes a long answer.
+            // is to send no more.
             let more_came = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            let lingers = more_came || client_goes_on || done.length > AT_ONCE;
-            self.after_flush = if lingers { AfterFlush::Linger } else { AfterFlush::Close };
+            self.after_flush = if more_came || client_goes_on { AfterFlush::Linger } else { AfterFlush::Close };
             return Some(self.wait_for_room());
         }
         if self.outbox.is_full() || self.outbox.is_broken() {
@@ -562,9 +559,11 @@ impl<H: Handler> Connection<H> {
                     after => {
                         self.return_inbound(desk);
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
-                        // the answer away where the client has sent more meanwhile.
+                        // the answer away where the client has sent more meanwhile; and where it does so later, what
+                        // it has no room for yet.
                         self.transport.finish();
-                        if after == AfterFlush::Linger { self.enter_linger() } else { Verdict::Close }
+                        let lingers = after == AfterFlush::Linger || self.transport.has_unsent();
+                        if lingers { self.enter_linger() } else { Verdict::Close }
                     }
                 }
             }

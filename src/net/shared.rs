@@ -557,10 +557,13 @@ impl<H: Handler> Shared<H> {
     }
 
     /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
-    pub fn answer_asterisk(&self, asked: Asked, outbox: &mut Outbox) -> Done {
+    pub fn answer_asterisk(&self, asked: Asked, peer: &Peer, outbox: &mut Outbox) -> Done {
         let status = b"204 No Content";
         let persistent = match ResponseHead::begin(&mut outbox.bytes, status) {
-            Ok(head) => self.finish_head(&head, asked, Some(0), outbox).1,
+            Ok(mut head) => {
+                add_id(&mut head, peer.answered_id(&self.fronts), outbox);
+                self.finish_head(&head, asked, Some(0), outbox).1
+            }
             Err(_) => false,
         };
         Done { status: 204, length: 0, persistent }
@@ -602,10 +605,7 @@ impl<H: Handler> Shared<H> {
         let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
         // A constant field cannot be refused.
         let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
-        if !id.is_empty() {
-            // It was taken for a plain one, or made here.
-            let _ = head.field(&mut outbox.bytes, b"X-Request-ID", id.as_bytes());
-        }
+        add_id(&mut head, id, outbox);
         let asked = Asked { is_head, persistent: false, ..Asked::default() };
         self.finish_head(&head, asked, Some(page.len() as u64), outbox);
         if !is_head {
@@ -624,6 +624,13 @@ impl<H: Handler> Shared<H> {
     ) -> (crate::http::response::Framing, bool) {
         let mut own = OwnFields::new(self.handler.server_header());
         head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
+    }
+}
+
+fn add_id(head: &mut ResponseHead, id: &str, outbox: &mut Outbox) {
+    if !id.is_empty() {
+        // It was taken for a plain one, or made here: it cannot be refused.
+        let _ = head.field(&mut outbox.bytes, b"X-Request-ID", id.as_bytes());
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 const SIOCOUTQ: Opcode = 0x5411;
+const SIOCOUTQNSD: Opcode = 0x894B;
 /// Bytes that are looked at before they are read.
 const PEEK: usize = 256;
 
@@ -110,9 +111,19 @@ impl Transport {
 
     /// Bytes that were written and that the peer has not taken yet.
     pub fn unacknowledged(&self) -> u32 {
-        // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) writes one int, and fails where it is not known.
-        let count = unsafe { ioctl(self, Getter::<SIOCOUTQ, c_int>::new()) };
-        count.ok().and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX)
+        self.count::<SIOCOUTQ>().unwrap_or(u32::MAX)
+    }
+
+    /// Whether something that was written waits for the peer to have room. On a unix socket nothing does.
+    pub fn has_unsent(&self) -> bool {
+        self.count::<SIOCOUTQNSD>().is_some_and(|count| count > 0)
+    }
+
+    fn count<const QUEUE: Opcode>(&self) -> Option<u32> {
+        // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) and SIOCOUTQNSD (in linux/sockios.h) write one int, and
+        // fail where they are not known.
+        let count = unsafe { ioctl(self, Getter::<QUEUE, c_int>::new()) };
+        count.ok().and_then(|count| u32::try_from(count).ok())
     }
 
     /// Only [`Transport::finish`] is to look like an end: by whatever else the connection ends, even the death of this

@@ -430,6 +430,8 @@ impl Exchange {
 
     /// Add a block of the body, framed; never more than Content-Length promised. `owner` holds it where it is not copied.
     pub fn block(&mut self, data: &[u8], transport: &Transport, owner: Option<&Bound<'_, PyBytes>>) {
+        // One of a subclass may do anything when it is let go, which is wherever it was sent.
+        let owner = owner.filter(|owner| owner.is_exact_instance_of::<PyBytes>());
         let hold = || owner.map(|owner| Box::new(PyBackedBytes::from(owner.clone())) as Held);
         let mut data = data;
         match self.framing {

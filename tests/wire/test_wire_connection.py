@@ -409,12 +409,15 @@ def test_a_refusal_is_readable_by_a_client_that_goes_on_sending(server: Any) -> 
         client.expect_close()
 
 
-@pytest.mark.parametrize("ending", ["HTTP/1.0\r\n\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
-def test_the_end_of_a_large_answer_is_not_lost_to_a_slow_reader_who_sends_more(serve: Any, ending: str) -> None:
+LAST = ["HTTP/1.0\r\n\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"]
+
+
+@pytest.mark.parametrize("last", [*LAST, *(f"HTTP/1.1\r\nHost: a\r\n\r\nGET /last {end}" for end in LAST)])
+def test_the_end_of_a_large_answer_is_not_lost_to_a_slow_reader_who_sends_more(serve: Any, last: str) -> None:
     """It asked for the close, so nothing more is read of it: yet while it takes what was sent, no reset may come."""
     server, size = serve(APP, linger_timeout=0.2), 3_000_000
     with server.connect(receive_buffer=65536) as client:
-        client.send(f"GET /size/{size} {ending}")
+        client.send(f"GET /size/{size} {last}")
         read, pause = len(client.sock.recv(1)), size - 600_000
         client.send("\r\n")
         while data := client.sock.recv(16384):
@@ -436,7 +439,7 @@ def test_the_leftover_of_a_closed_connection_is_never_parsed(server: Any, compos
 
 
 @pytest.mark.parametrize("part", ["\r\n", "junk", "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"])
-@pytest.mark.parametrize("ending", ["HTTP/1.0\r\n\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+@pytest.mark.parametrize("ending", LAST)
 def test_bytes_behind_the_last_request_do_not_cost_its_response(single: Any, ending: str, part: str) -> None:
     """They may meet a closed socket, but a close with unread bytes must not throw away what was still to be sent."""
     for _ in range(50):

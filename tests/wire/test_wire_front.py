@@ -84,8 +84,11 @@ def test_it_is_answered_and_logged(start: Ask) -> None:
     assert response.header("X-Request-ID") == "from-the-front"
     made = server.get("/made")
     assert made.header("X-Request-ID") == told(made)["poorhttp.request_id"]
-    lines = [json.loads(line) for line in server.request_lines(3)[-2:]]
-    assert [line["request_id"] for line in lines] == ["from-the-front", made.header("X-Request-ID")]
+    with server.connect() as client:
+        asked = client.request("*", "X-Request-ID: of-the-server", method="OPTIONS")
+    assert asked.header("X-Request-ID") == "of-the-server"
+    lines = [json.loads(line) for line in server.request_lines(4)[-3:]]
+    assert [line["request_id"] for line in lines] == ["from-the-front", made.header("X-Request-ID"), "of-the-server"]
 
 
 def test_an_application_may_answer_with_its_own(start: Ask) -> None:

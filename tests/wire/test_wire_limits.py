@@ -253,6 +253,19 @@ def test_a_lingering_close_ends(serve: Any, until: Any) -> None:
         until(lambda: server.descriptors() <= base, "the descriptor of the lingering connection")
 
 
+def test_who_has_taken_all_and_stays_lingers_no_longer(serve: Any, until: Any) -> None:
+    """Progress is what makes it longer: all was on its way when it began."""
+    server = serve("hello", linger_timeout=4)
+    base = server.descriptors()
+    with server.connect() as client:
+        client.send("BAD LINE\r\n")
+        began = time.monotonic()
+        client.response()
+        client.expect_close()
+        until(lambda: server.descriptors() <= base, "the descriptor of the lingering connection")
+        assert time.monotonic() - began < 7
+
+
 def test_lingering_is_bounded_for_a_client_that_sends_for_ever(serve: Any) -> None:
     server = serve("hello", linger_timeout=SHORT)
     with server.connect() as client:
