@@ -70,7 +70,7 @@ class Guard:
                 raise
             raise error from None
         request = f"{environ.get('REQUEST_METHOD', '-')} {environ.get('REQUEST_URI') or environ.get('PATH_INFO', '')}"
-        what = f"{request}: {problem.name_of(type(error))}"
+        what = f"{request}: {problem.cut(problem.name_of(type(error)), problem.LONGEST)}"
         self._error_log.write_trace("E", what, environ.get("REMOTE_ADDR") or "-", told["trace"])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 

@@ -34,6 +34,7 @@ _NAMES = r"""(?: pass | pwd | secret | token | key | auth | bearer | jwt | cooki
 SECRET = re.compile(_NAMES, re.IGNORECASE | re.VERBOSE)
 HIDDEN = "***"
 _QUOTED = r"""(?: \"""[\s\S]*?(?:\"""|\Z) | \'\'\'[\s\S]*?(?:\'\'\'|\Z) | "(?:[^"\\]|\\.)*"? | '(?:[^'\\]|\\.)*'? )"""
+_LITERAL = re.compile(_QUOTED, re.VERBOSE)
 _NAMED = rf"(?<!\w) (?! \w{{0,80}}(?:Error|Exception|Warning|Interrupt)\b ) \w{{0,60}} {_NAMES} \w{{0,60}}"
 _NAME = re.compile(rf"""(?ix) [a-z]{{0,2}} ["']? {_NAMED} ["']? """)
 """Of a secret, in source: with quotes where it is a key."""
@@ -138,11 +139,13 @@ def is_secret(name: str) -> bool:
 
 def without_secrets(text: str, is_code: bool = False) -> str:
     """A text without what is written as the value of a name that looks like a secret's; in code, where that may be a
-    name too, without the literal right behind it only.
+    name too, without the literal right behind it only, and without such values within a literal.
     """
     text = _ELSEWHERE.sub(_hide, cut(text, LONGEST_TEXT))
     text = _ASSIGNED.sub(_hide, text)
-    return text if is_code else _UNQUOTED.sub(_hide, text)
+    if is_code:
+        return _LITERAL.sub(lambda literal: _UNQUOTED.sub(_hide, literal[0]), text)
+    return _UNQUOTED.sub(_hide, text)
 
 
 def _hide(found: re.Match[str]) -> str:

@@ -410,6 +410,9 @@ def test_no_secret_is_shown_in_a_text(text):
         'API_TOKENS = ["first", "{}"]',
         'password, user = "{}", "u"',
         'secret = f"{{len(str())}} {}"',
+        "x = 'password={0}'",
+        "x = f'token={0} of {{1}}'",
+        'raise_ = ["no", "api_key: {0}"]',
     ],
 )
 def test_no_secret_is_shown_in_a_source_however_it_is_laid_out(source):
