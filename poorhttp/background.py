@@ -41,18 +41,19 @@ HELD = *ENDS, signal.SIGINT
 """What must not come before it would end what was begun."""
 
 
-def start(settings: Config, directory: str, patience: float) -> int:
+def start(settings: Config, directory: str, patience: float, may_be_unread: bool = False) -> int:
     """Serve in a process of its own session; return when it serves, or with its exit code.
 
-    patience: seconds after which one that does not serve is ended.
+    patience: seconds after which one that does not serve is ended. may_be_unread: whether a log may be a named pipe
+    that nobody reads, as where a server was stopped for this one.
     """
     try:
-        return _start(settings, directory, patience)
+        return _start(settings, directory, patience, may_be_unread)
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
 
 
-def _start(settings: Config, directory: str, patience: float) -> int:
+def _start(settings: Config, directory: str, patience: float, may_be_unread: bool) -> int:
     pid = control.find(settings)
     if pid > 0:
         return _await_other(pid, patience)
@@ -66,7 +67,7 @@ def _start(settings: Config, directory: str, patience: float) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         os.close(told)
         os.setsid()
-        sys.exit(_serve(settings, directory, ready))
+        sys.exit(_serve(settings, directory, ready, may_be_unread))
     os.close(ready)
     try:
         for each in ENDS:
@@ -81,16 +82,21 @@ def _start(settings: Config, directory: str, patience: float) -> int:
                 say(f"pid {pid} does not serve yet: {doing}")
                 limit, is_told = patience, True
             else:
-                return _give_up(pid, patience, hint)
+                _end(pid)
+                say(f"pid {pid} did not serve in {patience:g} s; ended")
+                say(f"hint: {hint}")
+                return 1
+        if word == SERVES:
+            say(f"started: pid {pid}")
+            return 0
+        left = began + patience - time.monotonic()
+        if is_loaded and not word and not control.wait_for_end(pid, MOMENT):  # asked to reload, it is a new image now
+            return _await_other(pid, left)
+        # Something that the application began may keep it from ending.
+        code = _reap(pid) if control.wait_for_end(pid, max(left, MOMENT)) else _end(pid)
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
-    if word == SERVES:
-        say(f"started: pid {pid}")
-        return 0
-    if is_loaded and not control.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
-        return _await_other(pid, patience)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if word == YIELDS:
         return _await_other(control.find(settings), patience)
     if is_loaded:
@@ -147,25 +153,24 @@ def _leave(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _end(pid: int) -> None:
-    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
+def _reap(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _end(pid: int) -> int:
+    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more. Returns its exit
+    code.
+    """
     for each in (*ENDS, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     os.kill(pid, signal.SIGTERM)
     if not control.wait_for_end(pid, control.GRACE):
         say(f"pid {pid} did not stop in {control.GRACE:.0f} s; killed")
         os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    return _reap(pid)
 
 
-def _give_up(pid: int, seconds: float, hint: str) -> int:
-    _end(pid)
-    say(f"pid {pid} did not serve in {seconds:g} s; ended")
-    say(f"hint: {hint}")
-    return 1
-
-
-def _serve(settings: Config, directory: str, ready: int) -> int:
+def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) -> int:
     def tell_start(word: bytes) -> None:
         with suppress(OSError):  # the application has closed it, or nobody waits any more
             os.write(ready, word)
@@ -191,7 +196,7 @@ def _serve(settings: Config, directory: str, ready: int) -> int:
     waiting = [ready]
     os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
     try:
-        return server.serve(settings, None, directory, serving=serving)
+        return server.serve(settings, None, directory, serving=serving, may_be_unread=may_be_unread)
     except PoorhttpError as error:
         if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
             tell_start(YIELDS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     WSGI = Callable[..., Iterable[bytes]]
 
-OK, UNEXPECTED = 0, 1
+OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 
 
 def entry() -> NoReturn:
@@ -42,8 +42,8 @@ def main(argv: Sequence[str]) -> int:
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
-    except KeyboardInterrupt:  # stopped before it served
-        return OK
+    except KeyboardInterrupt:  # stopped before it served, or while it waited
+        return INTERRUPTED if any(word in config.ACTIONS for word in argv) else OK
     except Exception as error:
         told = shortage(error)
         if told is not None:
@@ -154,14 +154,12 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
 
     patience = flags.wait or trial.PATIENCE
 
-    def start() -> int:
-        return background.start(settings, directory, patience)
-
     if flags.command == "start":
-        return start()
+        return background.start(settings, directory, patience)
     if flags.command == "restart":
         background.check(settings)
-        return trial.restart(settings, control.find(settings), patience) or control.stop(settings, say) or start()
+        code = trial.restart(settings, control.find(settings), patience) or control.stop(settings, say)
+        return code or background.start(settings, directory, patience, may_be_unread=True)
     try:
         if flags.watch:
             from poorhttp import watch

@@ -141,13 +141,13 @@ def is_server(pid: int) -> bool:
 
 
 def serves(pid: int) -> bool:
-    """Whether a server has loaded its application, or this user may not know: then it has a board, and while a new
-    image loads the workers of the one before have theirs.
+    """Whether a process of a server has served clients, or this user may not know: then its board says so, and while a
+    new image loads that of the workers of the one before.
     """
     from poorhttp import status as board
 
     try:
-        return any(board.of(each) is not None for each in (pid, *children(pid)))
+        return any(board.serves(each) for each in (pid, *children(pid)))
     except PermissionError:
         return True
 

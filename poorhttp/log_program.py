@@ -39,6 +39,9 @@ FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
 FAREWELL = 5.0
 """Seconds that the program gets when the server has ended, before it is told to end and, a second later, killed."""
 
+LAST = 3
+"""How many keepers there are for what is left once nobody writes any more."""
+
 FIONREAD = 0x541B
 """ioctl(2): the bytes that wait in a pipe."""
 
@@ -100,7 +103,7 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
     os.closerange(len(mine), os.sysconf("SC_OPEN_MAX"))
     os.set_blocking(mine[3], False)
     os.set_inheritable(mine[3], False)  # else the program would keep it open, and nobody would read it
-    is_error_log, back_off, text = report == nothing, FIRST_BACK_OFF, ""
+    is_error_log, back_off, text, last = report == nothing, FIRST_BACK_OFF, "", 0
     gc.freeze()  # what is here is shared with the keeper for as long as no collection writes to it
     guardian, alive = os.pipe()  # readable for a keeper when there is no guardian any more
     while True:
@@ -116,17 +119,14 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
         back_off = FIRST_BACK_OFF if born + LONGEST_BACK_OFF < time.monotonic() else min(2 * back_off, LONGEST_BACK_OFF)
         time.sleep(back_off)
         text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost"
-        if _is_at_end(mine[3]):  # a program that kills its keeper would be started for ever
+        ready = select.poll()
+        ready.register(mine[3], select.POLLIN)
+        state = dict(ready.poll(0)).get(mine[3])
+        last += state is not None and state & select.POLLHUP != 0
+        if state == select.POLLHUP or last > LAST:  # a program that kills its keeper would be started for ever
             os.write(2, line(text))
             os._exit(1)
         text += ", another one goes on"
-
-
-def _is_at_end(pipe: int) -> bool:
-    """Whether no writer is left, and nothing to read."""
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    return poll.poll(0) == [(pipe, select.POLLHUP)]
 
 
 class _Keeper:

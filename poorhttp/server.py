@@ -54,18 +54,20 @@ def serve(
     home: str = "",
     handover: Handover | None = None,
     serving: Callable[[ErrorLog], Callable[[], None]] | None = None,
+    may_be_unread: bool = False,
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
     home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
     it: then there is no reload, and signals are given back. handover: what the image before this one left.
     serving: called when clients are about to be served; what it returns, when a process does so.
+    may_be_unread: as for an `ErrorLog`.
     """
     passed, manager = _from_manager()
     passed = handover.passed if handover is not None else passed
     try:
         # The image before this one went on where a named pipe had lost its reader: so does this one.
-        error_log, access_log = open_logs(settings, may_be_unread=handover is not None)
+        error_log, access_log = open_logs(settings, may_be_unread or handover is not None)
     except ConfigError as error:
         if handover is not None:
             try_again(handover, home, error, settings)
@@ -164,7 +166,14 @@ def serve(
                 say(line)
             if settings.errorlog != "-":
                 error_log.write("S", f"started: {', '.join(facts)}")
-        ready = serving(error_log) if serving is not None else None
+        told = serving(error_log) if serving is not None else None
+
+        def ready() -> None:
+            if shown is not None:
+                shown.tell(serves="yes")
+            if told is not None:
+                told()
+
         for descriptor in error_log.streams():
             error_log.follow(descriptor, settings.errorlog)
         make_reload = (lambda: _reload(settings, home, error_log, manager, keys, passed, lock, shown)) if home else None

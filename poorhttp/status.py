@@ -72,6 +72,17 @@ def main_of(pid: int) -> int:
         os.close(own)
 
 
+def serves(pid: int) -> bool:
+    """Whether a process of this server has served clients. Raises PermissionError."""
+    own = _open(pid)
+    if own < 0:
+        return False
+    try:
+        return _facts(own).get("serves") == "yes"
+    finally:
+        os.close(own)
+
+
 def last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and what `last_reload` holds, nothing where
     there was none; None where it has no board. Raises PermissionError.

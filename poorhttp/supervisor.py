@@ -56,7 +56,7 @@ def supervise(
     manager: Manager | None = None,
     board: Board | None = None,
     connections: Sequence[tuple[int, int]] = (),
-    ready: Callable[[], None] | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
 
@@ -168,7 +168,7 @@ class _Supervisor:
         make_reload: Callable[[], Reload] | None,
         manager: Manager,
         board: Board | None,
-        ready: Callable[[], None] | None = None,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._ready = ready
@@ -261,6 +261,7 @@ class _Supervisor:
             return
         if state.serving() or not state.wanted:
             self._is_reloading, self._is_ready = False, True
+            self._ready()
             self._end_reload(SUCCEEDED)
 
     def _end_reload(self, result: str, why: str = "") -> None:
@@ -363,13 +364,12 @@ class _Supervisor:
         self._state.wanted = self._scale.wanted
 
     def _tell_manager(self) -> None:
-        if self._is_ready or self._is_reloading:
+        if self._is_ready or self._is_reloading or self._state.stopping is not None:
             self._manager.status(self._status())
         else:
             self._manager.ready(self._status())
             self._is_ready = True
-            if self._ready is not None:
-                self._ready()
+            self._ready()
 
     def _status(self) -> str:
         if self._are_away and not self._state.wanted:

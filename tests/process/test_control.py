@@ -684,6 +684,69 @@ def test_a_start_says_that_its_server_ended_before_a_worker_served(run: Run, tmp
         assert not (tmp_path / "run.pid").exists()
 
 
+def test_a_start_ends_a_server_that_fails_and_does_not_end(run: Run, tmp_path: Path) -> None:
+    """It has said that it failed, but a thread of the application keeps it."""
+    log = tmp_path / "error.log"
+    log.touch()
+    stay = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+    (tmp_path / "app.py").write_text(stay + DYING)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(run, "start", "--wait=3", "--graceful-timeout=60")
+        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+        pid = pid_of(tmp_path)
+        os.kill(pid, signal.SIGTERM)
+        code, said = start.result()
+    assert code != 0 and "another start" not in said
+    assert said.endswith(f"pid {pid} ended before it served; the error log tells why: {tmp_path}/error.log\n")
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_second_start_waits_for_a_worker_too(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    log.touch()
+    (tmp_path / "app.py").write_text(DYING)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, "start", "--wait=4")
+        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+        code, said = run("start", "--wait=1")
+        assert (code, said) == (1, f"pid {pid_of(tmp_path)}, which another start began, did not serve in 1 s\n")
+        assert first.result()[0] == 1
+
+
+def test_a_restart_goes_on_though_nobody_reads_a_log_any_more(run: Run, tmp_path: Path) -> None:
+    fifo = tmp_path / "log.fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert run("start", f"--accesslog={fifo}")[0] == 0
+    os.close(reader)
+    code, said = run("restart", f"--accesslog={fifo}")
+    assert code == 0 and f"note: nobody reads the log {fifo}" in said
+    assert answer_of(tmp_path / "server.sock")
+    assert run("stop")[0] == 0
+    code, said = run("start", f"--accesslog={fifo}")
+    assert code == 2 and f"cannot open the log {fifo}" in said
+
+
+@pytest.mark.parametrize(("action", "asked"), [("reload", signal.SIGUSR2), ("stop", signal.SIGTERM)])
+def test_who_interrupts_what_waits_is_not_told_that_it_was_done(
+    run: Run, tmp_path: Path, action: str, asked: signal.Signals
+) -> None:
+    assert run("start")[0] == 0
+    pid = pid_of(tmp_path)
+
+    def has_come() -> bool:
+        facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        return bool(int(facts["ShdPnd"], 16) >> (asked - 1) & 1)
+
+    os.kill(pid, signal.SIGSTOP)
+    command = [sys.executable, "-m", "poorhttp", action, "-c", "poorhttp.ini"]
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}) as waiting:
+        wait_for(has_come, "the server to be asked")
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(PATIENCE) == 130
+    os.kill(pid, signal.SIGCONT)
+
+
 def test_a_start_goes_on_waiting_for_what_a_reload_makes_of_its_server(run: Run, tmp_path: Path) -> None:
     log = tmp_path / "error.log"
     log.touch()
