@@ -32,7 +32,8 @@ class HeldBody:
     Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
     """
 
-    _limit: int
+    @property
+    def _limit(self) -> int: ...
     _room: int  # how many bytes may be added (in Python: characters); below 0 what is held is sent before more is
     _raw: bool  # the subclass's: set by `_take` where some of it was bytes
 

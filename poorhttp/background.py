@@ -47,13 +47,6 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
     patience: seconds after which one that does not serve is ended. may_be_unread: whether a log may be a named pipe
     that nobody reads, as where a server was stopped for this one.
     """
-    try:
-        return _start(settings, directory, patience, may_be_unread)
-    except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
-
-
-def _start(settings: Config, directory: str, patience: float, may_be_unread: bool) -> int:
     pid = control.find(settings)
     if pid > 0:
         return _await_other(pid, patience)
@@ -86,17 +79,20 @@ def _start(settings: Config, directory: str, patience: float, may_be_unread: boo
                 say(f"pid {pid} did not serve in {patience:g} s; ended")
                 say(f"hint: {hint}")
                 return 1
-        if word == SERVES:
-            say(f"started: pid {pid}")
-            return 0
-        left = began + patience - time.monotonic()
-        if is_loaded and not word and not control.wait_for_end(pid, MOMENT):  # asked to reload, it is a new image now
-            return _await_other(pid, left)
-        # Something that the application began may keep it from ending.
-        code = _reap(pid) if control.wait_for_end(pid, max(left, MOMENT)) else _end(pid)
+        left = max(began + patience - time.monotonic(), MOMENT)
+        is_silent = is_loaded and not word  # it ended, or was asked to reload and is a new image
+        has_ended = word != SERVES and control.wait_for_end(pid, MOMENT if is_silent else left)
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
+    if word == SERVES:
+        say(f"started: pid {pid}")
+        return 0
+    if is_silent and not has_ended:
+        code = _await_other(pid, left, f"pid {pid}")
+        return (code and _end(pid)) or code
+    # Something that the application began may keep it from ending.
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if has_ended else _end(pid)
     if word == YIELDS:
         return _await_other(control.find(settings), patience)
     if is_loaded:
@@ -111,16 +107,19 @@ def _start(settings: Config, directory: str, patience: float, may_be_unread: boo
     raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
 
 
-def _await_other(pid: int, patience: float) -> int:
-    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
+def _await_other(pid: int, patience: float, which: str = "") -> int:
+    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too.
+
+    which: what it is called, where it was not begun by another start.
+    """
     end = time.monotonic() + patience
     while pid <= 0 or not control.serves(pid):
+        which = which or (f"pid {pid}, which another start began," if pid > 0 else "what another start began")
         if pid <= 0 or not control.lives(pid):
-            which = f"pid {pid}, which another start began," if pid > 0 else "what another start began"
             say(f"{which} ended before it served")
             return 1
         if time.monotonic() > end:
-            say(f"pid {pid}, which another start began, did not serve in {patience:g} s")
+            say(f"{which} did not serve in {patience:.3g} s")
             return 1
         time.sleep(0.05)
     say(f"running already: pid {pid}")
@@ -153,10 +152,6 @@ def _leave(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _reap(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def _end(pid: int) -> int:
     """A start that is late, or that was ended, shall not come to pass when nobody expects it any more. Returns its exit
     code.
@@ -167,7 +162,7 @@ def _end(pid: int) -> int:
     if not control.wait_for_end(pid, control.GRACE):
         say(f"pid {pid} did not stop in {control.GRACE:.0f} s; killed")
         os.kill(pid, signal.SIGKILL)
-    return _reap(pid)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) -> int:
@@ -177,7 +172,8 @@ def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) ->
 
     def let_go() -> None:
         while waiting:
-            os.close(waiting.pop())
+            with suppress(OSError):
+                os.close(waiting.pop())
 
     def serving(error_log: ErrorLog) -> Callable[[], None]:
         """Let go of the terminal. What is printed goes to the error log."""

@@ -42,8 +42,8 @@ def main(argv: Sequence[str]) -> int:
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
-    except KeyboardInterrupt:  # stopped before it served, or while it waited
-        return INTERRUPTED if any(word in config.ACTIONS for word in argv) else OK
+    except KeyboardInterrupt:  # stopped before it served
+        return OK
     except Exception as error:
         told = shortage(error)
         if told is not None:
@@ -133,7 +133,10 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         return check.run(settings)
     if flags.command in config.ACTIONS and handover is None:
-        return _act(flags, settings, directory)
+        try:
+            return _act(flags, settings, directory)
+        except KeyboardInterrupt:
+            return INTERRUPTED
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 

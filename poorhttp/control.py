@@ -36,6 +36,9 @@ GRACE = 5.0
 GLANCE = 0.05
 """Seconds between two looks at a reload."""
 
+ORPHANED = 1.5
+"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free."""
+
 EXEC = 0.5
 """Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""
 
@@ -141,8 +144,8 @@ def is_server(pid: int) -> bool:
 
 
 def serves(pid: int) -> bool:
-    """Whether a process of a server has served clients, or this user may not know: then its board says so, and while a
-    new image loads that of the workers of the one before.
+    """Whether a process of a server was ready to serve clients, or this user may not know: then its board says so, and
+    while a new image loads that of the workers of the one before.
     """
     from poorhttp import status as board
 
@@ -163,9 +166,13 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
         say(f"stopped (was pid {pid})")
     else:
         say(f"pid {pid} did not stop in {settings.graceful_timeout + GRACE:.0f} s; killed")
+        orphans = [*children(pid)]
         _send(pid, signal.SIGKILL)
         if not wait_for_end(pid, GRACE):
             return FAILED
+        end = time.monotonic() + ORPHANED
+        while any(map(lives, orphans)) and time.monotonic() < end:  # they have its sockets
+            time.sleep(GLANCE)
     from poorhttp import pidfile
 
     # Where it became another user it may not have been able to, as where it was killed.

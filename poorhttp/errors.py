@@ -54,6 +54,10 @@ class ListenError(PoorhttpError):
     exit_code = 4
 
 
+class InUseError(ListenError):
+    """Somebody else listens there."""
+
+
 def shortage(error: Exception) -> PoorhttpError | None:
     """Return what to tell of an error that means that no descriptor is left, None for any other.
 

@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 
-from poorhttp.errors import ListenError
+from poorhttp.errors import InUseError, ListenError
 from poorhttp.lean import socket
 from poorhttp.units import Address
 
@@ -300,12 +300,12 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
     return ListenError(f"cannot listen on {address}: {error.strerror}", "choose another address")
 
 
-def _in_use(what: str, inodes: Iterable[str], hint: str) -> ListenError:
+def _in_use(what: str, inodes: Iterable[str], hint: str) -> InUseError:
     owners = _owners(inodes)
     by = f" by {', '.join(f'pid {pid} ({_command(pid)})' for pid in owners)}" if owners else ""
     others = [each for each in owners if each != os.getppid()]  # that of a trial is the server
     stop = f", or stop who has this one: kill {' '.join(map(str, others))}" if others else ""
-    return ListenError(f"{what} is in use{by}", f"{hint}{stop}")
+    return InUseError(f"{what} is in use{by}", f"{hint}{stop}")
 
 
 # Unix sockets
@@ -316,7 +316,8 @@ def _bind_abstract(address: Address) -> socket.socket:
     try:
         return _open(socket.AF_UNIX, b"\0" + os.fsencode(address.path[1:]))
     except OSError as error:
-        raise ListenError(f"cannot listen on {address}: {error.strerror}", "choose another name") from None
+        kind = InUseError if error.errno == errno.EADDRINUSE else ListenError
+        raise kind(f"cannot listen on {address}: {error.strerror}", "choose another name") from None
 
 
 def _give(path: str, uid: int, gid: int) -> None:

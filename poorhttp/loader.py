@@ -52,7 +52,7 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
         except LoadError as error:
             is_theirs = not is_own(getattr(imported, "__file__", None) or "<")
             near = _command_near(place) if may_be_command and is_theirs else ""
-            error.hint = f"did you mean poorhttp {near}?" if near else error.hint
+            error.hint += f"; or did you mean poorhttp {near}?" if near else ""
             raise
     if not name and os.path.isfile(_table(place)):
         return _dispatch(place)
@@ -386,11 +386,15 @@ def _told(error: BaseException) -> tuple[str, str]:
 
 def _absent(module: str) -> str:
     """The hint about a module that the application imports and that is not there; it may be mistyped."""
+    from contextlib import suppress
     from pkgutil import iter_modules
 
     package, dot, _ = module.rpartition(".")
-    places = list(getattr(sys.modules.get(package), "__path__", ())) if package else sys.path[:1]
-    near = nearest(module, [package + dot + each.name for each in iter_modules(places)])
+    places, near = [], ""
+    with suppress(Exception):  # a package and the hooks of imports may be the author's
+        found = sys.modules[package].__path__ if package else sys.path[:1]
+        places = [each for each in found if isinstance(each, str)]
+        near = nearest(module, [package + dot + each.name for each in iter_modules(places)])
     if package and places and is_own(os.path.join(places[0], "")):
         return f"did you mean {near}?" if near else f"there is none of this name in {seen(places[0])}"
     return f"{f'did you mean {near}? Or ' if near else ''}is it installed for {sys.executable}?"

@@ -253,7 +253,7 @@ def _open(path: str, may_be_unread: bool = False) -> int:
     try:
         descriptor = os.open(path, way, 0o644)
     except OSError as error:
-        if error.errno != errno.ENXIO or not may_be_unread:
+        if error.errno != errno.ENXIO or not may_be_unread or not stat.S_ISFIFO(os.stat(path).st_mode):
             raise
         say(f"note: nobody reads the log {path}, its lines are lost; start who reads it, and then: poorhttp logrotate")
         descriptor = _open_unread(path, way)
@@ -267,9 +267,10 @@ def _open_unread(path: str, way: int) -> int:
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:  # until it is opened anew
         return os.open(os.devnull, way)
-    descriptor = os.open(path, way)
-    os.close(reader)
-    return descriptor
+    try:
+        return os.open(path, way, 0o644)
+    finally:
+        os.close(reader)
 
 
 def _is_same(one: int, other: int) -> bool:

@@ -13,7 +13,7 @@ import os
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
-from poorhttp.errors import ConfigError, ListenError, PoorhttpError, say, tell
+from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 CONTROL_BACKLOG = 16
 """Who wants to know what the server does is one person, or one program."""
-
-ORPHANED = 1.5
-"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before what the trial could load and this image could not is tried again: twice as many each time."""
@@ -186,12 +183,12 @@ def serve(
                 settings,
                 error_log,
                 access_log,
-                make_reload,
-                handover,
-                manager,
-                shown,
-                connections,
-                ready,
+                make_reload=make_reload,
+                handover=handover,
+                manager=manager,
+                board=shown,
+                connections=connections,
+                ready=ready,
             )
         from poorhttp.worker import serve
 
@@ -271,12 +268,14 @@ def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
     """Wait for the workers of a server that was killed, which has left its pidfile, if they have the address still."""
     import time
 
-    end = time.monotonic() + ORPHANED
+    began = time.monotonic()
     while True:
         try:
             return bind()
-        except ListenError:
-            if time.monotonic() > end or not _left(settings):
+        except InUseError:
+            from poorhttp import control
+
+            if time.monotonic() > began + control.ORPHANED or not _left(settings):
                 raise
         time.sleep(0.05)
 

@@ -61,40 +61,22 @@ def of(pid: int) -> Facts | None:
 def main_of(pid: int) -> int:
     """The main process of the server to which this process belongs; 0 where that is not known."""
     try:
-        own = _open(pid)
+        return _number((_facts_of(pid) or {}).get("pid", ""))
     except PermissionError:
         return 0
-    if own < 0:
-        return 0
-    try:
-        return _number(_facts(own).get("pid", ""))
-    finally:
-        os.close(own)
 
 
 def serves(pid: int) -> bool:
-    """Whether a process of this server has served clients. Raises PermissionError."""
-    own = _open(pid)
-    if own < 0:
-        return False
-    try:
-        return _facts(own).get("serves") == "yes"
-    finally:
-        os.close(own)
+    """Whether a process of this server was ready to serve clients. Raises PermissionError."""
+    return (_facts_of(pid) or {}).get("serves") == "yes"
 
 
 def last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and what `last_reload` holds, nothing where
     there was none; None where it has no board. Raises PermissionError.
     """
-    own = _open(pid)
-    if own < 0:
-        return None
-    try:
-        facts = _facts(own)
-        return {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
-    finally:
-        os.close(own)
+    facts = _facts_of(pid)
+    return None if facts is None else {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
 
 
 def gather(descriptor: int, teller: int = 0) -> Facts | None:
@@ -137,6 +119,17 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
 
 
 # Reading
+
+
+def _facts_of(pid: int) -> dict[str, str] | None:
+    """Those on the board of a process; None where there is none. Raises PermissionError."""
+    own = _open(pid)
+    if own < 0:
+        return None
+    try:
+        return _facts(own)
+    finally:
+        os.close(own)
 
 
 def _open(pid: int) -> int:

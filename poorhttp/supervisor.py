@@ -661,7 +661,7 @@ class _Supervisor:
         except SystemExit:
             code = 1  # it was told why
         except BaseException as exc:
-            if getattr(exc, "errno", None) == errno.EMFILE:
+            if isinstance(exc, OSError) and exc.errno == errno.EMFILE:
                 self._error_log.write("E", f"worker {os.getpid()}: {os.strerror(errno.EMFILE)}; raise RLIMIT_NOFILE")
                 os.write(report, worker.SHORT)
             else:

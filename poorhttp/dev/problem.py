@@ -78,7 +78,11 @@ def of(error: BaseException, skip: str = "") -> Problem:
         return _account(error, skip)
     except BaseException as fault:  # an exception, or its class, may do anything when it is asked
         what = f"{name_of(type(error))}, which cannot be told: {name_of(type(fault))}"
-        return _account(RuntimeError(what).with_traceback(error.__traceback__), skip)
+    try:
+        steps = BaseException.__dict__["__traceback__"].__get__(error)
+        return _account(RuntimeError(what).with_traceback(steps), skip)
+    except BaseException:  # nor may be a frame: the loader of a module gives its source
+        return plain(what)
 
 
 def _account(error: BaseException, skip: str) -> Problem:
@@ -368,9 +372,13 @@ _FAST_LOCALS = (lambda: type(sys._getframe().f_locals))()
 """Of a function: from Python 3.13 on no dict."""
 
 
+def _is_plain(known: Any) -> bool:
+    return type(known) is dict or type(known) is _FAST_LOCALS
+
+
 def _locals(frame: Any) -> list[tuple[str, str]]:
     known = frame.f_locals
-    if frame.f_code.co_name == "<module>" or type(known) not in (dict, _FAST_LOCALS):
+    if frame.f_code.co_name == "<module>" or not _is_plain(known):
         return []  # everything that the module has made so far; or of a class what its metaclass has for a dict
     found = []
     for name, value in list(known.items())[:MOST_LOCALS]:
@@ -384,7 +392,8 @@ def _suggestion(error: BaseException, steps: list[tuple[Any, int]], told: traceb
     if not isinstance(error, NameError) or not steps or "Did you mean" in _last(told):
         return ""
     frame = steps[-1][0]
-    return suggestion(error.name or "", {*frame.f_locals, *frame.f_globals, *frame.f_builtins})
+    known = [each for each in (frame.f_locals, frame.f_globals, frame.f_builtins) if _is_plain(each)]
+    return suggestion(error.name or "", {name for each in known for name in each})
 
 
 def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int]:

@@ -51,7 +51,7 @@ class Request(Answer):
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: bytes of output to hold back before it is sent."""
+        """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
         self.environ = environ
         self.method: str = environ["REQUEST_METHOD"]
         # A mount point without a slash leaves an empty path (PEP 3333).

@@ -1,6 +1,7 @@
 //! Why the server answers a request itself, mostly a fault of the peer's, and the status of that answer.
 
-/// Why a request is refused. The application never hears of it, and the connection ends after the answer.
+/// Why a request is refused. The application never hears of it, but for [`Reject::UNANSWERED`], and the connection ends
+/// after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// The status code of the answer.

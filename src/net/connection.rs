@@ -259,7 +259,8 @@ impl<H: Handler> Connection<H> {
             Phase::Body => self.refuse(Reject::late("the body paused for longer than body_timeout"), shared, desk),
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
-            Phase::Linger if (1..self.untaken).contains(&self.transport.unacknowledged()) => self.enter_linger(),
+            // A stop waits for none: the kernel goes on sending.
+            Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -577,6 +578,11 @@ impl<H: Handler> Connection<H> {
             Some(inbound) if !inbound.is_empty() || inbound.has_begun() => self.parse(shared, desk),
             _ => self.park(desk),
         }
+    }
+
+    /// Whether the client has taken something since [`Connection::note_untaken`], and not all.
+    fn is_taking(&self) -> bool {
+        (1..self.untaken).contains(&self.transport.unacknowledged())
     }
 
     fn enter_linger(&mut self) -> Verdict {

@@ -649,6 +649,22 @@ def test_a_start_that_takes_long_says_what_it_waits_for_and_has_an_end(run: Run,
     assert run("stop", "--wait", "1")[0] == 2
 
 
+def test_a_restart_that_had_to_kill_waits_for_the_workers_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        WAIT + APP.replace("    start", "    wait(environ['PATH_INFO'][1:])\n    start", 1)
+    )
+    bind = f"--bind=127.0.0.1:{free_port()}"
+    place = ("127.0.0.1", int(bind.rpartition(":")[2]))
+    assert run("start", bind)[0] == 0
+    with asking(place, "/call"):
+        wait_for((tmp_path / "call.began").exists, "a worker to be in a call")
+        os.kill(pid_of(tmp_path), signal.SIGSTOP)
+        code, said = run("restart", bind, "--graceful-timeout=0")
+    assert code == 0 and "did not stop in 5 s; killed" in said
+    with asking(place) as answer:
+        assert answer.read().endswith(b"ok")
+
+
 DYING = """
 import os
 

@@ -582,3 +582,26 @@ def test_a_fault_of_the_configuration_has_its_hint():
     told = problem.of(ConfigError("unknown key: 'prot'", "did you mean port?"))
     assert (told["title"], told["hint"], told["sections"]) == ("unknown key: 'prot'", "did you mean port?", [])
     assert page.text_of(told) == "unknown key: 'prot'\n\nhint: did you mean port?\n"
+
+
+def test_an_exception_that_hides_its_traceback_costs_no_page():
+    class Hiding(Exception):
+        @property
+        def __traceback__(self):
+            raise SystemExit
+
+    with pytest.raises(Hiding) as caught:
+        raise Hiding
+    assert "Hiding" in body(caught.value)[1]
+
+
+def test_a_module_whose_source_cannot_be_told_costs_no_page():
+    import linecache
+
+    class Loader:
+        def get_source(self, name):
+            raise ValueError("none")
+
+    error = raised("raise KeyError('seen')\n", file="/author/odd.py", __loader__=Loader(), __name__="odd")
+    del linecache.cache["/author/odd.py"]
+    assert "KeyError" in body(error)[1]

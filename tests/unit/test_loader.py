@@ -458,7 +458,18 @@ def test_a_module_of_the_application_that_is_not_there(fault):
 def test_a_word_that_is_a_module_of_python_may_be_a_command(tmp_path, word, hint):
     with pytest.raises(LoadError) as caught:
         loader.load(word, str(tmp_path), may_be_command=True)
-    assert caught.value.hint.startswith(hint)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("path", ["None", "[None]"])
+def test_a_package_that_is_none_costs_no_hint(tmp_path, path):
+    (tmp_path / "app.py").write_text(
+        f"import sys, types\nsys.modules['stub'] = stub = types.ModuleType('stub')\nstub.__path__ = {path}\n"
+        "import stub.views\n"
+    )
+    with pytest.raises(LoadError, match=r"stub\.views") as caught:
+        loader.load("app.py", str(tmp_path))
+    assert "is it installed" in caught.value.hint
 
 
 @pytest.mark.parametrize("word", ["statu", "reloads"])

@@ -24,6 +24,9 @@ def application(environ, start_response):
     note(path)
     if path == "/wait":
         wait("go")
+    if path == "/long":
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "150000")])
+        return [b"x" * 150_000]
     if path == "/large":
         start_response("200 OK", [("Content-Type", "text/plain")])
         return (b"x" * 65536 for _ in range(320))
@@ -44,6 +47,21 @@ def test_a_request_in_the_application_is_finished(start: Any, any_shape: Any, co
         assert response.body == b"done"
         client.expect_close()
     assert server.wait() == 0
+
+
+def test_a_stop_waits_no_longer_than_to_linger_for_who_takes_what_was_sent(serve: Any, until: Any) -> None:
+    """The kernel has all of it and goes on: nothing is lost."""
+    server = serve(APP, graceful_timeout=60, linger_timeout=0.5)
+    with server.connect(receive_buffer=4096) as client:
+        client.send("GET /long HTTP/1.0\r\n\r\n")
+        read = len(client.sock.recv(600))
+        server.signal(signal.SIGTERM)
+        while (code := server.process.poll()) is None:
+            read += len(client.sock.recv(600))
+            time.sleep(0.1)  # it is slow, but takes something all the time
+        assert code == 0 and read < 100_000
+        assert read + len(client.rest()) > 150_000
+    assert "unfinished" not in server.errors()
 
 
 def test_idle_connections_are_closed_at_once(start: Any, any_shape: Any) -> None:
