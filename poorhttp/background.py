@@ -29,7 +29,7 @@ SILENCE = 3.0
 
 LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
 """What a start tells whoever waits for it: the application is there, and the error log gets what is said from now on;
-clients are served; it failed, and has said why; another one is ahead of it.
+clients are served; it failed, and has said why, before a byte that is its exit code; another one is ahead of it.
 """
 
 MOMENT = 0.3
@@ -49,7 +49,7 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
     """
     pid = control.find(settings)
     if pid > 0:
-        return _await_other(pid, patience)
+        return _await_other(settings, pid, patience)
     check(settings)
     told, ready = os.pipe()
     doing, hint, is_loaded = f"it loads {settings.application}", "--wait SECONDS gives it another time", False
@@ -67,63 +67,62 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
             if signal.getsignal(each) == signal.SIG_DFL:  # nohup
                 signal.signal(each, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
-        began, limit, is_told = time.monotonic(), min(SILENCE, patience), False
-        while (word := _word(told, began + limit)) in (None, LOADED):
+        began = time.monotonic()
+        end, limit, is_told = began + patience, began + min(SILENCE, patience), False
+        while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
             if word == LOADED:
                 doing, hint, is_loaded = "no process answers clients", log, True
-            elif not is_told:
-                say(f"pid {pid} does not serve yet: {doing}")
-                limit, is_told = patience, True
             else:
-                _end(pid)
-                say(f"pid {pid} did not serve in {patience:g} s; ended")
-                say(f"hint: {hint}")
-                return 1
-        left = max(began + patience - time.monotonic(), MOMENT)
-        is_silent = is_loaded and not word  # it ended, or was asked to reload and is a new image
-        has_ended = word != SERVES and control.wait_for_end(pid, MOMENT if is_silent else left)
+                say(f"pid {pid} does not serve yet: {doing}")
+                limit, is_told = end, True
+        if word == b"" and not control.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
+            word = SERVES if _comes_to_serve(settings, pid, end) else None
+        # Something that the application began may keep it from ending.
+        has_ended = word != SERVES and control.wait_for_end(pid, max(end - time.monotonic(), MOMENT) if word else 0)
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
     if word == SERVES:
+        for each in HELD:
+            signal.signal(each, signal.SIG_IGN)  # it is too late for them
         say(f"started: pid {pid}")
         return 0
-    if is_silent and not has_ended:
-        code = _await_other(pid, left, f"pid {pid}")
-        return (code and _end(pid)) or code
-    # Something that the application began may keep it from ending.
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if has_ended else _end(pid)
-    if word == YIELDS:
-        return _await_other(control.find(settings), patience)
-    if is_loaded:
-        say(f"pid {pid} ended before it served; {log}")
-    if word == FAILED:
-        return abs(code) or 1
     from poorhttp import pidfile, trial
 
+    if word == YIELDS:
+        return _await_other(settings, control.find(settings), patience)
     pidfile.remove(settings.pidfile, pid)
+    if word == FAILED:
+        code = ord(os.read(told, 1) or b"\1")
+    elif not has_ended:
+        say(f"pid {pid} did not serve in {patience:g} s; ended")
+        say(f"hint: {hint}")
+        return 1
     if is_loaded:
-        return abs(code) or 1
-    raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
+        say(f"pid {pid} ended before it served; {log}")
+    elif word != FAILED:
+        raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
+    return abs(code) or 1
 
 
-def _await_other(pid: int, patience: float, which: str = "") -> int:
-    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too.
-
-    which: what it is called, where it was not begun by another start.
-    """
-    end = time.monotonic() + patience
-    while pid <= 0 or not control.serves(pid):
-        which = which or (f"pid {pid}, which another start began," if pid > 0 else "what another start began")
-        if pid <= 0 or not control.lives(pid):
-            say(f"{which} ended before it served")
-            return 1
-        if time.monotonic() > end:
-            say(f"{which} did not serve in {patience:.3g} s")
-            return 1
+def _comes_to_serve(settings: Config, pid: int, end: float) -> bool:
+    while not control.serves(settings, pid):
+        if not control.lives(pid) or time.monotonic() > end:
+            return False
         time.sleep(0.05)
-    say(f"running already: pid {pid}")
-    return 0
+    return True
+
+
+def _await_other(settings: Config, pid: int, patience: float) -> int:
+    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
+    if pid > 0 and _comes_to_serve(settings, pid, time.monotonic() + patience):
+        say(f"running already: pid {pid}")
+        return 0
+    which = f"pid {pid}, which another start began," if pid > 0 else "what another start began"
+    is_late = pid > 0 and control.lives(pid)
+    say(f"{which} did not serve in {patience:g} s" if is_late else f"{which} ended before it served")
+    return 1
 
 
 def _is_another_there(settings: Config) -> bool:
@@ -189,7 +188,7 @@ def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) ->
         tell_start(SERVES)
         let_go()
 
-    waiting = [ready]
+    waiting, code = [ready], 1
     os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
     try:
         return server.serve(settings, None, directory, serving=serving, may_be_unread=may_be_unread)
@@ -199,11 +198,12 @@ def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) ->
             let_go()
             return error.exit_code
         tell(error)
-        return error.exit_code
+        code = error.exit_code
+        return code
     except SystemExit:
         if waiting:
             say(f"pid {os.getpid()} was stopped before it served")
         raise
     finally:
         if waiting:
-            tell_start(FAILED)
+            tell_start(FAILED + bytes([code]))

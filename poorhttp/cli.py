@@ -161,8 +161,9 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
         return background.start(settings, directory, patience)
     if flags.command == "restart":
         background.check(settings)
-        code = trial.restart(settings, control.find(settings), patience) or control.stop(settings, say)
-        return code or background.start(settings, directory, patience, may_be_unread=True)
+        pid = control.find(settings)
+        code = trial.restart(settings, pid, patience) or control.stop(settings, say)
+        return code or background.start(settings, directory, patience, may_be_unread=pid > 0)
     try:
         if flags.watch:
             from poorhttp import watch

@@ -535,7 +535,7 @@ def _resolve(values: dict[str, Any], sources: dict[str, str]) -> None:
             raise ConfigError(f"{name} and {taken[path]} are the same path: {path}", f"choose another {name}")
         taken[path] = name
     for name in "errorlog", "accesslog":
-        if values[name].endswith((".py", ".ini")):
+        if values[name].endswith((".py", ".ini")) and not values[name].startswith("|"):
             raise ConfigError(f"{name} would be appended to {values[name]}, which is no log", f"choose another {name}")
     if values["proxy_protocol"] and not values["trusted_proxies"]:
         raise ConfigError("proxy_protocol is for peers among trusted_proxies, which has none", "name them there")

@@ -143,14 +143,14 @@ def is_server(pid: int) -> bool:
         return True
 
 
-def serves(pid: int) -> bool:
+def serves(settings: Config, pid: int) -> bool:
     """Whether a process of a server was ready to serve clients, or this user may not know: then its board says so, and
-    while a new image loads that of the workers of the one before.
+    while a new image loads that of the workers of the one before. `dev` has no board.
     """
     from poorhttp import status as board
 
     try:
-        return any(board.serves(each) for each in (pid, *children(pid)))
+        return _is_dev(settings, pid) or any(board.serves(each) for each in (pid, *children(pid)))
     except PermissionError:
         return True
 
@@ -233,10 +233,11 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
 
 def _is_loading(settings: Config, pid: int, last: dict[str, Any] | None) -> bool:
     """Whether a reload goes on there. `dev` has no board at any time."""
-    if last is None:
-        words = _read(pid, "cmdline").split(b"\0")
-        return not settings.autoreload and not {b"dev", b"--reload", b"--autoreload"} & {*words}
-    return last.get("result") == TRYING
+    return not _is_dev(settings, pid) if last is None else last.get("result") == TRYING
+
+
+def _is_dev(settings: Config, pid: int) -> bool:
+    return settings.autoreload or bool({b"dev", b"--reload", b"--autoreload"} & {*_read(pid, "cmdline").split(b"\0")})
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:

@@ -68,7 +68,8 @@ def main_of(pid: int) -> int:
 
 def serves(pid: int) -> bool:
     """Whether a process of this server was ready to serve clients. Raises PermissionError."""
-    return (_facts_of(pid) or {}).get("serves") == "yes"
+    facts = _facts_of(pid) or {"serves": "no"}
+    return facts.get("serves") != "no"  # a version before this one does not tell
 
 
 def last_reload(pid: int) -> Facts | None:

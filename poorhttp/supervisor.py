@@ -172,6 +172,7 @@ class _Supervisor:
     ) -> None:
         self._app = app
         self._ready = ready
+        self._serves = False
         self._board = board
         self._manager = manager
         self._watch = manager.watch(listeners, lambda text: error_log.write("W", text))
@@ -261,7 +262,7 @@ class _Supervisor:
             return
         if state.serving() or not state.wanted:
             self._is_reloading, self._is_ready = False, True
-            self._ready()
+            self._note_serving()
             self._end_reload(SUCCEEDED)
 
     def _end_reload(self, result: str, why: str = "") -> None:
@@ -318,6 +319,7 @@ class _Supervisor:
             if pid == self._bearer:
                 self._close_connections()
             self._state.ready(pid)
+            self._note_serving()
             self._tell_manager()
         if worker.CLOSED in told:
             self._state.closed(pid)
@@ -363,13 +365,18 @@ class _Supervisor:
             self._error_log.write("I", f"one worker {more}: {self._scale.wanted}")
         self._state.wanted = self._scale.wanted
 
+    def _note_serving(self) -> None:
+        """From the first worker on that serves, in whichever image it began."""
+        if not self._serves and self._state.serving() and self._state.stopping is None:
+            self._serves = True
+            self._ready()
+
     def _tell_manager(self) -> None:
         if self._is_ready or self._is_reloading or self._state.stopping is not None:
             self._manager.status(self._status())
         else:
             self._manager.ready(self._status())
             self._is_ready = True
-            self._ready()
 
     def _status(self) -> str:
         if self._are_away and not self._state.wanted:

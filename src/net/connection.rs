@@ -360,7 +360,7 @@ impl<H: Handler> Connection<H> {
     fn tell_health(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let asked = self.asked(shared);
-        let done = shared.answer_health(asked, &mut self.outbox);
+        let done = shared.answer_health(asked, &self.peer, &mut self.outbox);
         if self.conclude(done, shared).is_none() {
             self.after_flush = AfterFlush::Next;
             self.enter(Phase::Flush);
@@ -480,7 +480,7 @@ impl<H: Handler> Connection<H> {
     ) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
-            return Some(Outcome::Done(shared.answer_health(asked, &mut self.outbox)));
+            return Some(Outcome::Done(shared.answer_health(asked, &self.peer, &mut self.outbox)));
         }
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();

@@ -540,7 +540,7 @@ impl<H: Handler> Shared<H> {
         self.count_refusal(503);
         let mut outbox = Outbox::default();
         let asked = Asked { is_head, ..Asked::default() };
-        self.answer_text(503, b"503 Service Unavailable", b"not served\n", asked, &mut outbox);
+        self.answer_text((503, b"503 Service Unavailable", b"not served\n"), asked, "", &mut outbox);
         let _ = outbox.flush(transport);
         transport.finish();
     }
@@ -570,7 +570,7 @@ impl<H: Handler> Shared<H> {
     }
 
     /// Whether this server wants requests: not while it stops, makes way for a successor, or has no thread left.
-    pub fn answer_health(&self, asked: Asked, outbox: &mut Outbox) -> Done {
+    pub fn answer_health(&self, asked: Asked, peer: &Peer, outbox: &mut Outbox) -> Done {
         let (status, line, body): (u16, &[u8], &[u8]) = if self.is_stopping() || self.has_successor() {
             (503, b"503 Service Unavailable", b"leaving\n")
         } else if self.row.is_stuck() {
@@ -578,10 +578,16 @@ impl<H: Handler> Shared<H> {
         } else {
             (200, b"200 OK", b"serving\n")
         };
-        self.answer_text(status, line, body, asked, outbox)
+        self.answer_text((status, line, body), asked, peer.answered_id(&self.fronts), outbox)
     }
 
-    fn answer_text(&self, status: u16, line: &[u8], body: &[u8], asked: Asked, outbox: &mut Outbox) -> Done {
+    fn answer_text(
+        &self,
+        (status, line, body): (u16, &[u8], &[u8]),
+        asked: Asked,
+        id: &str,
+        outbox: &mut Outbox,
+    ) -> Done {
         let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line) else {
             return Done { status: 500, length: 0, persistent: false };
         };
@@ -589,6 +595,7 @@ impl<H: Handler> Shared<H> {
             // A constant field cannot be refused.
             let _ = head.field(&mut outbox.bytes, name.as_bytes(), value.as_bytes());
         }
+        add_id(&mut head, id, outbox);
         let (_, persistent) = self.finish_head(&head, asked, Some(body.len() as u64), outbox);
         if asked.is_head {
             return Done { status, length: 0, persistent };

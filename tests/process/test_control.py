@@ -729,6 +729,30 @@ def test_a_second_start_waits_for_a_worker_too(run: Run, tmp_path: Path) -> None
         assert first.result()[0] == 1
 
 
+def test_a_start_that_fails_has_the_code_of_that_though_it_must_be_ended(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n1 / 0\n"
+    )
+    code, said = run("start", "--wait=2")
+    assert code == 3 and "ZeroDivisionError" in said
+    assert not (tmp_path / "run.pid").exists() and run("status") == (3, "not running\n")
+
+
+def test_a_start_ends_what_a_reload_made_of_its_server_and_does_not_serve(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    log.touch()
+    (tmp_path / "app.py").write_text(DYING)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(run, "start", "--wait=5")
+        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+        pid = pid_of(tmp_path)
+        os.kill(pid, signal.SIGHUP)
+        wait_for(lambda: "reloaded: " in log.read_text(), "the next image")
+        code, said = start.result()
+    assert code == 1 and f"pid {pid} did not serve in 5 s; ended\n" in said
+    assert not psutil.pid_exists(pid) and not (tmp_path / "run.pid").exists()
+
+
 def test_a_restart_goes_on_though_nobody_reads_a_log_any_more(run: Run, tmp_path: Path) -> None:
     fifo = tmp_path / "log.fifo"
     os.mkfifo(fifo)
@@ -774,7 +798,7 @@ def test_a_start_goes_on_waiting_for_what_a_reload_makes_of_its_server(run: Run,
         (tmp_path / "app.py").write_text(APP)
         os.kill(pid, signal.SIGHUP)
         code, said = start.result()
-    assert (code, said.splitlines()[-1]) == (0, f"running already: pid {pid}")
+    assert (code, said.splitlines()[-1]) == (0, f"started: pid {pid}")
     assert answer_of(tmp_path / "server.sock")
 
 

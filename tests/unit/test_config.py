@@ -55,6 +55,10 @@ def test_flags_with_values(argv):
     assert settings.port == (8080 if "--" in argv else 9)
 
 
+def test_a_log_program_may_be_written_in_python():
+    assert read("--accesslog", "|python3 logger.py").accesslog == "|python3 logger.py"
+
+
 def test_underscores_are_as_good_as_dashes():
     assert read("--log_level", "debug").log_level == "debug"
 

@@ -79,7 +79,8 @@ def test_that_of_a_client_is_not(serve: Ask) -> None:
 
 
 def test_it_is_answered_and_logged(start: Ask) -> None:
-    server = start("echo", request_id="answer", accesslog_format="json")
+    server = start("echo", request_id="answer", accesslog_format="json", health="/health")
+    assert server.get("/health", "X-Request-ID: of-health").header("X-Request-ID") == "of-health"
     response = server.get("/", "X-Request-ID: from-the-front")
     assert response.header("X-Request-ID") == "from-the-front"
     made = server.get("/made")
