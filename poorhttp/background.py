@@ -52,8 +52,6 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
         return _await_other(settings, pid, patience)
     check(settings)
     told, ready = os.pipe()
-    doing, hint, is_loaded = f"it loads {settings.application}", "--wait SECONDS gives it another time", False
-    log = f"the error log tells why: {settings.errorlog}"
     signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
     pid = os.fork()
     if pid == 0:
@@ -67,29 +65,24 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
             if signal.getsignal(each) == signal.SIG_DFL:  # nohup
                 signal.signal(each, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
-        began = time.monotonic()
-        end, limit, is_told = began + patience, began + min(SILENCE, patience), False
-        while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
-            if word == LOADED:
-                doing, hint, is_loaded = "no process answers clients", log, True
-            else:
-                say(f"pid {pid} does not serve yet: {doing}")
-                limit, is_told = end, True
-        if word == b"" and not control.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
-            word = SERVES if _comes_to_serve(settings, pid, end) else None
+        end = time.monotonic() + patience
+        word, is_loaded = _outcome(settings, pid, told, patience)
         # Something that the application began may keep it from ending.
-        has_ended = word != SERVES and control.wait_for_end(pid, max(end - time.monotonic(), MOMENT) if word else 0)
+        has_ended = word not in (SERVES, None) and control.wait_for_end(pid, max(end - time.monotonic(), MOMENT))
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
         raise
     if word == SERVES:
-        for each in HELD:
-            signal.signal(each, signal.SIG_IGN)  # it is too late for them
+        _hear_no_more()
         say(f"started: pid {pid}")
         return 0
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if has_ended else _end(pid)
+    if has_ended:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    else:
+        _end(pid)
     from poorhttp import pidfile, trial
 
+    log = f"the error log tells why: {settings.errorlog}"
     if word == YIELDS:
         return _await_other(settings, control.find(settings), patience)
     pidfile.remove(settings.pidfile, pid)
@@ -97,13 +90,31 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
         code = ord(os.read(told, 1) or b"\1")
     elif not has_ended:
         say(f"pid {pid} did not serve in {patience:g} s; ended")
-        say(f"hint: {hint}")
+        say(f"hint: {log if is_loaded else '--wait SECONDS gives it another time'}")
         return 1
     if is_loaded:
         say(f"pid {pid} ended before it served; {log}")
     elif word != FAILED:
         raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
     return abs(code) or 1
+
+
+def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[bytes | None, bool]:
+    """How a start ends that was begun: one of its words, an empty one where it died, None where it is late; and whether
+    its application was loaded.
+    """
+    began, is_told, is_loaded = time.monotonic(), False, False
+    end, limit = began + patience, began + min(SILENCE, patience)
+    while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
+        if word == LOADED:
+            is_loaded = True
+        else:
+            doing = "no process answers clients" if is_loaded else f"it loads {settings.application}"
+            say(f"pid {pid} does not serve yet: {doing}")
+            limit, is_told = end, True
+    if word == b"" and not control.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
+        word = SERVES if _comes_to_serve(settings, pid, end) else None
+    return word, is_loaded
 
 
 def _comes_to_serve(settings: Config, pid: int, end: float) -> bool:
@@ -151,17 +162,19 @@ def _leave(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _end(pid: int) -> int:
-    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more. Returns its exit
-    code.
-    """
-    for each in (*ENDS, signal.SIGINT):
+def _hear_no_more() -> None:
+    for each in HELD:
         signal.signal(each, signal.SIG_IGN)
+
+
+def _end(pid: int) -> None:
+    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
+    _hear_no_more()
     os.kill(pid, signal.SIGTERM)
     if not control.wait_for_end(pid, control.GRACE):
         say(f"pid {pid} did not stop in {control.GRACE:.0f} s; killed")
         os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.waitpid(pid, 0)
 
 
 def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) -> int:

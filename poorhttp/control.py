@@ -171,8 +171,8 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
         if not wait_for_end(pid, GRACE):
             return FAILED
         end = time.monotonic() + ORPHANED
-        while any(map(lives, orphans)) and time.monotonic() < end:  # they have its sockets
-            time.sleep(GLANCE)
+        for each in orphans:  # they have its sockets
+            wait_for_end(each, end - time.monotonic())
     from poorhttp import pidfile
 
     # Where it became another user it may not have been able to, as where it was killed.

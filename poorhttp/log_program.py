@@ -121,8 +121,8 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
         text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost"
         ready = select.poll()
         ready.register(mine[3], select.POLLIN)
-        state = dict(ready.poll(0)).get(mine[3])
-        last += state is not None and state & select.POLLHUP != 0
+        state = dict(ready.poll(0)).get(mine[3], 0)
+        last += bool(state & select.POLLHUP)
         if state == select.POLLHUP or last > LAST:  # a program that kills its keeper would be started for ever
             os.write(2, line(text))
             os._exit(1)

@@ -107,6 +107,14 @@ impl ResponseHead {
         Ok(true)
     }
 
+    /// Add the id of the request, if that is not empty. It was taken for a plain one, or made here.
+    pub fn id(&mut self, out: &mut Vec<u8>, id: &str) {
+        if !id.is_empty() {
+            // So it cannot be refused.
+            let _ = self.field(out, b"X-Request-ID", id.as_bytes());
+        }
+    }
+
     /// Whether this status never has a body (RFC 9110 6.4.1).
     pub const fn is_bodiless(&self) -> bool {
         self.status == 204 || self.status == 304

@@ -561,7 +561,7 @@ impl<H: Handler> Shared<H> {
         let status = b"204 No Content";
         let persistent = match ResponseHead::begin(&mut outbox.bytes, status) {
             Ok(mut head) => {
-                add_id(&mut head, peer.answered_id(&self.fronts), outbox);
+                head.id(&mut outbox.bytes, peer.answered_id(&self.fronts));
                 self.finish_head(&head, asked, Some(0), outbox).1
             }
             Err(_) => false,
@@ -595,7 +595,7 @@ impl<H: Handler> Shared<H> {
             // A constant field cannot be refused.
             let _ = head.field(&mut outbox.bytes, name.as_bytes(), value.as_bytes());
         }
-        add_id(&mut head, id, outbox);
+        head.id(&mut outbox.bytes, id);
         let (_, persistent) = self.finish_head(&head, asked, Some(body.len() as u64), outbox);
         if asked.is_head {
             return Done { status, length: 0, persistent };
@@ -612,7 +612,7 @@ impl<H: Handler> Shared<H> {
         let Ok(mut head) = ResponseHead::begin(&mut outbox.bytes, line.as_bytes()) else { return done };
         // A constant field cannot be refused.
         let _ = head.field(&mut outbox.bytes, b"Content-Type", b"text/html; charset=utf-8");
-        add_id(&mut head, id, outbox);
+        head.id(&mut outbox.bytes, id);
         let asked = Asked { is_head, persistent: false, ..Asked::default() };
         self.finish_head(&head, asked, Some(page.len() as u64), outbox);
         if !is_head {
@@ -631,13 +631,6 @@ impl<H: Handler> Shared<H> {
     ) -> (crate::http::response::Framing, bool) {
         let mut own = OwnFields::new(self.handler.server_header());
         head.finish(&mut outbox.bytes, asked, length, own.at(clock::unix_second()))
-    }
-}
-
-fn add_id(head: &mut ResponseHead, id: &str, outbox: &mut Outbox) {
-    if !id.is_empty() {
-        // It was taken for a plain one, or made here: it cannot be refused.
-        let _ = head.field(&mut outbox.bytes, b"X-Request-ID", id.as_bytes());
     }
 }
 

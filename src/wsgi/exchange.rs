@@ -358,16 +358,14 @@ impl Exchange {
 
     /// End the head: from now on it stands. `body` is the length of the whole body where it is known.
     pub fn commit(&mut self, body: Option<u64>) -> PyResult<()> {
-        let Some(head) = &self.head else {
+        let Some(head) = &mut self.head else {
             return Err(PyTypeError::new_err("the application gave a body before it called start_response()"));
         };
         if self.committed {
             return Ok(());
         }
-        if !self.id.is_empty() && !self.has_id {
-            for piece in ["X-Request-ID: ", &self.id, "\r\n"] {
-                self.outbox.bytes.extend_from_slice(piece.as_bytes());
-            }
+        if !self.has_id {
+            head.id(&mut self.outbox.bytes, &self.id);
         }
         let own = self.own.at(clock::unix_second());
         let (framing, persistent) = head.finish(&mut self.outbox.bytes, self.asked, body, own);

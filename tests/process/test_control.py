@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -675,6 +676,21 @@ def application(environ, start_response):
 """
 
 
+STAY = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+
+
+@contextlib.contextmanager
+def starting_in_vain(run: Run, directory: Path, *flags: str, source: str = DYING) -> Iterator[tuple[Future[Any], int]]:
+    """A start of which a worker has died, and the number of its server."""
+    log = directory / "error.log"
+    log.write_text("")
+    (directory / "app.py").write_text(source)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(run, "start", *flags)
+        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+        yield start, pid_of(directory)
+
+
 def test_a_start_has_succeeded_when_a_worker_serves(run: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(DYING)
     code, said = run("start", "--wait=1")
@@ -685,14 +701,8 @@ def test_a_start_has_succeeded_when_a_worker_serves(run: Run, tmp_path: Path) ->
 
 
 def test_a_start_says_that_its_server_ended_before_a_worker_served(run: Run, tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    (tmp_path / "app.py").write_text(DYING)
     for signum, expected in (signal.SIGTERM, 1), (signal.SIGKILL, 9):
-        with ThreadPoolExecutor(1) as pool:
-            log.write_text("")
-            start = pool.submit(run, "start")
-            wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
-            pid = pid_of(tmp_path)
+        with starting_in_vain(run, tmp_path) as (start, pid):
             os.kill(pid, signum)
             code, said = start.result()
         assert code == expected
@@ -702,14 +712,8 @@ def test_a_start_says_that_its_server_ended_before_a_worker_served(run: Run, tmp
 
 def test_a_start_ends_a_server_that_fails_and_does_not_end(run: Run, tmp_path: Path) -> None:
     """It has said that it failed, but a thread of the application keeps it."""
-    log = tmp_path / "error.log"
-    log.touch()
-    stay = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
-    (tmp_path / "app.py").write_text(stay + DYING)
-    with ThreadPoolExecutor(1) as pool:
-        start = pool.submit(run, "start", "--wait=3", "--graceful-timeout=60")
-        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
-        pid = pid_of(tmp_path)
+    flags = "--wait=3", "--graceful-timeout=60"
+    with starting_in_vain(run, tmp_path, *flags, source=STAY + DYING) as (start, pid):
         os.kill(pid, signal.SIGTERM)
         code, said = start.result()
     assert code != 0 and "another start" not in said
@@ -718,36 +722,23 @@ def test_a_start_ends_a_server_that_fails_and_does_not_end(run: Run, tmp_path: P
 
 
 def test_a_second_start_waits_for_a_worker_too(run: Run, tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    log.touch()
-    (tmp_path / "app.py").write_text(DYING)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(run, "start", "--wait=4")
-        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
+    with starting_in_vain(run, tmp_path, "--wait=4") as (first, pid):
         code, said = run("start", "--wait=1")
-        assert (code, said) == (1, f"pid {pid_of(tmp_path)}, which another start began, did not serve in 1 s\n")
+        assert (code, said) == (1, f"pid {pid}, which another start began, did not serve in 1 s\n")
         assert first.result()[0] == 1
 
 
 def test_a_start_that_fails_has_the_code_of_that_though_it_must_be_ended(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n1 / 0\n"
-    )
+    (tmp_path / "app.py").write_text(f"{STAY}1 / 0\n")
     code, said = run("start", "--wait=2")
     assert code == 3 and "ZeroDivisionError" in said
     assert not (tmp_path / "run.pid").exists() and run("status") == (3, "not running\n")
 
 
 def test_a_start_ends_what_a_reload_made_of_its_server_and_does_not_serve(run: Run, tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    log.touch()
-    (tmp_path / "app.py").write_text(DYING)
-    with ThreadPoolExecutor(1) as pool:
-        start = pool.submit(run, "start", "--wait=5")
-        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
-        pid = pid_of(tmp_path)
+    with starting_in_vain(run, tmp_path, "--wait=5") as (start, pid):
         os.kill(pid, signal.SIGHUP)
-        wait_for(lambda: "reloaded: " in log.read_text(), "the next image")
+        wait_for(lambda: "reloaded: " in (tmp_path / "error.log").read_text(), "the next image")
         code, said = start.result()
     assert code == 1 and f"pid {pid} did not serve in 5 s; ended\n" in said
     assert not psutil.pid_exists(pid) and not (tmp_path / "run.pid").exists()
@@ -788,13 +779,7 @@ def test_who_interrupts_what_waits_is_not_told_that_it_was_done(
 
 
 def test_a_start_goes_on_waiting_for_what_a_reload_makes_of_its_server(run: Run, tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    log.touch()
-    (tmp_path / "app.py").write_text(DYING)
-    with ThreadPoolExecutor(1) as pool:
-        start = pool.submit(run, "start")
-        wait_for(lambda: "exit code 3" in log.read_text(), "a worker to die")
-        pid = pid_of(tmp_path)
+    with starting_in_vain(run, tmp_path) as (start, pid):
         (tmp_path / "app.py").write_text(APP)
         os.kill(pid, signal.SIGHUP)
         code, said = start.result()
