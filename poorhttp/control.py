@@ -36,8 +36,10 @@ GRACE = 5.0
 GLANCE = 0.05
 """Seconds between two looks at a reload."""
 
-ORPHANED = 1.5
-"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free."""
+ORPHANED = 5.0
+"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free: one, but on
+a machine that has much else to do.
+"""
 
 EXEC = 0.5
 """Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""

@@ -14,6 +14,8 @@ from poorhttp.errors import ConfigError, say
 LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
 
+MODE = 0o644
+"""Whatever the umask: who serves may be another user than who began it (`user`), and looks into it at a reload."""
 
 _ANOTHER = "choose another pidfile, or remove it"
 
@@ -35,7 +37,7 @@ def write(path: str, lock: int = -1) -> int:
             try:
                 os.write(descriptor, b"%d\n" % os.getpid())
                 _lock(descriptor)
-                os.fchmod(descriptor, 0o644 & ~_umask())
+                os.fchmod(descriptor, MODE)
                 is_placed = _placed(draft, path)
             finally:
                 if not is_placed:
@@ -60,12 +62,6 @@ def _discard(draft: str) -> None:
         os.unlink(draft)
     except FileNotFoundError:
         return  # contextlib.suppress would say it, but with what that imports it weighs half a megabyte
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _placed(draft: str, path: str) -> bool:

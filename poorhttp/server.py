@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Handover, Reload
     from poorhttp.signals import Boot
-    from poorhttp.systemd import Manager
+    from poorhttp.systemd import Manager, Watch
 
     WSGI = Callable[..., Iterable[bytes]]
     T = TypeVar("T")
@@ -67,7 +67,7 @@ def serve(
         error_log, access_log = open_logs(settings, may_be_unread or handover is not None)
     except ConfigError as error:
         if handover is not None:
-            try_again(handover, home, error, settings)
+            try_again(handover, home, error, settings, manager=manager)
         raise
     for descriptor in handover.streams if handover is not None and settings.errorlog != "-" else ():
         os.dup2(error_log.fileno(), descriptor)
@@ -210,7 +210,7 @@ def serve(
         if handover is not None and app is None:
             pairs = zip(keys, listeners, strict=False)  # whose last one may not be there
             handover.note_sockets((key, each) for key, each in pairs if each in held() and each not in bound)
-            try_again(handover, home, error, settings, error_log)
+            try_again(handover, home, error, settings, error_log, manager)
         raise
     except SystemExit:
         if handover is None or not boot.signum:
@@ -319,20 +319,29 @@ def bind_for_control(settings: Config) -> socket:
 
 
 def try_again(
-    handover: Handover, home: str, error: Exception, settings: Config | None, error_log: ErrorLog | None = None
+    handover: Handover,
+    home: str,
+    error: Exception,
+    settings: Config | None,
+    error_log: ErrorLog | None = None,
+    manager: Manager | None = None,
 ) -> NoReturn:
     """The trial went well, but this image cannot go on: try once more with the same sockets and workers, and again,
     after a pause that grows, or at once where a reload is asked for.
 
-    Meanwhile the old workers serve, if there are any, and clients wait. A stop ends this process, but after QUIT once
-    the old workers have finished what they have; after INT they get a second for that. USR1 is passed to them.
+    Meanwhile the old workers serve, if there are any, and clients wait; the board and the service manager are told. A
+    stop ends this process, but after QUIT once the old workers have finished what they have; after INT they get a
+    second for that. USR1 is passed to them.
     """
     import time
 
     from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
+    from poorhttp.systemd import Manager
 
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # for `leave`: as at a start it would cut the old workers off
+    manager = manager or Manager.of(os.environ)
+    shown, watch = _shown_meanwhile(handover, settings), _watch_meanwhile(handover, manager)
     stopped, is_over = 0.0, False
 
     def leave(signum: int, frame: object) -> None:
@@ -374,7 +383,13 @@ def try_again(
     pause = handover.pause or FIRST_PAUSE
     while True:
         text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
-        tell(error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}"))
+        fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
+        why = f"what the trial could load cannot be loaded: {fault.message}"
+        if shown is not None:
+            shown.note_reload(board.FAILED, why)  # before it is said: who reads that may ask for it
+        status = f"reload failed at {time.strftime('%H:%M:%S')}, {why}"
+        manager.ready(status) if handover.workers else manager.status(f"nobody serves: {status}")
+        tell(fault)
         if error_log is not None:
             error_log.exception(error, "-", text)
         else:
@@ -385,7 +400,7 @@ def try_again(
                 signal.signal(signum, handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
             raise_delayed()
-            time.sleep(pause)
+            time.sleep(pause) if watch is None else watch.run(pause)
             is_over = True
             pause = min(2 * pause, LONGEST_PAUSE)
         except InterruptedError:
@@ -394,6 +409,27 @@ def try_again(
             handover.try_again(home, pause)
         except OSError as failure:  # the directory of the start is not there, for instance
             error = failure
+
+
+def _shown_meanwhile(handover: Handover, settings: Config | None) -> Board | None:
+    """A board of this process alone: that of the image before is with its workers."""
+    shown = board.make(1, 1)
+    if shown is not None:
+        shown.tell(version=__version__, reloads="yes", supervised="yes" if handover.workers else "no", serves="no")
+        if settings is not None:
+            shown.tell(shape=f"{settings.processes} x {settings.threads}", title=settings.application)
+    return shown
+
+
+def _watch_meanwhile(handover: Handover, manager: Manager) -> Watch | None:
+    """What looks whether the old workers answer."""
+    if not (handover.workers and manager.watchdog):
+        return None
+    try:
+        copies = [listener.adopt(os.dup(each)) for each, _, _ in handover.again().sockets.values()]
+    except OSError:
+        return None  # there is no descriptor left
+    return manager.watch(copies, say)
 
 
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:

@@ -142,13 +142,14 @@ class Watch:
         self._is_connecting = False
         self._next = time.monotonic()
 
-    def run(self) -> None:
-        """Look for ever."""
-        while True:
+    def run(self, seconds: float = float("inf")) -> None:
+        """Look for so long."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
             poll = select.poll()
             if self._probe is not None:
                 poll.register(self._probe.fileno(), self.events())
-            self.look(bool(poll.poll(1000 * self.seconds_left() + 1)))
+            self.look(bool(poll.poll(1000 * min(self.seconds_left(), left) + 1)))
 
     def fileno(self) -> int:
         """The descriptor that is waited for, -1 for none."""

@@ -165,6 +165,23 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("mask", [0o027, 0o077])
+def test_whatever_the_umask_who_serves_finds_himself_in_the_pidfile(launch: Start, directory: Path, mask: int) -> None:
+    (directory / "app.py").write_text(WHO)
+    os.chown(directory, 65534, -1)
+    inherited = os.umask(mask)
+    try:
+        server = launch("app.py", "--bind=127.0.0.1:0", "--user=nobody", "--pidfile=run.pid")
+    finally:
+        os.umask(inherited)
+    server.await_address()
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert eval(server.get()[1])[1] == NOBODY
+    assert server.stop() == 0
+    assert not (directory / "run.pid").exists()
+
+
 def test_a_directory_of_root_is_told_and_in_nobodys_way(start: Start, directory: Path) -> None:
     (directory / "run").mkdir(mode=0o755)
     arguments = ("--user=nobody", "--pidfile=run/server.pid", "--bind=unix:server.sock", "--bind=127.0.0.1:0")

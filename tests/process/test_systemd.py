@@ -259,6 +259,28 @@ def test_the_manager_is_told_of_a_reload_that_fails(start: Start, shape: str, to
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("name", ["1x1", "2x1"])
+def test_the_manager_is_told_of_what_is_tried_again(start: Start, name: str, told: Told, tmp_path: Path) -> None:
+    """And that the old workers answer meanwhile, or else nothing: then it may start the server anew."""
+    server = start(name, NOTIFY_SOCKET=told.address, WATCHDOG_USEC="400000")
+    told.await_("READY")
+    away = 'if os.path.exists("tried"):\n    raise ConnectionError("away")\nopen("tried", "w").close()\n'
+    (tmp_path / "app.py").write_text(APPLICATION + away)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 4 s")
+    before = told.count("WATCHDOG")
+    if name == "2x1":
+        told.await_("WATCHDOG", before + 3)
+        assert server.said.count("trying again") == 3, "all of them within one pause"
+    else:
+        server.await_text("trying again in 8 s")
+        assert told.count("WATCHDOG") == before
+    last = [each for each in told.all() if "STATUS" in each][-1]
+    assert last["STATUS"].endswith(": ConnectionError: away")
+    assert ("READY" in last, "nobody serves" in last["STATUS"]) == ((True, False) if name == "2x1" else (False, True))
+    assert server.stop() == 0
+
+
 def test_a_server_whose_workers_do_not_start_is_not_ready(start: Start, told: Told) -> None:
     doomed = APPLICATION + "\nos.register_at_fork(after_in_child=lambda: os._exit(7))\n"
     server = start("2x1", source=doomed, NOTIFY_SOCKET=told.address, WATCHDOG_USEC="200000")

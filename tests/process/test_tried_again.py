@@ -1,12 +1,15 @@
 """What a trial could load and the new image could not: it is tried again, and nobody is lost meanwhile."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import PATIENCE, SHAPES, Server, Start, asking, wait_for
+from starter import PATIENCE, ROOT, SHAPES, Server, Start, asking, wait_for
 from versions import VERSION, write
 
 pytestmark = pytest.mark.timeout(120)
@@ -38,6 +41,21 @@ def configured(launch: Start, directory: Path, text: str, *more: str) -> Server:
     return server
 
 
+def command(action: str, server: Server) -> tuple[int, str]:
+    """Run `poorhttp ACTION`: exit code, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "poorhttp", action, "--pidfile=run.pid"],
+        cwd=server.directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
 def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
     """A database that goes away in between: old workers serve meanwhile, and clients wait where there are none."""
     server = start(shape, source=VERSION.format(version="0", more=""))
@@ -51,6 +69,22 @@ def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str,
         (tmp_path / "back").touch()
         assert answer.result(PATIENCE)[0] == 200
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_status_and_reload_tell_that_it_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
+    server = start(shape, "--pidfile=run.pid", source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY)
+    failed = "what the trial could load cannot be loaded: app.py:8: ConnectionError: the database is away"
+    code, said = command("reload", server)
+    assert (code, f"reload failed, {failed}" in said) == (1, True), said
+    server.await_text("trying again in 4 s")
+    code, said = command("status", server)
+    assert code == 0 and "\nlast reload: failed, " in said and failed in said, said
+    assert len(re.findall(r"^ *\d+  serving ", said, re.MULTILINE)) == len(server.workers()), said
+    write(tmp_path, "2")
+    assert command("reload", server) == (0, f"pid {server.process.pid}: reload succeeded\n")
+    assert server.get()[1].startswith("2 ")
     assert server.stop() == 0
 
 
