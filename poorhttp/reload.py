@@ -417,7 +417,7 @@ class Reload:
         why = f"{self.outcome}: {why}"
         self.note(board.FAILED, why)  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {why}")
-        self._manager.ready(f"reload failed at {time.strftime('%H:%M:%S')}, {why}")
+        self._manager.reload_failed(why)
 
 
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:

@@ -387,8 +387,7 @@ def try_again(
         why = f"what the trial could load cannot be loaded: {fault.message}"
         if shown is not None:
             shown.note_reload(board.FAILED, why)  # before it is said: who reads that may ask for it
-        status = f"reload failed at {time.strftime('%H:%M:%S')}, {why}"
-        manager.ready(status) if handover.workers else manager.status(f"nobody serves: {status}")
+        manager.reload_failed(why, is_served=bool(handover.workers))
         tell(fault)
         if error_log is not None:
             error_log.exception(error, "-", text)

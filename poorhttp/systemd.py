@@ -100,6 +100,14 @@ class Manager:
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self.tell("RELOADING=1", f"MONOTONIC_USEC={microseconds}", "STATUS=trying the new code and configuration")
 
+    def reload_failed(self, why: str, is_served: bool = True) -> None:
+        """The reload has ended so; is_served: clients are served as before."""
+        status = f"reload failed at {time.strftime('%H:%M:%S')}, {why}"
+        if is_served:
+            self.ready(status)
+        else:
+            self.status(f"nobody serves: {status}")
+
     def stopping(self, status: str) -> None:
         """The server stops."""
         self.tell("STOPPING=1", f"STATUS={status}")
