@@ -19,8 +19,8 @@ DELETE_SELF, MOVE_SELF, OVERFLOW, IGNORED, IS_DIRECTORY = 0x400, 0x800, 0x4000, 
 _ONLY_DIRECTORIES, _IN_ADDITION = 0x01000000, 0x20000000
 COMING, GOING = CREATE | MOVED_TO, DELETE_SELF | MOVE_SELF
 ALL = MODIFY | CLOSE_WRITE | MOVED_FROM | DELETE | COMING | GOING
-KINDS = COMING, GOING, ALL
-"""What to hear of a directory: what comes into it, that it goes itself, and all that matters."""
+KINDS = COMING, DELETE, GOING, ALL
+"""What to hear of a directory: what comes into it, what is removed from it, that it goes itself, all that matters."""
 
 _EVENT = struct.Struct("iIII")
 _READ = 1 << 16

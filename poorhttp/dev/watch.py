@@ -213,6 +213,8 @@ class Watcher:
                 self._watched.difference_update((directory, each) for each in inotify.KINDS)
             elif what & inotify.MOVE_SELF:
                 self._forget(directory)
+            elif what & inotify.DELETE and os.path.join(directory, name) in self._roots:
+                self._forget(os.path.join(directory, name))
             if self._concerns(directory, name, what):
                 is_any = True
                 self._suspect(directory, name, what)
@@ -269,7 +271,8 @@ class Watcher:
         path = os.path.join(directory, name)
         if path in self._written:
             return False
-        if name in self._names.get(directory, ()) or name in self._awaited.get(directory, ()) or path in self._files:
+        is_named = name in self._names.get(directory, ()) or name in self._awaited.get(directory, ())
+        if is_named or path in self._files or path in self._roots:
             return True
         if what & inotify.IS_DIRECTORY or (what & inotify.COMING and os.path.isdir(path)):
             return directory in self._places and _is_code(path)
@@ -359,6 +362,8 @@ class Watcher:
             self._watch(directory, inotify.GOING)
         for directory in [*self._awaited]:
             self._watch(directory, inotify.COMING)
+        for root in self._roots:  # whoever has it as his working directory keeps the kernel from telling of its end
+            self._watch(os.path.dirname(root), inotify.DELETE)
 
     def _watch_way(self, directory: str) -> None:
         """Hear when one of those above is gone: this one may come again with it, or as another one."""
@@ -373,7 +378,7 @@ class Watcher:
         try:
             self._inotify.add(directory, what)
         except (FileNotFoundError, NotADirectoryError):
-            if what != inotify.GOING:
+            if what not in (inotify.GOING, inotify.DELETE):
                 self._await(directory)
             return
         except OSError as error:

@@ -561,6 +561,25 @@ def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) ->
     assert server.get() == (200, "and again")
 
 
+def test_a_working_directory_that_is_removed_bit_by_bit(launch: Start, tmp_path: Path) -> None:
+    """As a large one is: its end, of which the kernel does not tell while somebody is in it, comes after a load."""
+    place = tmp_path / "place"
+    place.mkdir()
+    write(place / "app.py", "one")
+    server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
+    server.await_address()
+    assert server.get() == (200, "one")
+    for number in range(2):
+        (place / "app.py").unlink()
+        assert server.get()[0] == 500
+        shutil.rmtree(place)
+        place.mkdir()
+        write(place / "app.py", f"again {number}")
+        assert server.get() == (200, f"again {number}")
+        write(place / "app.py", f"and again {number}")
+        assert server.get() == (200, f"and again {number}")
+
+
 def test_a_working_directory_that_is_elsewhere_for_a_while(launch: Start, tmp_path: Path) -> None:
     """Its code is not to be had then, though the processes are in it; another one of its name has other code."""
     place = tmp_path / "place"
