@@ -538,14 +538,20 @@ def test_saves_right_behind_each_answer_are_not_let_be(dev: Dev, tmp_path: Path,
         assert server.get() == (200, f"v{number}")
 
 
-def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) -> None:
-    """By another one of its name, as a checkout or an unpacked archive is."""
+def begin_in_a_place(launch: Start, tmp_path: Path) -> tuple[Server, Path]:
+    """A server whose working directory is nobody else's, and that directory."""
     place = tmp_path / "place"
     place.mkdir()
     write(place / "app.py", "one")
     server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
     server.await_address()
     assert server.get() == (200, "one")
+    return server, place
+
+
+def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) -> None:
+    """By another one of its name, as a checkout or an unpacked archive is."""
+    server, place = begin_in_a_place(launch, tmp_path)
     for number in range(2):
         shutil.copytree(place, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
         write(tmp_path / "copy" / "app.py", f"copy {number}")
@@ -563,12 +569,7 @@ def test_a_working_directory_that_is_exchanged(launch: Start, tmp_path: Path) ->
 
 def test_a_working_directory_that_is_removed_bit_by_bit(launch: Start, tmp_path: Path) -> None:
     """As a large one is: its end, of which the kernel does not tell while somebody is in it, comes after a load."""
-    place = tmp_path / "place"
-    place.mkdir()
-    write(place / "app.py", "one")
-    server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
-    server.await_address()
-    assert server.get() == (200, "one")
+    server, place = begin_in_a_place(launch, tmp_path)
     for number in range(2):
         (place / "app.py").unlink()
         assert server.get()[0] == 500
@@ -582,12 +583,7 @@ def test_a_working_directory_that_is_removed_bit_by_bit(launch: Start, tmp_path:
 
 def test_a_working_directory_that_is_elsewhere_for_a_while(launch: Start, tmp_path: Path) -> None:
     """Its code is not to be had then, though the processes are in it; another one of its name has other code."""
-    place = tmp_path / "place"
-    place.mkdir()
-    write(place / "app.py", "one")
-    server = launch("dev", "app.py", "--port=0", inside=("env", "--chdir", str(place)))
-    server.await_address()
-    assert server.get() == (200, "one")
+    server, place = begin_in_a_place(launch, tmp_path)
     for number in range(3):
         shutil.copytree(place, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
         write(tmp_path / "copy" / "app.py", f"copy {number}")
