@@ -81,14 +81,14 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         _tell_problem(teller, error)
         os._exit(FAILED)
     _end_in_conflict(teller, recorder, settings.environ)
-    teller.await_watch()
+    is_supervised = server.is_supervised(settings)
+    teller.await_watch(is_supervised)
     try:
         listeners = [listener.adopt(descriptor) for descriptor in sockets]
-        is_supervised = server.is_supervised(settings)
 
         def ready() -> None:
             teller.tell(IMPORTED, recorder.outcome(settings.environ))
-            teller.tell(READY, dumps({"is_supervised": is_supervised, "fixed": dev.fixed(settings)}).encode())
+            teller.tell(READY, dumps(dev.fixed(settings)).encode())
 
         if is_supervised:
             _take_workers_along()

@@ -53,12 +53,13 @@ class Process:
         self.pid = 0
         self.is_stand_in = False
         self.is_supervised = False
-        """Whether it has workers of its own, and hears signals. It says so once it serves; before it is only killed."""
+        """Whether it has workers of its own, and hears signals. It says so once it has loaded; before it is killed."""
         self.is_forked = self.is_prepared = False
         """Whether it waits for nothing but the word to load the application."""
         self.why_not_forked = ""
         """Why it had better load it itself; "" where others can be forked from it."""
-        self.born = self.loaded = self.served = 0.0
+        self.loaded = self.served = 0.0
+        """When it might serve, and when it told that it does: it may have clients before that is heard."""
         self.last_read = self.waits_at = ""
         self.read: dict[str, Signature | None] = {}
         """The files that it has read, or tried to, and what they looked like."""
@@ -255,7 +256,7 @@ class Process:
         if not self.is_supervised:  # TERM would be told to a supervisor of workers
             self._tell(bytes([signum]) if signum == signal.SIGINT else worker.STOP)
         elif not self._is_finishing:  # a second signal would mean: at once
-            self.send(signum)
+            self.send(signum if self.served else signal.SIGTERM)  # INT may not be heard yet; TERM ends it then
             self._is_finishing = True
 
     def send(self, signum: int) -> None:

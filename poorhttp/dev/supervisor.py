@@ -281,7 +281,7 @@ class _Supervisor:
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
         elif kind == LOADED:
-            process.loaded = now
+            process.loaded, process.is_supervised = now, bool(fields[0])
             self._watcher.loaded()
             if self._watcher.is_new and self._dirty is None and self._watcher.changes():
                 self._mark(now)
@@ -289,10 +289,8 @@ class _Supervisor:
         elif kind != READY:
             self._prepared.hear(process, kind, fields)
         elif process is self._loading:
-            facts = json.loads(fields[0])
-            process.is_supervised = facts["is_supervised"]
             self._serve(process, now)
-            self._tell_fixed(facts["fixed"])
+            self._tell_fixed(json.loads(fields[0]))
 
     def _reap(self) -> None:
         now = time.monotonic()
@@ -309,7 +307,7 @@ class _Supervisor:
             code = process.reap()
             if code is None:
                 continue
-            if self._stopping is not None and process.served and code > 0:  # something was cut off
+            if self._stopping is not None and process.loaded and code > 0:  # something was cut off
                 self._code = self._code or self._late_code
             if process in (self._loading, self._current, *self._leaving):
                 for message in process.messages():  # the last ones
@@ -460,13 +458,8 @@ class _Supervisor:
         self._resting = None
         self._end_loading()
         if self._current is not None:
-            self._current.finish(now, self._settings.graceful_timeout)
-            self._leaving.append(self._current)
+            self._finish(self._current, self._settings.graceful_timeout)
             self._current = None
-            for each in [each for each in self._leaving if each.kill_at is not None][:-MOST_LEAVING]:
-                each.kill_at = None
-                self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
-                each.kill()
         self._watcher.begin()
         names = self._watcher.names()
         self._prepared.heed(changed)
@@ -496,9 +489,19 @@ class _Supervisor:
         return True
 
     def _end_loading(self) -> None:
-        if self._loading is not None:
-            self._end(self._loading)
-            self._loading = None
+        process, self._loading = self._loading, None
+        if process is not None and process.loaded:
+            self._finish(process, self._settings.graceful_timeout)
+        elif process is not None:
+            self._end(process)
+
+    def _finish(self, process: Process, seconds: float) -> None:
+        process.finish(time.monotonic(), seconds)
+        self._leaving.append(process)
+        for each in [each for each in self._leaving if each.kill_at is not None][:-MOST_LEAVING]:
+            each.kill_at = None
+            self._error_log.write("W", f"an old process is killed: there are more than {MOST_LEAVING}")
+            each.kill()
 
     def _end(self, process: Process) -> None:
         process.kill()
@@ -516,8 +519,7 @@ class _Supervisor:
         process.served = now
         self._loading = None
         if self._current is not None:  # it stood in
-            self._current.finish(now, FAST)
-            self._leaving.append(self._current)
+            self._finish(self._current, FAST)
         self._current = process
         if self._streams is not None:
             is_style = self._why and all(path.endswith(".css") for path in self._why)
@@ -593,8 +595,7 @@ class _Supervisor:
 
     def _stand_in(self, told: problem.Problem, status: str, refresh: int) -> None:
         if self._current is not None:
-            self._current.finish(time.monotonic(), FAST)
-            self._leaving.append(self._current)
+            self._finish(self._current, FAST)
         process = self._prepared.make()
         if self._dirty is not None:
             process.shut()
@@ -643,8 +644,7 @@ class _Supervisor:
         listener.close(self._listeners)
         seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
         for process in self._all():
-            is_idle = process in (self._loading, *self._prepared.all())
-            if is_idle or signum == signal.SIGQUIT:
+            if not process.loaded or signum == signal.SIGQUIT:
                 process.kill()
             else:
                 process.stop(now, signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT, seconds)

@@ -146,11 +146,11 @@ class Teller:
         finally:
             sock.close()
 
-    def await_watch(self) -> None:
+    def await_watch(self, is_supervised: bool) -> None:
         """The application is loaded: return when all that was told until now is watched, so that every save after the
-        first answer is heard of.
+        first answer is heard of. is_supervised: see `processes.Process`.
         """
-        self.tell(LOADED)
+        self.tell(LOADED, b"1" if is_supervised else b"")
         with contextlib.suppress(OSError):  # a supervisor that is gone
             os.read(self._link, 1)
 

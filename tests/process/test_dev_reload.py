@@ -692,6 +692,48 @@ def test_a_call_that_lasts_delays_nobody_and_is_finished(dev: Dev, tmp_path: Pat
     assert answers == [(200, "0")]
 
 
+STALLED = """
+def stall():
+    while not os.path.exists(os.path.join(MARKS, "release")):
+        time.sleep(0.01)
+
+os.register_at_fork(after_in_parent=stall)
+"""
+
+
+def save(server: Server, tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "1")
+    serves(server, "1")
+
+
+def stop(server: Server, tmp_path: Path) -> None:
+    server.process.send_signal(signal.SIGTERM)
+    supervisor = psutil.Process(server.process.pid)
+    wait_for(lambda: not supervisor.net_connections(), "the supervisor to let go of the port")
+
+
+@pytest.mark.parametrize("end", [save, stop])
+def test_who_serves_and_has_not_told_so_yet_finishes_what_it_has(
+    dev: Dev, tmp_path: Path, end: Callable[[Server, Path], None]
+) -> None:
+    """One worker serves, while the process above it is held up."""
+    write(tmp_path / "app.py", "0", extra=STALLED)
+    server = dev("2x1", awaits="autoreload")
+    answers: list[tuple[int, str]] = []
+    thread = threading.Thread(target=lambda: answers.append(server.get("/held")))
+    thread.start()
+    try:
+        server.await_mark("held")
+        assert "loaded in" not in server.said
+        end(server, tmp_path)
+        assert not answers
+    finally:
+        (server.marks / "release").touch()
+        thread.join(PATIENCE)
+    assert answers == [(200, "0")]
+    assert server.stop() == 0
+
+
 def test_a_call_that_lasts_too_long_is_ended(dev: Dev, tmp_path: Path) -> None:
     server = dev("1x1", "--graceful-timeout=0.3")
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
