@@ -707,7 +707,7 @@ def save(server: Server, tmp_path: Path) -> None:
 
 
 def stop(server: Server, tmp_path: Path) -> None:
-    server.process.send_signal(signal.SIGTERM)
+    server.send(signal.SIGTERM)
     supervisor = psutil.Process(server.process.pid)
     wait_for(lambda: not supervisor.net_connections(), "the supervisor to let go of the port")
 
