@@ -141,6 +141,12 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev import supervisor
 
         return supervisor.run(settings, directory, flags.live)
+    if settings.check_path and handover is None:
+        from poorhttp import trial
+
+        code = trial.before_serving(settings)
+        if code:
+            return code
     try:
         return server.serve(settings, None, directory, handover)
     except ListenError as error:
@@ -158,7 +164,11 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
     patience = flags.wait or trial.PATIENCE
 
     if flags.command == "start":
-        return background.start(settings, directory, patience)
+        code = OK
+        if settings.check_path and control.find(settings) <= 0:
+            background.check(settings)
+            code = trial.in_child(settings, patience)
+        return code or background.start(settings, directory, patience)
     if flags.command == "restart":
         background.check(settings)
         pid = control.find(settings)

@@ -13,6 +13,7 @@ import os
 from poorhttp.errors import ConfigError, nearest, suggestion
 from poorhttp.settings import (
     ENVIRON,
+    IS_TRIAL,
     OLD_KEYS,
     OPTIONS,
     PREFIX,
@@ -119,7 +120,7 @@ OF_OTHERS = {
 }
 """What other servers call it."""
 
-NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
+NOT_OURS = ("POORHTTP_RELOAD_GENERATION", IS_TRIAL)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
 
 NEEDED = ("pidfile", "graceful_timeout")

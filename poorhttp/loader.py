@@ -63,6 +63,16 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
     return _attribute(_import_file(path, directory, module), name, title(place))
 
 
+def function(spec: str, directory: str) -> Callable[[int], object]:
+    """Return what `module:name` names; `directory` (absolute) is where the module is looked for. Raises LoadError."""
+    place, name = split_application(spec)
+    found = _named(_import(place, directory), name, place)
+    if not callable(found):
+        raise LoadError(f"{spec} is not callable: {type(found).__name__}", "name a function")
+    called: Callable[[int], object] = found
+    return called
+
+
 def title(spec: str) -> str:
     """Return what is served, for a person: a path as it is seen from the current directory, or `module:name`."""
     place, name = split_application(spec)
@@ -290,6 +300,12 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
     if not name:
         hint = _elsewhere(module) or _callables(module, place, DEFAULT_NAMES[0])
         raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", hint)
+    found = _named(module, name, place)
+    return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
+
+
+def _named(module: ModuleType, name: str, place: str) -> Any:
+    """Return what a module has under this name (`a.b`); of `factory()` the factory. Raises LoadError."""
     found: Any = module
     for part in name.removesuffix("()").split("."):
         if not hasattr(found, part):
@@ -297,7 +313,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
             hint = f"did you mean {place}:{name.replace(part, near)}?" if near else _callables(module, place, part)
             raise LoadError(f"{place} has no attribute {part!r}", hint)
         found = getattr(found, part)
-    return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
+    return found
 
 
 def _made_by(factory: Any, title: str) -> Any:
@@ -350,7 +366,7 @@ def _failed(what: str, error: BaseException, remedy: str = "") -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    trace, line = _told(error)
+    trace, line = account_of(error)
     where = place_of(error)
     return LoadError(f"{where or f'{what} cannot be loaded: '}{line}", remedy or _remedy(error, trace, what), trace)
 
@@ -367,7 +383,7 @@ def place_of(error: BaseException) -> str:
     return f"{seen(file)}:{line}: " if file else ""
 
 
-def _told(error: BaseException) -> tuple[str, str]:
+def account_of(error: BaseException) -> tuple[str, str]:
     """Return the traceback with the application's own frames, also where one exception led to another, and the line
     that says what the exception is, which may suggest something.
     """
@@ -400,7 +416,7 @@ def _absent(module: str) -> str:
     return f"{f'did you mean {near}? Or ' if near else ''}is it installed for {sys.executable}?"
 
 
-def _suggestion(error: BaseException, trace: str) -> str:
+def suggested(error: BaseException, trace: str) -> str:
     """What Python says itself from 3.12 on."""
     frame = _innermost(error)
     if not isinstance(error, NameError) or frame is None or "Did you mean" in trace:
@@ -430,7 +446,7 @@ def _remedy(error: BaseException, trace: str, what: str) -> str:
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "name the module with its package: package.module:name"
     if '  File "' in trace:
-        return _suggestion(error, trace) or "the traceback above is the application's own"
+        return suggested(error, trace) or "the traceback above is the application's own"
     if isinstance(error, OSError):
         return "may this user read it?"
     return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"

@@ -52,6 +52,9 @@ TOLD = b"ok\n"
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that this process gets when its parent is gone."""
 
+UNASKED = "unasked"
+"""What a trial is told whose application is not to be asked for `check_path`."""
+
 LINES = 40
 """Lines of what a failed trial said that are logged: the last ones."""
 
@@ -250,7 +253,8 @@ class Reload:
     """How this server is replaced by a fresh one.
 
     home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: that of each listening socket. outcome: of a trial that fails.
+    does not change. keys: that of each listening socket. outcome: of a trial that fails. asks: whether a trial asks for
+    `check_path`.
     """
 
     def __init__(
@@ -259,6 +263,7 @@ class Reload:
         self.handover = Handover()
         self.keys: list[str] = []
         self.outcome = "the server goes on as it was"
+        self.asks = True
         self._manager = manager
         self._reason: Callable[[int], str] = str  # how the end of a trial is told
         self._home = home
@@ -297,7 +302,8 @@ class Reload:
         self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [f"{os.getpid()} {FORMAT}", self._shape, *filter(_is_kept, self.keys), *passed]
+        unasked = [] if self.asks else [UNASKED]
+        facts = [f"{os.getpid()} {FORMAT}", self._shape, *filter(_is_kept, self.keys), *passed, *unasked]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))

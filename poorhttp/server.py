@@ -518,9 +518,9 @@ def is_supervised(settings: Config) -> bool:
 def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> None:
     """Print what the configuration, and the kernel about it, have to say; or let `note` do so."""
     note = note or _note
-    for name in "max_requests", "memory":
+    for name in "max_requests", "memory", "child_exit":
         if getattr(settings, name) and not is_supervised(settings):
-            note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
+            note(f"{name} is about workers, and here is none; type = forking has them, with processes = 1 too")
     if settings.status_path and not (settings.forwarded or settings.proxy_protocol):
         note("status_path: a front server on this machine needs forwarded, or its clients see it too")
     for each in filter(None, (*settings.notes, backlog.note(settings.backlog))):

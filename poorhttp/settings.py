@@ -18,11 +18,13 @@ from poorhttp.units import (
     Counts,
     EditorUrl,
     FieldValue,
+    Function,
     Host,
     Mode,
     Names,
     Networks,
     Path,
+    Question,
     Seconds,
     SendfileHeader,
     Span,
@@ -78,6 +80,9 @@ def setting(unit: Unit[T], default: T, group: str, help: str, *, short: str = ""
 PREFIX = "POORHTTP_"
 SECTION, OPTIONS, ENVIRON = "http", "application", "environ"
 
+IS_TRIAL = "POORHTTP_IS_TRIAL"
+"""The variable, 1, in a process that loads the application only to find out whether it can be."""
+
 LEVELS = ("emerg", "alert", "crit", "error", "warning", "notice", "info", "debug")
 LEVEL_NAMES = {
     **{str(number): level for number, level in enumerate((*LEVELS, "debug"))},
@@ -127,6 +132,12 @@ class Settings:
 
     debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")
     autoreload = setting(Switch(), False, RUNNING, "serve new code as soon as it is saved (--reload)")
+    check_path = setting(
+        Question(), "", RUNNING, "path or URL that new code must answer below 500, or it does not serve; empty: none"
+    )
+    child_exit = setting(
+        Function(), "", RUNNING, "module:function, called with the process number of each worker that ended"
+    )
     editor = setting(
         EditorUrl(), "vscode://file/{path}:{line}", RUNNING, "URL by which error pages link to files; or empty"
     )

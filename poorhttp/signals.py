@@ -231,13 +231,18 @@ def leave(code: int, error_log: ErrorLog) -> NoReturn:
 def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] | None = None) -> NoReturn:
     """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
     try:
-        error_log.flush()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, RuntimeError, ValueError):
-                continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
+        flush(error_log)
         if clean_up is not None:
             clean_up()
     finally:
         os._exit(code)
+
+
+def flush(error_log: ErrorLog) -> None:
+    """Empty the buffers of the error log and of the standard streams; a child would write out what they hold again."""
+    error_log.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, RuntimeError, ValueError):
+            continue  # none, closed, nobody reads it any more, or interrupted in a write by a signal

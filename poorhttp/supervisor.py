@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from poorhttp.board import Board
+    from poorhttp.child_exit import ChildExit
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.memory import Budget
@@ -217,6 +218,7 @@ class _Supervisor:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signals.raise_delayed()
+        self._child_exit = _child_exit(config, error_log)
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
@@ -250,6 +252,7 @@ class _Supervisor:
             actions = plan(self._state, self._now())
             for action in actions:
                 if isinstance(action, Exit):
+                    self._call_for_the_last()
                     return self._exit_code(action.code)
                 self._perform(action)
             self._conclude()
@@ -520,6 +523,7 @@ class _Supervisor:
         reload.handover.countdown = self._countdown
         if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
+        self._call_for_the_last()
         reports = {pid: report for report, pid in self._reports.items()}
         reload.handover.workers = {
             pid: (self._lifelines[pid], reports.get(pid, -1), each.draining is not None, each.is_closed)
@@ -547,10 +551,19 @@ class _Supervisor:
             now = self._now()
             gone = self._state.workers[pid]
             self._state.died(pid, code, now)
+            if self._child_exit:
+                self._child_exit.note(pid)
             if gone.draining is not None and self._state.stopping is None:
                 self._error_log.write("E" if code else "I", f"worker {pid} left: {reason(code, pid in self._killed)}")
             else:
                 self._say_death(gone, code, now)
+        if self._child_exit:
+            self._child_exit.look()
+
+    def _call_for_the_last(self) -> None:
+        """Call `child_exit` for the workers that ended just now."""
+        if self._child_exit:
+            self._child_exit.finish()
 
     def _say_death(self, gone: Worker, code: int, now: float) -> None:
         pid = gone.pid
@@ -597,7 +610,7 @@ class _Supervisor:
 
     def _spawn(self) -> None:
         """Fork one worker. Signals wait meanwhile, in the child until it hears them: none is lost, none kills it."""
-        self._flush()
+        signals.flush(self._error_log)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         slot = self._board.next_slot() if self._board else -1
         bears = bool(self._waiting())
@@ -633,15 +646,6 @@ class _Supervisor:
         self._state.not_born(self._now())
         what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
         self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
-
-    def _flush(self) -> None:
-        """Empty the buffers, lest each child writes out what they hold once more."""
-        self._error_log.flush()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, ValueError):
-                continue
 
     def _work(self, lifeline: int, report: int, mask: Any, slot: int, bears: bool) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
@@ -703,6 +707,14 @@ def _begin_countdown(countdown: list[int], staying: int) -> None:
 def _end_countdown(countdown: list[int]) -> None:
     while countdown:
         os.close(countdown.pop())
+
+
+def _child_exit(config: Config, error_log: ErrorLog) -> ChildExit | None:
+    if not config.child_exit:
+        return None
+    from poorhttp.child_exit import ChildExit
+
+    return ChildExit(config, error_log)
 
 
 def _budget(memory: int) -> Budget | None:

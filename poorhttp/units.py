@@ -269,6 +269,26 @@ class UrlPath(Text):
         return text
 
 
+class Question(Text):
+    """What new code is asked for: a path, escaped, with or without a query; or a URL, whose scheme and host the
+    application sees; or nothing.
+    """
+
+    metavar = "PATH"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        scheme, host, target = split_url(text)
+        try:
+            name, port = split_port(host)
+            PORT.parse(port or "0")
+            UrlPath().parse(target.replace("?", "/"))
+            if text[:1] not in ("", "/") and not (scheme in ("http", "https") and _is_host(name.strip("[]"))):
+                raise ValueError
+        except ValueError:
+            raise ValueError("a path such as /, or a URL such as https://www.example.com/") from None
+        return text
+
+
 class EditorUrl(Text):
     """A URL with `{path}` in it, and `{line}` where the editor takes one; or nothing. None that a browser runs or shows
     by itself.
@@ -315,6 +335,18 @@ class Application(Text):
         if path.endswith(".py") or "/" in path or path in (".", "..") or (path and os.path.isdir(absolute)):
             path = absolute
         return f"{path}:{name}" if name else path
+
+
+class Function(Text):
+    """Where a function is: `module:name`, or nothing."""
+
+    metavar = "MODULE:NAME"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        module, name = split_application(text)
+        if text and not (name and all(each.isidentifier() for each in f"{module}.{name}".split("."))):
+            raise ValueError("module:function")
+        return text
 
 
 class Host(Text):
@@ -376,6 +408,15 @@ def split_port(text: str) -> tuple[str, str | None]:
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         return text, None
     return host, port
+
+
+def split_url(text: str) -> tuple[str, str, str]:
+    """Split `/path?query` or `https://host:port/path?query` into scheme, host:port ("" for a mere path), and path."""
+    scheme, colon, rest = text.partition("://")
+    if not colon or text.startswith("/"):
+        return "http", "", text
+    host, _, path = rest.partition("/")
+    return scheme, host, f"/{path}"
 
 
 def split_application(spec: str) -> tuple[str, str]:

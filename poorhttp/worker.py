@@ -459,7 +459,8 @@ class _Signals:
     def _begin(self, reload: Reload) -> None:
         self._is_asked = False
         if self._is_stuck:
-            reload.outcome = LOST
+            # What this process is stuck in may keep the new code from answering too; it is no worse than a lost thread.
+            reload.outcome, reload.asks = LOST, False
         reload.begin()
 
     def _let_succeed(self, reload: Reload) -> None:
