@@ -75,10 +75,11 @@ def run(app: WSGI | str, **settings: Any) -> None:
         from poorhttp.loader import check
 
         check(app, "app")
-    if isinstance(app, str):
-        code = server.serve(config.from_keywords({**settings, "application": app}, os.environ, os.getcwd()), None)
-    else:
-        code = server.serve(config.from_keywords(settings, os.environ, os.getcwd()), app)
+    named = {"application": app} if isinstance(app, str) else {}
+    configured = config.from_keywords({**settings, **named}, os.environ, os.getcwd())
+    if configured.check_path:
+        say("note: check_path is for the command line; serving without it")
+    code = server.serve(configured, None if isinstance(app, str) else app)
     if code:
         raise SystemExit(code)
 

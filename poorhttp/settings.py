@@ -133,7 +133,7 @@ class Settings:
     debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")
     autoreload = setting(Switch(), False, RUNNING, "serve new code as soon as it is saved (--reload)")
     check_path = setting(
-        Question(), "", RUNNING, "path or URL that new code must answer below 500, or it does not serve; empty: none"
+        Question(), "", RUNNING, "path or URL that new code must answer below 500 before it serves; or empty"
     )
     child_exit = setting(
         Function(), "", RUNNING, "module:function, called with the process number of each worker that ended"
