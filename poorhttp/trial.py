@@ -348,7 +348,8 @@ def _ask(app: WSGI, settings: Config, seconds: float = PATIENCE) -> None:
     from poorhttp import question  # in this process alone, which does not serve
 
     where = f"{loader.title(settings.application)}: "
-    question.end_after(max(min(settings.request_timeout or seconds, seconds), 1.0), settings, where, leave)
+    limit = max(seconds, 1.0)
+    question.end_after(min(settings.request_timeout or limit, limit), settings, where, leave)
     try:
         answer = question.ask(app, settings)
     except (Exception, SystemExit) as error:
