@@ -487,6 +487,11 @@ def test_run_by_name(world):
     assert world.calls[0][1]({}, None) == [b"ok"]
 
 
+def test_run_says_that_it_asks_nothing(world, capsys):
+    poorhttp.run("one.py", port=0, check_path="/")
+    assert capsys.readouterr().err.startswith("note: check_path is for the command line; serving without it\n")
+
+
 def test_run_raises():
     with pytest.raises(ConfigError, match=r"unknown keyword: 'prot'\nhint: did you mean port\?"):
         poorhttp.run("one.py", prot=0)
