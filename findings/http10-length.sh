@@ -3,10 +3,10 @@
 # the body as that of the whole.
 #
 # Seen: an application that returns two pieces, "first " and "second", gets "Content-Length: 6" before all 12 bytes, so
-# `curl --http1.0` prints "first " and reports success. nginx's proxy_pass speaks HTTP/1.0 to its servers unless told
-# otherwise (before 1.29.7), and so do ab and many health checks.
-# Expected: no Content-Length, or 12. RFC 9110 section 8.6: a sender MUST NOT forward or send a Content-Length that it
-# knows to be wrong; PEP 3333, "Handling the Content-Length Header": a server may set it if the iterable has one piece.
+# `curl --http1.0` prints "first " and reports success. nginx 1.22's proxy_pass speaks HTTP/1.0 to its
+# servers unless told otherwise, and so do ab and many health checks.
+# Expected: no Content-Length, or 12. RFC 9112 section 6.3: the body ends where Content-Length says; PEP 3333, "Handling the
+# Content-Length Header": a server may take the length of the first piece if the iterable has one piece only.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi rocket3==20260526.0
 command -v curl >/dev/null || unavailable "no curl"
