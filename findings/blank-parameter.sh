@@ -1,10 +1,11 @@
 #!/bin/sh
 # requests-cache 1.3.3: a URL with an empty parameter gets the cached page of the URL without it.
 #
-# Seen: after GET /page, GET /page?print= and GET /page?print=&lang= give the first answer from the cache, and the server is
-# not asked; /page?print (without "=") is another page, as it should be.
-# Expected: a request for each. RFC 3986 section 3.4: the query is part of what identifies a resource, and section 6.2.2
-# (normalisation) removes no part of it; RFC 9111 section 2: the cache key has at least the method and the target URI.
+# Seen: after GET /page, GET /page?print= and GET /page?print=&lang= give the first answer from the cache, and the
+# server is not asked; /page?print (without "=") is another page, as it should be.
+# Expected: a request for each. RFC 3986 section 3.4: the query is part of what identifies a resource, and section
+# 6.2.2 (normalisation) removes no part of it; RFC 9111 section 2: the cache key has at least the method and the target
+# URI.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi requests-cache==1.3.3 requests==2.34.2
 cat >origin.py <<'PY'

@@ -1,9 +1,9 @@
 #!/bin/sh
-# pyruvate 1.6.1 and tsuno 0.1.3 (WSGI): a request body in the chunked coding reaches the application with its chunk sizes
-# in it, or as nothing, each time with status 200.
+# pyruvate 1.6.1 and tsuno 0.1.3 (WSGI): a request body in the chunked coding reaches the application with its chunk
+# sizes in it, or as nothing, each time with status 200.
 #
-# Seen for the five bytes "hello" in one chunk: pyruvate gives the application the 15 bytes "5\r\nhello\r\n0\r\n\r\n" as
-# the body, and CONTENT_LENGTH as the int 15; tsuno gives an empty body with CONTENT_LENGTH "0".
+# Seen for the five bytes "hello" in one chunk: pyruvate gives the application the 15 bytes "5\r\nhello\r\n0\r\n\r\n"
+# as the body, and CONTENT_LENGTH as the int 15; tsuno gives an empty body with CONTENT_LENGTH "0".
 # Expected: "hello", or a refusal with 411 or 501. RFC 9112 section 6.1: a recipient MUST be able to parse the chunked
 # coding; section 7.1.3 shows the decoding. PEP 3333, "environ Variables": CGI variables are strings.
 . "$(dirname "$(realpath "$0")")/lib.sh"

@@ -3,8 +3,8 @@
 #
 # Seen: after 20 complete answers the application counts 0 calls of close(). Django ends its request there (the signal
 # request_finished, which gives database connections back).
-# Expected: 20. PEP 3333, "Specification Details": if the iterable has a close() method, the server MUST call it when the
-# request is complete, however it ended.
+# Expected: 20. PEP 3333, "Specification Details": if the iterable has a close() method, the server MUST call it when
+# the request is complete, however it ended.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi pyruvate==1.6.1 freastal==0.0.3
 cat >app.py <<'PY'

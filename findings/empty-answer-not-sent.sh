@@ -1,8 +1,8 @@
 #!/bin/sh
 # socketify 0.0.31 (WSGI): an empty answer that announces "Content-Length: 0" is not sent at all.
 #
-# Seen for a "302 Found" with Content-Length 0 and the body []: the connection ends without a byte ("empty reply" in curl).
-# With [b""] it is the same; without the field the answer comes.
+# Seen for a "302 Found" with Content-Length 0 and the body []: the connection ends without a byte ("empty reply" in
+# curl). With [b""] it is the same; without the field the answer comes.
 # Expected: status line and headers. PEP 3333, "The start_response() Callable": the headers are sent at the first
 # non-empty string, or when the iterable is exhausted. Frameworks write redirects and answers to DELETE like this.
 . "$(dirname "$(realpath "$0")")/lib.sh"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # libmc 1.4.17 with memcached 1.6.18: an expiry of less than a second keeps the value for ever.
 #
-# Seen: set("half", "value", 0.5) returns True and sends the expiry 0. After 2.5 s the value is still there, while one with
-# an expiry of 1 is gone; asked for the time left, memcached says -1, never.
-# Expected: an error, or the next second. memcached's protocol.txt: 0 means that an item never expires; libmc's other types
-# (timedelta, None) raise TypeError, and pymemcache and pylibmc refuse a float.
+# Seen: set("half", "value", 0.5) returns True and sends the expiry 0. After 2.5 s the value is still there, while one
+# with an expiry of 1 is gone; asked for the time left, memcached says -1, never.
+# Expected: an error, or the next second. memcached's protocol.txt: 0 means that an item never expires; libmc's other
+# types (timedelta, None) raise TypeError, and pymemcache and pylibmc refuse a float.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi libmc==1.4.17
 (apt-get download memcached=1.6.18-1+deb12u1 && dpkg -x memcached_*.deb .) >/dev/null 2>&1 ||

@@ -1,9 +1,10 @@
 #!/bin/sh
-# gevent 26.9.0 (pywsgi): a "304 Not Modified" with the Content-Length of the resource becomes "500 Internal Server Error".
+# gevent 26.9.0 (pywsgi): a "304 Not Modified" with the Content-Length of the resource becomes "500 Internal Server
+# Error".
 #
 # Seen: the answer is 500, with an AssertionError in the log ("must be absent or zero").
-# Expected: the 304, with or without the field. RFC 9110 section 8.6: a server MAY send Content-Length in a 304, with the
-# value that a 200 to the same request would have had; 0 would be the wrong value.
+# Expected: the 304, with or without the field. RFC 9110 section 8.6: a server MAY send Content-Length in a 304, with
+# the value that a 200 to the same request would have had; 0 would be the wrong value.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi gevent==26.9.0
 cat >app.py <<'PY'

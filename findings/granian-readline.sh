@@ -1,9 +1,9 @@
 #!/bin/sh
-# granian 2.8.7 (WSGI): wsgi.input.readline() drops the line end, readline(size) gives nothing, and a loop over the lines
-# stops after the first.
+# granian 2.8.7 (WSGI): wsgi.input.readline() drops the line end, readline(size) gives nothing, and a loop over the
+# lines stops after the first.
 #
-# Seen for the body "one\ntwo\nthree\n": readline() gives b'one', the next b'' although two lines are left (a caller takes
-# it for the end), and `for line in wsgi.input` sees one line of three.
+# Seen for the body "one\ntwo\nthree\n": readline() gives b'one', the next b'' although two lines are left (a caller
+# takes it for the end), and `for line in wsgi.input` sees one line of three.
 # Expected: PEP 3333, "Input and Error Streams": readline(), readlines() and iteration mean what Python's library
 # documents for files: each line keeps its line end, and b'' comes at the end of the data alone.
 . "$(dirname "$(realpath "$0")")/lib.sh"

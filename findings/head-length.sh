@@ -1,11 +1,12 @@
 #!/bin/sh
-# fastpysgi 0.6 (WSGI): every answer to HEAD, and every 304, announces "Content-Length: 0", also against the application.
+# fastpysgi 0.6 (WSGI): every answer to HEAD, and every 304, announces "Content-Length: 0", also against the
+# application.
 #
 # Seen: for a resource of 12 bytes whose application sends Content-Length 12, GET has 12 and HEAD has 0; a 304 with
 # Content-Length 12 leaves as 0. A client that asks for the size first, or a cache that renews its stored answer by the
 # fields of a 304, takes the resource for empty.
-# Expected: 12, or no Content-Length. RFC 9110 section 8.6: a server MUST NOT send Content-Length in an answer to HEAD, or
-# in a 304, unless its value is what the answer to GET would have.
+# Expected: 12, or no Content-Length. RFC 9110 section 8.6: a server MUST NOT send Content-Length in an answer to HEAD,
+# or in a 304, unless its value is what the answer to GET would have.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi fastpysgi==0.6
 cat >app.py <<'PY'

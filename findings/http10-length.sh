@@ -1,12 +1,13 @@
 #!/bin/sh
-# rocket3 20260526.0 (WSGI, the server of py4web): to a client of HTTP/1.0 it announces the length of the first piece of
-# the body as that of the whole.
+# rocket3 20260526.0 (WSGI, the server of py4web): to a client of HTTP/1.0 it announces the length of the first piece
+# of the body as that of the whole.
 #
 # Seen: an application that returns two pieces, "first " and "second", gets "Content-Length: 6" before all 12 bytes, so
-# `curl --http1.0` prints "first " and reports success. nginx 1.22's proxy_pass speaks HTTP/1.0 to its
-# servers unless told otherwise, and so do ab and many health checks.
-# Expected: no Content-Length, or 12. RFC 9112 section 6.3: the body ends where Content-Length says; PEP 3333, "Handling the
-# Content-Length Header": a server may take the length of the first piece if the iterable has one piece only.
+# `curl --http1.0` prints "first " and reports success. nginx 1.22's proxy_pass speaks HTTP/1.0 to its servers unless
+# told otherwise, and so do ab and many health checks.
+# Expected: no Content-Length, or 12. RFC 9112 section 6.3: the body ends where Content-Length says; PEP 3333,
+# "Handling the Content-Length Header": a server may take the length of the first piece if the iterable has one piece
+# only.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi rocket3==20260526.0
 command -v curl >/dev/null || unavailable "no curl"

@@ -2,8 +2,8 @@
 # requests-cache 1.3.3 (with cache_control=True): a max-age of 20 digits makes get() raise OverflowError.
 #
 # Seen: the answer 200 of the server is lost; the caller sees "Python int too large to convert to C int".
-# Expected: the answer. RFC 9111 section 1.2.2: a delta-seconds has any number of digits, and a cache that receives a value
-# it can't represent MUST consider it to be 2147483648 or the largest that it can.
+# Expected: the answer. RFC 9111 section 1.2.2: a delta-seconds has any number of digits, and a cache that receives a
+# value it can't represent MUST consider it to be 2147483648 or the largest that it can.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi requests-cache==1.3.3 requests==2.34.2
 cat >origin.py <<'PY'

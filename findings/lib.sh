@@ -1,7 +1,8 @@
 # What every finding shares: a temporary folder that goes at the end with its processes, public packages installed into
 # it, a program on a free port of the loopback, raw HTTP, and the verdict. Sourced by the scripts beside it.
 #
-# Exit status of a finding: 0 the behaviour is as stated, 1 it changed, 2 the software could not be installed or started.
+# Exit status of a finding: 0 the behaviour is as stated, 1 it changed, 2 the software could not be installed or
+# started.
 
 set -u
 T=$(mktemp -d)
@@ -31,6 +32,14 @@ pypi() {
     PATH=$T/venv/bin:$PATH
     timeout 300 python -m pip install --quiet --disable-pip-version-check "$@" >>venv.log 2>&1 ||
         unavailable "pip could not install $*"
+    echo "installed: $*"
+}
+
+# npm_packages NAME@VERSION...: into ./node_modules.
+npm_packages() {
+    command -v npm >/dev/null || unavailable "no npm"
+    timeout 300 npm install --silent --no-audit --no-fund --prefix . "$@" >npm.log 2>&1 ||
+        unavailable "npm could not install $*"
     echo "installed: $*"
 }
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # streaming-form-data 2.1.0: a text after the last boundary (an epilogue) empties the last field of the form, no error.
 #
-# Seen for a form with a=one and b=two, followed by an epilogue in the same piece of data: a is b'one', b is b''. With the
-# epilogue in a piece of its own, or without one, b is b'two': the result hangs on how the network cut the data.
+# Seen for a form with a=one and b=two, followed by an epilogue in the same piece of data: a is b'one', b is b''. With
+# the epilogue in a piece of its own, or without one, b is b'two': the result hangs on how the network cut the data.
 # Expected: b'two' each time. RFC 2046 section 5.1.1 (which RFC 7578 section 4 builds on): the epilogue is part of the
 # grammar of multipart bodies, and implementations must ignore it.
 . "$(dirname "$(realpath "$0")")/lib.sh"

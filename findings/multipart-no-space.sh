@@ -1,10 +1,10 @@
 #!/bin/sh
 # falcon 4.4.0: in a form, a part whose header has no blank after the colon has no name, no file name and no type.
 #
-# Seen: "Content-Disposition:form-data; name=..." gives name None and filename None, without an error; with a blank both are
-# there.
-# Expected: the same for both. RFC 7578 section 4.2 uses the header fields of MIME, and RFC 5322 section 2.2 has a field as
-# name, colon and body, the blank being part of the body that nothing demands.
+# Seen: "Content-Disposition:form-data; name=..." gives name None and filename None, without an error; with a blank
+# both are there.
+# Expected: the same for both. RFC 7578 section 4.2 uses the header fields of MIME, and RFC 5322 section 2.2 has a
+# field as name, colon and body, the blank being part of the body that nothing demands.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi falcon==4.4.0
 cat >show.py <<'PY'

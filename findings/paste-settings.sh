@@ -2,10 +2,10 @@
 # pyruvate 1.6.1 under PasteDeploy 3.1.0: `async_logging = True` in the ini file turns asynchronous logging off and
 # `async_logging = False` turns it on; `chunked_transfer = true` is taken for false.
 #
-# Seen: what pyruvate's entry point for PasteDeploy hands to its serve(): the opposite of the file for the first, and False
-# for every spelling but "True" for the second.
-# Expected: what the file says. PasteDeploy's converter asbool takes true, yes, on, 1 (and False for their opposites) in any
-# case; pyruvate's README gives both settings as booleans under "[server:main]".
+# Seen: what pyruvate's entry point for PasteDeploy hands to its serve(): the opposite of the file for the first, and
+# False for every spelling but "True" for the second.
+# Expected: what the file says. PasteDeploy's converter asbool takes true, yes, on, 1 (and False for their opposites)
+# in any case; pyruvate's README gives both settings as booleans under "[server:main]".
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi pyruvate==1.6.1 PasteDeploy==3.1.0
 cat >show.py <<'PY'

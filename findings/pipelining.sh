@@ -1,8 +1,8 @@
 #!/bin/sh
 # bjoern 3.2.2 (built by bjoern-binary): of pipelined requests that arrive together only the last is answered.
 #
-# Seen: three GET requests in one segment on one connection; the application is called for the third alone, and the client
-# gets that answer, which it must take for the answer to its first request.
+# Seen: three GET requests in one segment on one connection; the application is called for the third alone, and the
+# client gets that answer, which it must take for the answer to its first request.
 # Expected: three answers in the order of the requests. RFC 9112 section 9.3.2: a client may pipeline on a persistent
 # connection, and a server MUST send the responses in the same order that the requests were received.
 . "$(dirname "$(realpath "$0")")/lib.sh"

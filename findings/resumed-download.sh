@@ -2,9 +2,10 @@
 # ServeStatic 4.4.0: a Range request is answered with a part although its If-Range names another version of the file.
 #
 # Seen: a client holds the first 5 bytes of a file, the file is replaced, and the client asks for the rest with the old
-# ETag in If-Range. It gets "206 Partial Content" with the rest of the new file, so it ends with a mixture: "AAAAABBBBB".
-# Expected: "200 OK" with the whole new file. RFC 9110 section 13.1.5: if the validator does not match, the recipient MUST
-# ignore the Range field.
+# ETag in If-Range. It gets "206 Partial Content" with the rest of the new file, so it ends with a mixture:
+# "AAAAABBBBB".
+# Expected: "200 OK" with the whole new file. RFC 9110 section 13.1.5: if the validator does not match, the recipient
+# MUST ignore the Range field.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi servestatic==4.4.0 waitress==3.0.2
 mkdir files

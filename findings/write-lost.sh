@@ -1,10 +1,10 @@
 #!/bin/sh
 # freastal 0.0.3 (WSGI): what the application gives to the write() of start_response is lost, without an error.
 #
-# Seen: after write(b"one,") and write(b"two,") and the iterable [b"three"], the client gets "three" with Content-Length 5
-# and status 200.
-# Expected: "one,two,three". PEP 3333, "The write() Callable": its body data MUST be sent as if it had been yielded by the
-# iterable, before the rest of it; Mercurial's hgweb and older applications are written so.
+# Seen: after write(b"one,") and write(b"two,") and the iterable [b"three"], the client gets "three" with
+# Content-Length 5 and status 200.
+# Expected: "one,two,three". PEP 3333, "The write() Callable": its body data MUST be sent as if it had been yielded by
+# the iterable, before the rest of it; Mercurial's hgweb and older applications are written so.
 . "$(dirname "$(realpath "$0")")/lib.sh"
 pypi freastal==0.0.3
 cat >app.py <<'PY'
