@@ -6,7 +6,7 @@
 # Expected: a request for each. RFC 3986 section 3.4: the query is part of what identifies a resource, and section
 # 6.2.2 (normalisation) removes no part of it; RFC 9111 section 2: the cache key has at least the method and the target
 # URI.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi requests-cache==1.3.3 requests==2.34.2
 cat >origin.py <<'PY'
 import http.server

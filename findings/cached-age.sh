@@ -7,7 +7,7 @@
 # for a minute more.
 # Expected: a request. RFC 9111 section 4.2.3: the current age begins with the value of Age; section 4.2: a response is
 # fresh while its lifetime is greater than its current age.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi CacheControl==0.14.4 requests-cache==1.3.3 requests==2.34.2 hishel==2.0.0 httpx==0.28.1
 cat >origin.py <<'PY'
 import http.server

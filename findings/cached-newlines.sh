@@ -7,7 +7,7 @@
 # lies in SQLite and is the same; above, in a file that is read in text mode with universal newlines, on Linux too.
 # Expected: the value that was stored, as DiskCache's documentation of Cache.get() has it, whatever its size. (Python's
 # open(): newline=None translates line ends on reading.)
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi diskcache==5.6.3
 cat >show.py <<'PY'
 from diskcache import Cache

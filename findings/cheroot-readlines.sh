@@ -5,7 +5,7 @@
 # `sizehint=0` is passed on as the size of the first readline(), which reads nothing and ends the loop.
 # Expected: [b'one\n', b'two\n']. PEP 3333, "Input and Error Streams": readlines() with its meaning in Python's library
 # (io.IOBase.readlines: no hint, or a hint of 0 or less, means all lines).
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi cheroot==11.1.2
 cat >app.py <<'PY'
 def application(environ, start_response):

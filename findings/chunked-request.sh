@@ -6,7 +6,7 @@
 # as the body, and CONTENT_LENGTH as the int 15; tsuno gives an empty body with CONTENT_LENGTH "0".
 # Expected: "hello", or a refusal with 411 or 501. RFC 9112 section 6.1: a recipient MUST be able to parse the chunked
 # coding; section 7.1.3 shows the decoding. PEP 3333, "environ Variables": CGI variables are strings.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi pyruvate==1.6.1 tsuno==0.1.3
 cat >app.py <<'PY'
 def application(environ, start_response):

@@ -5,7 +5,7 @@
 # request_finished, which gives database connections back).
 # Expected: 20. PEP 3333, "Specification Details": if the iterable has a close() method, the server MUST call it when
 # the request is complete, however it ended.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi pyruvate==1.6.1 freastal==0.0.3
 cat >app.py <<'PY'
 closed = 0

@@ -5,7 +5,7 @@
 # not read at all. With Max-Age=0 the cookie goes.
 # Expected: no cookie. RFC 6265 section 5.2.1 (Expires) and 5.3, step 3: without Max-Age the expiry time is that of
 # Expires; section 3.1 shows this very way for a server to remove a cookie, and most frameworks use it.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi httpdex-cookies==0.1.0
 cat >show.py <<'PY'
 from httpdex_cookies import CookieStore

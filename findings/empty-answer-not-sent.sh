@@ -5,7 +5,7 @@
 # curl). With [b""] it is the same; without the field the answer comes.
 # Expected: status line and headers. PEP 3333, "The start_response() Callable": the headers are sent at the first
 # non-empty string, or when the iterable is exhausted. Frameworks write redirects and answers to DELETE like this.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi socketify==0.0.31
 cat >app.py <<'PY'
 def application(environ, start_response):

@@ -6,7 +6,7 @@
 # chunk; curl shows "one " and reports success.
 # Expected: "one two". PEP 3333, "Buffering and Streaming" and "Middleware Handling of Block Boundaries": an iterable
 # may yield empty strings when it has no data yet; RFC 9112 section 7.1: a chunk of size 0 is the end of the body.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi boring==1.0.2 asyncore-wsgi==0.0.11
 command -v curl >/dev/null || unavailable "no curl"
 cat >app.py <<'PY'

@@ -5,7 +5,7 @@
 # Range request, or the part of an archive, is another part of the file with the right length and status.
 # Expected: "6789". PEP 3333, "Optional Platform-Specific File Handling": transmission should begin at the current
 # position within the file.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi pyruvate==1.6.1
 printf 0123456789 >digits
 cat >app.py <<'PY'

@@ -5,7 +5,7 @@
 # with an expiry of 1 is gone; asked for the time left, memcached says -1, never.
 # Expected: an error, or the next second. memcached's protocol.txt: 0 means that an item never expires; libmc's other
 # types (timedelta, None) raise TypeError, and pymemcache and pylibmc refuse a float.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi libmc==1.4.17
 (apt-get download memcached=1.6.18-1+deb12u1 && dpkg -x memcached_*.deb .) >/dev/null 2>&1 ||
     unavailable "no memcached 1.6.18 of Debian 12"

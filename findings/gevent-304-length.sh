@@ -5,7 +5,7 @@
 # Seen: the answer is 500, with an AssertionError in the log ("must be absent or zero").
 # Expected: the 304, with or without the field. RFC 9110 section 8.6: a server MAY send Content-Length in a 304, with
 # the value that a 200 to the same request would have had; 0 would be the wrong value.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi gevent==26.9.0
 cat >app.py <<'PY'
 import os

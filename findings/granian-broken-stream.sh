@@ -6,7 +6,7 @@
 # Expected: a connection that ends without the last chunk. RFC 9112 section 8: an answer in the chunked coding is
 # incomplete unless the zero-sized chunk came, which is the only sign of a broken answer that a client has; section
 # 7.1: the last chunk says that the data is complete.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi granian==2.8.7
 cat >app.py <<'PY'
 def application(environ, start_response):

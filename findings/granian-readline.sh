@@ -6,7 +6,7 @@
 # takes it for the end), and `for line in wsgi.input` sees one line of three.
 # Expected: PEP 3333, "Input and Error Streams": readline(), readlines() and iteration mean what Python's library
 # documents for files: each line keeps its line end, and b'' comes at the end of the data alone.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi granian==2.8.7
 cat >app.py <<'PY'
 def application(environ, start_response):

@@ -6,7 +6,7 @@
 # Expected: the 404, or an end of the connection without an answer, but no status that the application never gave. RFC
 # 9293 section 3.6: a side that has closed goes on receiving until the other side closes too; PEP 3333, "The
 # start_response() Callable": the status is the application's.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi wsgo==0.0.25
 cat >app.py <<'PY'
 import time

@@ -7,7 +7,7 @@
 # fields of a 304, takes the resource for empty.
 # Expected: 12, or no Content-Length. RFC 9110 section 8.6: a server MUST NOT send Content-Length in an answer to HEAD,
 # or in a 304, unless its value is what the answer to GET would have.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi fastpysgi==0.6
 cat >app.py <<'PY'
 def application(environ, start_response):

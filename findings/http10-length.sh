@@ -8,7 +8,7 @@
 # Expected: no Content-Length, or 12. RFC 9112 section 6.3: the body ends where Content-Length says; PEP 3333,
 # "Handling the Content-Length Header": a server may take the length of the first piece if the iterable has one piece
 # only.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi rocket3==20260526.0
 command -v curl >/dev/null || unavailable "no curl"
 cat >app.py <<'PY'

@@ -4,7 +4,7 @@
 # Seen: the answer 200 of the server is lost; the caller sees "Python int too large to convert to C int".
 # Expected: the answer. RFC 9111 section 1.2.2: a delta-seconds has any number of digits, and a cache that receives a
 # value it can't represent MUST consider it to be 2147483648 or the largest that it can.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi requests-cache==1.3.3 requests==2.34.2
 cat >origin.py <<'PY'
 import http.server

@@ -5,7 +5,7 @@
 # the epilogue in a piece of its own, or without one, b is b'two': the result hangs on how the network cut the data.
 # Expected: b'two' each time. RFC 2046 section 5.1.1 (which RFC 7578 section 4 builds on): the epilogue is part of the
 # grammar of multipart bodies, and implementations must ignore it.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi streaming-form-data==2.1.0
 cat >show.py <<'PY'
 from streaming_form_data import StreamingFormDataParser

@@ -5,7 +5,7 @@
 # both are there.
 # Expected: the same for both. RFC 7578 section 4.2 uses the header fields of MIME, and RFC 5322 section 2.2 has a
 # field as name, colon and body, the blank being part of the body that nothing demands.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi falcon==4.4.0
 cat >show.py <<'PY'
 import io

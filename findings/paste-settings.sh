@@ -6,7 +6,7 @@
 # False for every spelling but "True" for the second.
 # Expected: what the file says. PasteDeploy's converter asbool takes true, yes, on, 1 (and False for their opposites)
 # in any case; pyruvate's README gives both settings as booleans under "[server:main]".
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi pyruvate==1.6.1 PasteDeploy==3.1.0
 cat >show.py <<'PY'
 import pyruvate

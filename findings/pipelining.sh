@@ -5,7 +5,7 @@
 # client gets that answer, which it must take for the answer to its first request.
 # Expected: three answers in the order of the requests. RFC 9112 section 9.3.2: a client may pipeline on a persistent
 # connection, and a server MUST send the responses in the same order that the requests were received.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi bjoern-binary==3.2.2
 cat >app.py <<'PY'
 import os

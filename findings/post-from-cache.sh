@@ -6,7 +6,7 @@
 # PUT to a URL a GET still gives what was cached before.
 # Expected: two requests. RFC 9110 section 9.3.3: a POST request cannot be satisfied by a cached POST response, because
 # POST is potentially unsafe; RFC 9111 section 4.4: a cache MUST invalidate the target URI after a successful PUT.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 npm_packages cacheable-request@13.0.19
 cat >show.mjs <<'JS'
 import http from "node:http";

@@ -6,7 +6,7 @@
 # form of Content-Digest and of signatures, gives b'aGVsbG8=' as its bytes.
 # Expected: {'u': 1, 'i': True} and b'hello'. RFC 8941 (and RFC 9651) section 3.2: a member whose value is the boolean
 # true MUST be written without "="; section 4.2.7: parsing a byte sequence gives the result of decoding it.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi sfvparse==0.1.0
 cat >show.py <<'PY'
 import sfvparse

@@ -8,7 +8,7 @@
 # Expected: "GET /" for both. HAProxy's proxy-protocol.txt, section 2.2: the length field covers addresses and TLVs,
 # and a receiver may skip these bytes or interpret them; section 2.1: UNKNOWN stands for any other kind of
 # connection, and the rest of its line may be omitted.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 npm_packages proxy-protocol-js@4.0.6
 cat >show.mjs <<'JS'
 import proxy from "proxy-protocol-js";

@@ -5,7 +5,7 @@
 # text/html;q=0.1" too: the range */* covers text/html, though the more specific range says otherwise.
 # Expected: image/png for both. RFC 9110 section 12.5.1: the most specific range that matches a type decides its
 # quality; section 12.4.2: a quality of 0 means "not acceptable".
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi httpcneg==0.1.0
 cat >show.py <<'PY'
 from httpcneg import best_match

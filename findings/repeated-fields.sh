@@ -6,7 +6,7 @@
 # Expected: all four. PEP 3333, "The start_response() Callable": the headers are a list of tuples, given as a list so
 # that a name can be repeated; RFC 9110 section 5.3 allows it for fields defined as lists and for Set-Cookie, and a
 # browser chooses among the challenges that it gets (section 11.6.1).
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi m0serve==1.16.0 falcorn==0.1.2
 cat >app.py <<'PY'
 def application(environ, start_response):

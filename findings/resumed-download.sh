@@ -6,7 +6,7 @@
 # "AAAAABBBBB".
 # Expected: "200 OK" with the whole new file. RFC 9110 section 13.1.5: if the validator does not match, the recipient
 # MUST ignore the Range field.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi servestatic==4.4.0 waitress==3.0.2
 mkdir files
 cat >app.py <<'PY'

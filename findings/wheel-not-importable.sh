@@ -6,7 +6,7 @@
 # function in it.
 # Expected: an import. The tag cp311-cp311 says that the binary fits CPython 3.11 (PyPA specifications, "Platform
 # compatibility tags"), and the package's metadata say Requires-Python: >=3.10.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 [ "$("${PYTHON:-python3}" -c 'import sys; print(*sys.version_info[:2])')" = "3 11" ] || unavailable "needs CPython 3.11 (set PYTHON)"
 pypi weft-server==0.1.1
 verdict "ImportError: undefined symbol: _PyVectorcall_Call" \

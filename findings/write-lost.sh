@@ -5,7 +5,7 @@
 # Content-Length 5 and status 200.
 # Expected: "one,two,three". PEP 3333, "The write() Callable": its body data MUST be sent as if it had been yielded by
 # the iterable, before the rest of it; Mercurial's hgweb and older applications are written so.
-. "$(dirname "$(realpath "$0")")/lib.sh"
+. "$(dirname "$(realpath "$0")")/lib"
 pypi freastal==0.0.3
 cat >app.py <<'PY'
 def application(environ, start_response):
