@@ -231,7 +231,7 @@ def _import(module: str, directory: str, may_be_command: bool = False) -> Module
 
 
 def _is_pythons(module: str) -> bool:
-    """Whether it is one of Python's own, or a mere directory, of which Python makes a module where there is no other."""
+    """Whether it is Python's own, or a mere directory, of which Python makes a module where there is no other one."""
     is_standard = module.partition(".")[0] in sys.stdlib_module_names
     return is_standard or getattr(sys.modules[module], "__file__", None) is None
 

@@ -249,8 +249,8 @@ def _distrust_bytecode() -> None:
 class Reload:
     """How this server is replaced by a fresh one.
 
-    home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: that of each listening socket. outcome: of a trial that fails.
+    home: the directory that it was started in, as it was named. shape: in words, with or without a supervisor, which a
+    reload does not change. keys: that of each listening socket. outcome: of a trial that fails.
     """
 
     def __init__(
@@ -285,7 +285,10 @@ class Reload:
             self._start()
         except Exception as error:  # out of descriptors, or Python is not where it was
             self._said_and_told()
-            self._failed(f"cannot start it: {error}")
+            if isinstance(error, OSError) and error.filename == self._home:
+                self._failed(gone(self._home, error))
+            else:
+                self._failed(f"cannot start it: {error}")
 
     def _start(self) -> None:
         from subprocess import DEVNULL, Popen
@@ -420,6 +423,11 @@ class Reload:
         self._manager.reload_failed(why)
 
 
+def gone(home: str, error: OSError) -> str:
+    """Say that there is no such working directory any more, as where a symbolic link on the way leads nowhere."""
+    return f"the working directory is gone: {home}: {error.strerror}"
+
+
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
     """Those sockets, key and descriptor, that the next image gets, as a handover has them."""
     return {key: (descriptor, *listener.made(_path(key))) for key, descriptor in sockets if _is_kept(key)}
@@ -440,12 +448,15 @@ def _execute(handover: Handover, home: str) -> NoReturn:
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
     told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    here = os.open(".", os.O_PATH)
     try:
         os.pwrite(told, os.fsencode(str(handover)), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % told
         os.chdir(home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
     finally:  # it was impossible
+        os.fchdir(here)
+        os.close(here)
         os.close(told)
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)

@@ -55,8 +55,9 @@ def serve(
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
-    it: then there is no reload, and signals are given back. handover: what the image before this one left.
+    home: the directory of the start, as it was named (`cli.way_to`), "" where the process goes on afterwards and
+    another program than poorhttp began it: then there is no reload, and signals are given back. handover: what the
+    image before this one left.
     serving: called when clients are about to be served; what it returns, when a process does so.
     may_be_unread: as for an `ErrorLog`.
     """
@@ -153,7 +154,7 @@ def serve(
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
             shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")
-            shown.tell(serves="no")
+            shown.tell(serves="no", home=home)
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))

@@ -72,6 +72,13 @@ def serves(pid: int) -> bool:
     return facts.get("serves") != "no"  # a version before this one does not tell
 
 
+def home(pid: int) -> str:
+    """The directory of the start of this server, as it was named (`cli.way_to`); "" where that is not known. Raises
+    PermissionError.
+    """
+    return (_facts_of(pid) or {}).get("home", "")
+
+
 def last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and what `last_reload` holds, nothing where
     there was none; None where it has no board. Raises PermissionError.

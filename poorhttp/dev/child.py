@@ -71,6 +71,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         kept = list(sockets)
         with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
             distrust(teller, checkpoints)
+            for place in dev.roots(settings.application, settings.import_directory):
+                teller.searched(place)  # where the code is to come to, if it is not there
             app = _load(settings, error_log)
             if live:
                 from poorhttp.dev.live import Refreshed
