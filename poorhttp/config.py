@@ -134,7 +134,8 @@ class Config(Settings):
 
     One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
     addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for.
+    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for, which
+    is `chdir` without symbolic links, where that is set.
     sources: setting -> where its value came from. notes: what to tell the user at the start.
     """
 
@@ -477,14 +478,26 @@ def _chosen(ini: _Ini, flags: Flags, environ: Mapping[str, str], directory: str)
         if ("address" in layer or "port" in layer) and not layer.get("bind", ("",))[0]:
             chosen.pop("bind", None)  # else a weaker bind would win over a stronger port
         chosen.update({name: (_parse(SETTINGS[name], given), given) for name, given in layer.items()})
+    if "application" in chosen:
+        text, source, directory = chosen["application"][1]
+        given = text, source, _place(chosen, directory)
+        chosen["application"] = _parse(SETTINGS["application"], given), given
     return chosen
+
+
+def _place(chosen: Chosen, directory: str) -> str:
+    """Where the application is looked for: `chdir`, else a directory. Without symbolic links, one of which may lead to
+    another release while the application runs.
+    """
+    chdir: str = chosen["chdir"][0] if "chdir" in chosen else ""
+    return os.path.realpath(chdir) if chdir else directory
 
 
 def _merge(ini: _Ini, chosen: Chosen, preset: dict[str, Any] | None = None) -> Config:
     """preset: what a command sets in the place of defaults."""
     values = {name: each.default for name, each in SETTINGS.items()} | (preset or {})
-    values["application"] = SETTINGS["application"].unit.parse(values["application"], ini.directory)
-    values["import_directory"] = ini.directory
+    values["import_directory"] = _place(chosen, ini.directory)
+    values["application"] = SETTINGS["application"].unit.parse(values["application"], values["import_directory"])
     sources = dict.fromkeys(SETTINGS, "default") | dict.fromkeys(preset or (), f"default of {DEV}")
     for name, (value, (_, source, directory)) in chosen.items():
         values[name], sources[name] = value, source
@@ -639,7 +652,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     chosen = _chosen(ini, flags, environ, directory)
     lines = [
         "# Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.",
-        "# Each value is the default unless its comment names another. Relative paths start from this directory.",
+        "# Each value is the default unless its comment names another. Relative paths start from this directory; that",
+        "# of the application from chdir, where it is set.",
         "# A comment has a line of its own. Times: seconds, or 250ms, 2m, 1h. Sizes: bytes, or 64k, 1m, 1g.",
         "",
         f"[{SECTION}]",
@@ -652,7 +666,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
         default, text = "", setting.shown_default
         if setting.name in chosen:
             value, (written, _, place) = chosen[setting.name]
-            text = written if place == directory else setting.unit.show(value)
+            is_in_chdir = setting.name == "application" and place == _place(chosen, "")  # wherever the ini file is
+            text = written if place == directory or is_in_chdir else setting.unit.show(value)
             default = f" (default: {setting.shown_default or 'empty'})" if text != setting.shown_default else ""
         lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]

@@ -279,7 +279,7 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
             hint = f"it is a command, which goes first and alone: poorhttp {spec}"
         elif spec.replace("-", "_") in COMMANDS:
             hint = f"did you mean --{spec}?"
-    otherwise = "start in its directory, or in the environment in which it is installed"
+    otherwise = "name its directory by chdir, or start in the environment in which it is installed"
     hint = hint or suggestion(missing, modules, otherwise)
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
 

@@ -41,6 +41,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 SUPERVISED = "a supervisor with workers"
 """The shape of a server that has some."""
 
+READ_BEFORE, READ_LATER = ("PYTHON", "LD_", "MALLOC_", "GLIBC_"), ("PYTHONPATH", "PYTHONBREAKPOINT")
+"""How the names of variables begin that the interpreter and the C library read at their start, but for those that count
+later too.
+"""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -136,7 +141,7 @@ def serve(
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
-        os.environ.update(settings.environ)
+        enter(settings)
         try:
             loaded, title = application(settings, app)
         finally:
@@ -432,6 +437,27 @@ def _watch_meanwhile(handover: Handover, manager: Manager) -> Watch | None:
     return manager.watch(copies, say)
 
 
+def enter(settings: Config) -> None:
+    """Go to `chdir`, which Python's path gets first, and set the variables of [environ]. Raises ConfigError.
+
+    PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
+    """
+    if settings.chdir:
+        try:
+            os.chdir(settings.chdir)
+        except OSError as error:
+            hint = f"is it a directory, and may {settings.user or 'this user'} enter it?"
+            raise ConfigError(f"cannot go to chdir = {settings.chdir}: {error.strerror}", hint) from None
+    os.environ.update(settings.environ)
+    named = settings.environ.get("PYTHONPATH", "")
+    places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
+    sys.path[:0] = [os.getcwd(), *places] if settings.chdir else places
+    if "TZ" in settings.environ:
+        import time
+
+        time.tzset()
+
+
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     """Return the application and its title; load it unless there is one. Raises LoadError."""
     from poorhttp import loader
@@ -524,6 +550,9 @@ def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> No
             note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
     if settings.status_path and not (settings.forwarded or settings.proxy_protocol):
         note("status_path: a front server on this machine needs forwarded, or its clients see it too")
+    late = [name for name in settings.environ if name.startswith(READ_BEFORE) and name not in READ_LATER]
+    if late:
+        note(f"[environ] sets {', '.join(late)}, which this process has read before: set it where poorhttp is started")
     for each in filter(None, (*settings.notes, backlog.note(settings.backlog))):
         note(each)
     if settings.autoreload:

@@ -316,5 +316,5 @@ def _try(settings: Config, shape: str, *sockets: str) -> None:
 
 
 def _load(settings: Config) -> WSGI:
-    os.environ.update(settings.environ)
+    server.enter(settings)
     return server.application(settings, None)[0]

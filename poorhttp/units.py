@@ -220,12 +220,12 @@ class FieldValue(Text):
 
 
 class Path(Text):
-    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where `pipe`."""
+    """A file or a directory: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where
+    `pipe`.
+    """
 
-    metavar = "FILE"
-
-    def __init__(self, *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
-        self.dash, self.empty, self.pipe = dash, empty, pipe
+    def __init__(self, metavar: str = "FILE", *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
+        self.metavar, self.dash, self.empty, self.pipe = metavar, dash, empty, pipe
 
     def parse(self, text: str, directory: str = "") -> str:
         if text == "-" and self.dash:

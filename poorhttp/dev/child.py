@@ -66,6 +66,10 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     code = FAILED
     try:
         settings = _settings(argv, directory, gates)
+        if settings.chdir:
+            teller.entered(settings.chdir)
+        server.enter(settings)
+        recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         kept = list(sockets)
@@ -134,7 +138,6 @@ def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Co
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     dev.refuse_nothing(settings)
-    os.environ.update(settings.environ)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
     app, _ = server.application(settings, None)

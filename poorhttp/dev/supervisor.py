@@ -278,8 +278,8 @@ class _Supervisor:
         elif kind == LISTED:
             self._watcher.listed(path)
         elif kind == ENTERED:
-            device, inode = fields[1].split()
-            self._watcher.entered(path, (int(device), int(inode)))
+            numbers = [int(each) for each in fields[1].split()]
+            self._watcher.entered(path, (numbers[0], numbers[1]) if numbers else None)
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
         elif kind == LOADED:

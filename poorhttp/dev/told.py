@@ -191,6 +191,10 @@ class Teller:
         if self._is_new(LISTED, path):
             self._note(LISTED, path)
 
+    def entered(self, path: str) -> None:
+        """This process is about to go to a directory of this name."""
+        self._note(ENTERED, path, b" ".join(b"%d" % each for each in identity(path) or ()))
+
     def searched(self, place: str) -> None:
         """A module is about to be looked for in a directory, or was just found to have no file in it."""
         directory = _absolute(place or ".")

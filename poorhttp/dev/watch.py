@@ -133,12 +133,15 @@ class Watcher:
         self._follow(path, way(path))
 
     def entered(self, directory: str, which: Identity | None) -> None:
-        """A process is there, by this name: that another directory has the name, as where a symbolic link is turned to
-        another release, is a change.
+        """A process goes there, by this name. That another directory has the name, as where a symbolic link is turned
+        to another release, is a change. which: None where there was none.
         """
         self.is_new = self.is_new or directory not in self._entered
         self._entered[directory] = which
-        self._follow(directory, [*way(directory)][:-1])  # the links alone: those beside the directory are not its own
+        *links, place = way(directory)
+        self._follow(directory, links)  # what lies beside the directory itself is no interest of this
+        if which is None:
+            self._watch(place)
 
     def listed(self, directory: str) -> None:
         """A process looks what is in a directory; with MODULES after it: which modules."""
