@@ -134,8 +134,8 @@ class Config(Settings):
 
     One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
     addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for, which
-    is `chdir` without symbolic links, where that is set.
+    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for;
+    that is `chdir` without symbolic links, where it is set.
     sources: setting -> where its value came from. notes: what to tell the user at the start.
     """
 
