@@ -50,11 +50,11 @@ def run(directory: str) -> int:
 
     Where an application is there that `poorhttp dev` would find, write the ini file alone.
     """
-    served = found(directory)
-    is_there = served != directory or os.path.isfile(os.path.join(directory, TABLE))
-    application = os.path.relpath(served, directory) if served != directory else "./"
+    served = found(directory)  # the directory itself where that has a dispatch table, or nothing to serve
+    program = os.path.join(directory, TABLE) if served == directory else served
+    is_there = os.path.isfile(program)
     files = {} if is_there else {TABLE: TABLE_TEXT}
-    files["poorhttp.ini"] = INI.format(application=application)
+    files["poorhttp.ini"] = INI.format(application=os.path.relpath(served, directory))
     paths = {os.path.join(directory, name): text for name, text in files.items()}
     try:
         os.makedirs(directory, exist_ok=True)
@@ -68,9 +68,5 @@ def run(directory: str) -> int:
         name = shown(error.filename or directory)
         raise ConfigError(f"cannot write {name}: {error.strerror}", "name another directory") from None
     serve = "poorhttp dev" if shown(directory) == "." else f"poorhttp dev {shown(served)}"
-    what = (
-        f"{shown(os.path.join(served, TABLE) if served == directory else served)}, which was there,"
-        if is_there
-        else "it"
-    )
+    what = f"{shown(program)}, which was there," if is_there else "it"
     return write("".join(f"wrote {shown(path)}\n" for path in paths) + f"{serve}    serves {what} while you write\n")
