@@ -215,7 +215,7 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
 
     named = os.environ.get("PWD", "")
     try:
-        if pid <= 0 or home == named or status.home(pid) != named:
+        if pid <= 0 or home == named or status.start(pid).get("home") != named:
             return settings, home
         os.chdir(named)
     except OSError:  # another user's server, or the link leads nowhere

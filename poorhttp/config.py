@@ -134,14 +134,15 @@ class Config(Settings):
 
     One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
     addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for;
-    that is `chdir` without symbolic links, where it is set.
+    ini: the file that was read, absolute, or "". directory: of that, or the current one. import_directory: where a
+    module of `application` is looked for; that is `chdir` without symbolic links, where it is set.
     sources: setting -> where its value came from. notes: what to tell the user at the start.
     """
 
     addresses: tuple[Address, ...]
     options: dict[str, str]
     environ: dict[str, str]
+    ini: str
     directory: str
     import_directory: str
     sources: dict[str, str]
@@ -153,6 +154,7 @@ class Config(Settings):
         "directory",
         "environ",
         "import_directory",
+        "ini",
         "notes",
         "options",
         "sources",
@@ -504,7 +506,7 @@ def _merge(ini: _Ini, chosen: Chosen, preset: dict[str, Any] | None = None) -> C
         if name == "application":
             values["import_directory"] = directory
     _resolve(values, sources)
-    values.update(directory=ini.directory, sources=sources, notes=tuple(ini.notes))
+    values.update(ini=ini.path if ini.name else "", directory=ini.directory, sources=sources, notes=tuple(ini.notes))
     values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
     return Config(values)
 

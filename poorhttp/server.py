@@ -159,7 +159,7 @@ def serve(
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
             shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")
-            shown.tell(serves="no", home=home)
+            shown.tell(serves="no", home=home, ini=settings.ini, pidfile=settings.pidfile)
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))

@@ -72,11 +72,13 @@ def serves(pid: int) -> bool:
     return facts.get("serves") != "no"  # a version before this one does not tell
 
 
-def home(pid: int) -> str:
-    """The directory of the start of this server, as it was named (`cli.way_to`); "" where that is not known. Raises
-    PermissionError.
+def start(pid: int) -> dict[str, str]:
+    """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
+    and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
     """
-    return (_facts_of(pid) or {}).get("home", "")
+    facts = _facts_of(pid) or {}
+    is_it = "home" in facts and facts.get("pid") == str(pid)
+    return {name: facts[name] for name in ("home", "ini", "pidfile")} if is_it else {}
 
 
 def last_reload(pid: int) -> Facts | None:
