@@ -105,20 +105,6 @@ OF_ACTIONS = {
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
 
-OF_OTHERS = {
-    "daemon": "poorhttp start",
-    "daemonize": "poorhttp start",
-    "error_logfile": "errorlog",
-    "host": "address",
-    "listen": "bind",
-    "log_file": "errorlog",
-    "logfile": "errorlog",
-    "logto": "errorlog",
-    "timeout": "request_timeout",
-    "workers": "processes",
-}
-"""What other servers call it."""
-
 NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
 
@@ -567,10 +553,11 @@ def _unknown(what: str, word: str, names: Iterable[str]) -> ConfigError:
     """The error for a name that is not among `names`; what: `[place: ]kind of name[ in a section]`."""
     place, colon, kind = what.rpartition(": ")
     hint = suggestion(word, names, "poorhttp --help lists the settings, --dump-config the ini file")
-    meant = OF_OTHERS.get(word.lstrip("-").replace("-", "_").lower())
-    if meant:
-        hint = f"did you mean {_dashed(meant) if word.startswith('--') and meant in SETTINGS else meant}?"
-    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", hint)
+    from poorhttp.others import answer
+
+    option = word if word.startswith("--") else word[:2] if word.startswith("-") else word
+    written = {name: _dashed(name) if word.startswith("-") else name for name in SETTINGS}
+    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", answer(option, written) or hint)
 
 
 def _quoted(text: str) -> str:

@@ -93,7 +93,7 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
     ("argv", "words"),
     [
         (["--prot", "9"], "unknown flag: '--prot' | did you mean --port?"),
-        (["--daemon", "app"], "unknown flag: '--daemon' | did you mean poorhttp start?"),
+        (["--daemon", "app"], "unknown flag: '--daemon' | poorhttp start serves in the background"),
         (["--host", "::", "app"], "unknown flag: '--host' | did you mean --address?"),
         (["--timeout=3"], "unknown flag: '--timeout' | did you mean --request-timeout?"),
         (["init", "a", "b"], "there is a directory already, and now 'b' | poorhttp init [DIRECTORY]"),
