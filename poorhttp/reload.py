@@ -424,8 +424,11 @@ class Reload:
 
 
 def gone(home: str, error: OSError) -> str:
-    """Say that there is no such working directory any more, as where a symbolic link on the way leads nowhere."""
-    return f"the working directory is gone: {home}: {error.strerror}"
+    """Say why nobody can go to the working directory again: a symbolic link on the way may lead nowhere now, or the user
+    that serves may not enter it.
+    """
+    what = "cannot be entered" if isinstance(error, PermissionError) else "is gone"
+    return f"the working directory {what}: {home}: {error.strerror}"
 
 
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
