@@ -286,7 +286,7 @@ class Reload:
         except Exception as error:  # out of descriptors, or Python is not where it was
             self._said_and_told()
             if isinstance(error, OSError) and error.filename == self._home:
-                self._failed(gone(self._home, error))
+                self._failed(unreachable(self._home, error))
             else:
                 self._failed(f"cannot start it: {error}")
 
@@ -423,9 +423,9 @@ class Reload:
         self._manager.reload_failed(why)
 
 
-def gone(home: str, error: OSError) -> str:
-    """Say why nobody can go to the working directory again: a symbolic link on the way may lead nowhere now, or the user
-    that serves may not enter it.
+def unreachable(home: str, error: OSError) -> str:
+    """Say why the working directory cannot be entered again: a symbolic link on the way may lead nowhere now, or the
+    user that serves may not go there.
     """
     what = "cannot be entered" if isinstance(error, PermissionError) else "is gone"
     return f"the working directory {what}: {home}: {error.strerror}"

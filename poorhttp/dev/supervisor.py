@@ -469,7 +469,7 @@ class _Supervisor:
         try:
             is_anew = self._enter_directory() or is_anew
         except OSError as error:  # the processes would find the code of before, where it is now
-            self._refuse(problem.plain(reload.gone(self._directory, error), "make it again"))
+            self._refuse(problem.plain(reload.unreachable(self._directory, error), "make it again"))
             self._is_asked = True  # whoever is prepared meanwhile begins elsewhere too, so the next load is a cold one
             return
         if is_anew:
