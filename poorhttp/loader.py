@@ -50,6 +50,9 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
         try:
             return _attribute(imported, name, place)
         except LoadError as error:
+            beside = os.path.join(directory, *place.split("."))
+            if _is_pythons(place) and os.path.isdir(beside):  # which was meant, and of which Python makes nothing
+                raise _no_file(beside) from None
             is_theirs = not is_own(getattr(imported, "__file__", None) or "<")
             near = _command_near(place) if may_be_command and is_theirs else ""
             error.hint += f"; or did you mean poorhttp {near}?" if near else ""
@@ -237,6 +240,12 @@ def _import(module: str, directory: str, may_be_command: bool = False) -> Module
         raise _failed(module, error) from None
 
 
+def _is_pythons(module: str) -> bool:
+    """Whether it is Python's own, or a mere directory, of which Python makes a module where there is no other one."""
+    is_standard = module.partition(".")[0] in sys.stdlib_module_names
+    return is_standard or getattr(sys.modules[module], "__file__", None) is None
+
+
 def _beside(missing: str, directory: str, module: str) -> str:
     """The hint where a module that was not found lies in the directory of the application's file; "" elsewhere."""
     path = os.path.join(directory, *module.split(".")) + ".py"
@@ -280,7 +289,7 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
             hint = f"it is a command, which goes first and alone: poorhttp {spec}"
         elif spec.replace("-", "_") in COMMANDS:
             hint = f"did you mean --{spec}?"
-    otherwise = "start in its directory, or in the environment in which it is installed"
+    otherwise = "name its directory by chdir, or start in the environment in which it is installed"
     hint = hint or suggestion(missing, modules, otherwise)
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
 

@@ -252,9 +252,9 @@ def _distrust_bytecode() -> None:
 class Reload:
     """How this server is replaced by a fresh one.
 
-    home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: that of each listening socket. outcome: of a trial that fails. asks: whether a trial asks for
-    `check_path`.
+    home: the directory that it was started in, as it was named. shape: in words, with or without a supervisor, which a
+    reload does not change. keys: that of each listening socket. outcome: of a trial that fails. asks: whether a trial
+    asks for `check_path`.
     """
 
     def __init__(
@@ -290,7 +290,10 @@ class Reload:
             self._start()
         except Exception as error:  # out of descriptors, or Python is not where it was
             self._said_and_told()
-            self._failed(f"cannot start it: {error}")
+            if isinstance(error, OSError) and error.filename == self._home:
+                self._failed(unreachable(self._home, error))
+            else:
+                self._failed(f"cannot start it: {error}")
 
     def _start(self) -> None:
         from subprocess import DEVNULL, Popen
@@ -426,6 +429,14 @@ class Reload:
         self._manager.reload_failed(why)
 
 
+def unreachable(home: str, error: OSError) -> str:
+    """Say why the working directory cannot be entered again: a symbolic link on the way may lead nowhere now, or the
+    user that serves may not go there.
+    """
+    what = "cannot be entered" if isinstance(error, PermissionError) else "is gone"
+    return f"the working directory {what}: {home}: {error.strerror}"
+
+
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
     """Those sockets, key and descriptor, that the next image gets, as a handover has them."""
     return {key: (descriptor, *listener.made(_path(key))) for key, descriptor in sockets if _is_kept(key)}
@@ -446,12 +457,15 @@ def _execute(handover: Handover, home: str) -> NoReturn:
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
     told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    here = os.open(".", os.O_PATH)
     try:
         os.pwrite(told, os.fsencode(str(handover)), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % told
         os.chdir(home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
     finally:  # it was impossible
+        os.fchdir(here)
+        os.close(here)
         os.close(told)
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)

@@ -41,6 +41,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 SUPERVISED = "a supervisor with workers"
 """The shape of a server that has some."""
 
+READ_BEFORE, READ_LATER = ("PYTHON", "LD_", "MALLOC_", "GLIBC_"), ("PYTHONPATH", "PYTHONBREAKPOINT")
+"""How the names of variables begin that the interpreter and the C library read at their start, but for those that count
+later too.
+"""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -55,8 +60,9 @@ def serve(
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
-    it: then there is no reload, and signals are given back. handover: what the image before this one left.
+    home: the directory of the start, as it was named (`cli.way_to`), "" where the process goes on afterwards and
+    another program than poorhttp began it: then there is no reload, and signals are given back. handover: what the
+    image before this one left.
     serving: called when clients are about to be served; what it returns, when a process does so.
     may_be_unread: as for an `ErrorLog`.
     """
@@ -135,7 +141,7 @@ def serve(
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
-        os.environ.update(settings.environ)
+        enter(settings)
         try:
             loaded, title = application(settings, app)
         finally:
@@ -153,7 +159,7 @@ def serve(
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
             shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")
-            shown.tell(serves="no")
+            shown.tell(serves="no", home=home, ini=settings.ini, pidfile=settings.pidfile)
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
@@ -431,6 +437,27 @@ def _watch_meanwhile(handover: Handover, manager: Manager) -> Watch | None:
     return manager.watch(copies, say)
 
 
+def enter(settings: Config) -> None:
+    """Go to `chdir`, which Python's path gets first, and set the variables of [environ]. Raises ConfigError.
+
+    PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
+    """
+    if settings.chdir:
+        try:
+            os.chdir(settings.chdir)
+        except OSError as error:
+            hint = f"is it a directory, and may {settings.user or 'this user'} enter it?"
+            raise ConfigError(f"cannot go to chdir = {settings.chdir}: {error.strerror}", hint) from None
+    os.environ.update(settings.environ)
+    named = settings.environ.get("PYTHONPATH", "")
+    places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
+    sys.path[:0] = [os.getcwd(), *places] if settings.chdir else places
+    if "TZ" in settings.environ:
+        import time
+
+        time.tzset()
+
+
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     """Return the application and its title; load it unless there is one. Raises LoadError."""
     from poorhttp import loader
@@ -523,6 +550,9 @@ def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> No
             note(f"{name} is about workers, and here is none; type = forking has them, with processes = 1 too")
     if settings.status_path and not (settings.forwarded or settings.proxy_protocol):
         note("status_path: a front server on this machine needs forwarded, or its clients see it too")
+    late = [name for name in settings.environ if name.startswith(READ_BEFORE) and name not in READ_LATER]
+    if late:
+        note(f"[environ] sets {', '.join(late)}, which this process has read before: set it where poorhttp is started")
     for each in filter(None, (*settings.notes, backlog.note(settings.backlog))):
         note(each)
     if settings.autoreload:

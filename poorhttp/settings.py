@@ -109,6 +109,12 @@ class Settings:
     application = setting(
         Application(), "./", SERVING, "module:name, file.py[:name], or a directory with dispatch_table.py"
     )
+    chdir = setting(
+        Path("DIRECTORY", empty=True),
+        "",
+        SERVING,
+        "directory to run in, with APP and its modules; empty: where it is started",
+    )
     type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
     processes = setting(
         Counts(0, 1024), Span(0, 0), SERVING, "processes that serve, or 2..8: by load; 0: by type (1, forking 4)"

@@ -72,6 +72,15 @@ def serves(pid: int) -> bool:
     return facts.get("serves") != "no"  # a version before this one does not tell
 
 
+def start(pid: int) -> dict[str, str]:
+    """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
+    and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
+    """
+    facts = _facts_of(pid) or {}
+    is_it = "home" in facts and facts.get("pid") == str(pid)
+    return {name: facts[name] for name in ("home", "ini", "pidfile")} if is_it else {}
+
+
 def last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and what `last_reload` holds, nothing where
     there was none; None where it has no board. Raises PermissionError.

@@ -331,7 +331,7 @@ def _try(settings: Config, shape: str, *sockets: str) -> WSGI:
 
 
 def _load(settings: Config) -> WSGI:
-    os.environ.update(settings.environ)
+    server.enter(settings)
     os.environ[IS_TRIAL] = "1"
     app = server.application(settings, None)[0]
     if settings.child_exit:

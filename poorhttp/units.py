@@ -220,12 +220,12 @@ class FieldValue(Text):
 
 
 class Path(Text):
-    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where `pipe`."""
+    """A file or a directory: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where
+    `pipe`.
+    """
 
-    metavar = "FILE"
-
-    def __init__(self, *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
-        self.dash, self.empty, self.pipe = dash, empty, pipe
+    def __init__(self, metavar: str = "FILE", *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
+        self.metavar, self.dash, self.empty, self.pipe = metavar, dash, empty, pipe
 
     def parse(self, text: str, directory: str = "") -> str:
         if text == "-" and self.dash:
@@ -323,7 +323,11 @@ class SendfileHeader(Text):
 
 
 class Application(Text):
-    """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute."""
+    """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute.
+
+    A word that names a directory is that directory where it has a dispatch table or is a package. Any other one is left
+    to the import, which prefers a module or an installed package of its name, as Python does.
+    """
 
     metavar = "APP"
 
@@ -332,7 +336,10 @@ class Application(Text):
             raise ValueError("module:name, file.py or a directory")
         path, name = split_application(text)
         absolute = os.path.normpath(os.path.join(directory, path))
-        if path.endswith(".py") or "/" in path or path in (".", "..") or (path and os.path.isdir(absolute)):
+        marks = ("__init__.py",) if name else ("__init__.py", "dispatch_table.py")
+        is_marked = any(os.path.isfile(os.path.join(absolute, each)) for each in marks)
+        is_directory = bool(path) and os.path.isdir(absolute) and (is_marked or not path.isidentifier())
+        if path.endswith(".py") or "/" in path or path in (".", "..") or is_directory:
             path = absolute
         return f"{path}:{name}" if name else path
 

@@ -86,6 +86,7 @@ ALLOWED = {
     "log": {"errors", "settings"},
     "plan": set(),
     "systemd": {"errors", "lean", "listener"},
+    "others": set(),
     "pidfile": {"errors"},
     "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
     "trial": {"errors", "lean", "listener", "loader", "pidfile", "privileges", "server", "settings", "units"},

@@ -66,11 +66,17 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     code = FAILED
     try:
         settings = _settings(argv, directory, gates)
+        if settings.chdir:
+            teller.entered(settings.chdir)
+        server.enter(settings)
+        recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         kept = list(sockets)
         with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
             distrust(teller, checkpoints)
+            for place in dev.roots(settings.application, settings.import_directory):
+                teller.searched(place)  # where the code is to come to, if it is not there
             app = _load(settings, error_log)
             if live:
                 from poorhttp.dev.live import Refreshed
@@ -132,7 +138,6 @@ def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Co
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     dev.refuse_nothing(settings)
-    os.environ.update(settings.environ)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
     app, _ = server.application(settings, None)

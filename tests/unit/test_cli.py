@@ -261,8 +261,8 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["dev", "devx", "--check-config"], "start in its directory"),
-        (["check", "statsu", "--port=0"], "start in its directory"),
+        (["dev", "devx", "--check-config"], "name its directory by chdir"),
+        (["check", "statsu", "--port=0"], "name its directory by chdir"),
         (["check", "modul", "--port=0"], "did you mean module?"),
         (["check", "status", "--port=0"], "it is a command, which goes first and alone: poorhttp status"),
     ],

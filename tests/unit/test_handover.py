@@ -220,3 +220,16 @@ def test_after_a_stop_no_trial_begins(tmp_path: Path) -> None:
     late.cancel()
     late.begin()
     assert not late.is_trying() and log.read_text() == ""
+
+
+def test_an_image_that_cannot_be_executed_leaves_the_process_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The directory of the start may be another one now: the old code stays with its own."""
+    for name in "old", "new":
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "old")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no such Python"))
+    with pytest.raises(FileNotFoundError):
+        reload._execute(reload.Handover(), str(tmp_path / "new"))
+    assert os.getcwd() == str(tmp_path / "old")

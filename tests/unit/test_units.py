@@ -276,14 +276,20 @@ def test_path():
         ("simple.py:app", "{0}/simple.py:app"),
         ("./", "{0}"),
         (".", "{0}"),
-        ("here", "{0}/here"),
+        ("here", "here"),
+        ("he-re", "{0}/he-re"),
+        ("package:app", "{0}/package:app"),
+        ("table", "{0}/table"),
+        ("table:app", "table:app"),
         ("sub/x.py:a.b", "{0}/sub/x.py:a.b"),
         ("/x/y", "/x/y"),
         ("/a:b c/y.py", "/a:b c/y.py"),
     ],
 )
 def test_application(tmp_path, text, value):
-    (tmp_path / "here").mkdir()
+    for name, file in ("here", "x.py"), ("he-re", "x.py"), ("package", "__init__.py"), ("table", "dispatch_table.py"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).touch()
     unit, expected = Application(), value.format(tmp_path)
     assert unit.parse(text, str(tmp_path)) == expected
     assert unit.parse(expected, "/elsewhere") == expected
