@@ -14,17 +14,18 @@ from poorhttp import config, question
 
 ASKED = "--check-path=/"
 LAZY = '''
-import os
+import os, pathlib
 
-calls = []
+calls, source = [], pathlib.Path(__file__).with_name("urls.py")
+text = source.read_text()  # now, so that each worker of this version has the pages of this version
 
 def application(environ, start_response):
-    """Imports its pages at the first request, as Django does."""
-    import urls
-
+    """Makes its pages at a request, as Django does at the first one."""
+    urls = {}
+    exec(compile(text, source, "exec"), urls)
     calls.append(environ["PATH_INFO"])
-    start_response(urls.STATUS, [("Content-Type", "text/plain")])
-    return [f"{urls.PAGE} {len(calls)} {os.environ.get('POORHTTP_IS_TRIAL')}".encode()]
+    start_response(urls["STATUS"], [("Content-Type", "text/plain")])
+    return [f"{urls['PAGE']} {len(calls)} {os.environ.get('POORHTTP_IS_TRIAL')}".encode()]
 '''
 GOOD = "STATUS, PAGE = '200 OK', 'old'\n"
 BAD = "STATUS, PAGE = '200 OK', 'new'\ndef (\n"
@@ -62,7 +63,7 @@ def test_new_code_that_cannot_answer_does_not_replace_the_old(start: Start, shap
     put(tmp_path, BAD)
     server.send(signal.SIGHUP)
     server.await_text("reload failed, the server goes on as it was: exit code 3: urls.py:2: GET / fails: SyntaxError")
-    assert 'app.py", line 8, in application' in server.said, "the traceback"
+    assert 'app.py", line 10, in application' in server.said, "the traceback"
     assert server.get()[1].startswith("old ")
     put(tmp_path, GOOD.replace("200 OK", "503 Later"))
     server.send(signal.SIGHUP)
