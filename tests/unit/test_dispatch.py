@@ -775,17 +775,33 @@ def test_the_end_of_the_process_passes_through(end):
 # Headers
 
 
-def test_duplicates_are_refused_except_cookies():
+@pytest.mark.parametrize("name", ["Set-Cookie", "Link", "Vary", "WWW-Authenticate", "Via", "Warning", "X-Own"])
+def test_a_field_that_is_a_list_may_be_repeated(name):
+    def handler(req):
+        req.headers_out.add(name, "a=1")
+        req.headers_out.add(name.lower(), "b=2")
+        return http.DONE
+
+    assert [value for known, value in answer(handler).headers if known.lower() == name.lower()] == ["a=1", "b=2"]
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "Content-Length", "Location", "ETag", "Last-Modified", "Retry-After"])
+def test_a_second_value_is_refused_where_a_field_has_one(name):
+    headers = Headers()
+    headers.add(name, "1")
+    with pytest.raises(ValueError, match=f"{name.lower()} is set already to '1'"):
+        headers.add(name.lower(), "2")
+
+
+def test_assigning_replaces_all_fields_of_a_name():
     headers = Headers()
     headers.add("Set-Cookie", "a=1")
-    headers.add("Set-Cookie", "b=2")
     headers.add("X-One", "1")
-    with pytest.raises(ValueError, match="x-one is set already to '1'"):
-        headers.add("x-one", "2")
-    headers["x-ONE"] = "2"
-    assert headers.items() == [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("x-ONE", "2")]
+    headers.add("x-one", "2")
+    headers["x-ONE"] = "3"
+    assert headers.items() == [("Set-Cookie", "a=1"), ("x-ONE", "3")]
     del headers["X-ONE"]
-    assert ("x-one" in headers, headers.get("x-one", "none"), len(headers)) == (False, "none", 2)
+    assert ("x-one" in headers, headers.get("x-one", "none"), len(headers)) == (False, "none", 1)
     with pytest.raises(KeyError):
         del headers["X-ONE"]
     with pytest.raises(KeyError):
