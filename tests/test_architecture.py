@@ -383,6 +383,7 @@ WALL_CLOCK = {
     "poorhttp/control.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",
     "poorhttp/dev/bytecode.py: is_settled": "compared with times of files: bytecode that seems too young is not believed",
     "poorhttp/dispatch/error_log.py: strftime": "the time of a line",
+    "poorhttp/dispatch/preconditions.py: last_modified": "the field Last-Modified",
     "poorhttp/log.py: _line": "the time of a line",
     "poorhttp/status.py: _reload": "told: when",
     "poorhttp/status.py: _row": "told: for how long a process runs",

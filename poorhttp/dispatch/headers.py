@@ -29,8 +29,8 @@ _OF_THE_SERVER = frozenset(
     )
 )
 
-# Fields of an answer with one value (RFC 9110, RFC 9111, RFC 6266): a second line would contradict the first. All others
-# are lists or unknown, and may be repeated (RFC 9110 section 5.3).
+# Fields of an answer with one value (RFC 9110, RFC 9111, RFC 6266): a second line would contradict the first. All
+# others are lists or unknown, and may be repeated (RFC 9110 section 5.3).
 _SINGLE = frozenset(
     (
         "age",

@@ -33,8 +33,19 @@ APPLICATION = """
 import json
 import os
 import time
+from types import SimpleNamespace
+
+from poorhttp import http
+from poorhttp.dispatch import application as dispatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def send(req):
+    return http.sendfile(req, os.path.join(HERE, "a file.txt"))
+
+
+table = dispatch(SimpleNamespace(handlers={"/handler": (http.METHOD_GET, send)}))
 
 
 def events():
@@ -47,6 +58,8 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
+    if environ["PATH_INFO"] == "/handler":
+        return table(environ, start_response)
     if environ["PATH_INFO"] == "/sleep":
         time.sleep(0.3)
     if environ["PATH_INFO"] == "/stream":
@@ -154,6 +167,22 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
     status, fields, body = ask(port, "/file", Range="bytes=4-")
     assert (status, body) == (206, b"file"), "poorhttp has no ranges: it was the front server"
     assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("lighttpd", "X-Sendfile"), ("nginx", "X-Accel-Redirect /poorhttp-files"), *((name, "") for name in PORTS)],
+)
+def test_a_file_that_the_client_has_is_not_sent_again(front: Front, name: str, field: str) -> None:
+    port = front(name, "--forwarded=x-forwarded", *([f"--sendfile-header={field}"] if field else []))
+    status, fields, body = ask(port, "/handler")
+    fields = {known.lower(): value for known, value in fields.items()}  # HAProxy writes them so
+    assert (status, body, fields["content-type"]) == (200, b"the file", "text/plain")
+    for known, asked in {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}.items():
+        status, _, body = ask(port, "/handler", **{asked: fields[known]})
+        assert (status, body) == (304, b"")
+        status, _, body = ask(port, "/handler", **{asked: '"other"'})
+        assert (status, body) == (200, b"the file")
 
 
 @pytest.mark.parametrize("name", PORTS)
