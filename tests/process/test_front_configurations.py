@@ -2,8 +2,10 @@
 it arrives as its client's, whatever the client writes into the fields that front servers set.
 """
 
+import csv
 import http.client
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -193,6 +195,28 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
         response = connection.getresponse()
         assert response.status == 200
         assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
+
+
+def test_haproxy_finds_each_server_well_by_a_check_written_by_hand(launch: Start, tmp_path: Path) -> None:
+    """With the two lines of README, and with those of HAProxy's manual. Without a path it asks the application."""
+    by_hand = re.findall(r"^ +(option httpchk)\n +(http-check send .*)\n", (ROOT / "README.md").read_text(), re.M)
+    checks = [*by_hand, ("option httpchk",), ("option httpchk /health",), ("option httpchk GET /health",), ()]
+    assert len(checks) == 5
+    server = launch(str(ROOT / "examples"), "--bind=127.0.0.1:0", "--health=/health")
+    server.await_address()
+    lines = ["defaults", "    mode http", "    timeout connect 5s", "    timeout client 5s", "    timeout server 5s"]
+    lines += ["frontend web", "    bind :80", "    stats enable", "    stats uri /stats"]
+    for number, check in enumerate(checks):
+        lines += [f"backend check{number}", *(f"    {line}" for line in check)]
+        lines.append(f"    server web 127.0.0.1:{server.port} check inter 200ms fall 1")
+
+    def found(port: int) -> list[str]:
+        rows = csv.DictReader(ask(port, "/stats;csv")[2].decode().splitlines())
+        return [row["check_status"] for row in rows if row["svname"] == "web"]
+
+    with before("haproxy", "\n".join([*lines, ""]), tmp_path) as port:
+        wait_for(lambda: "INI" not in found(port), "all servers to be checked")
+        assert found(port) == ["L7OK"] * 4 + ["L4OK"]
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:

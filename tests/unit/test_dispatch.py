@@ -164,7 +164,7 @@ def test_one_uri_may_have_a_function_for_each_method(entry):
     app = application(table(handlers={"/": entry}))
     assert call(app).text == "got"
     assert call(app, method="POST").text == "posted"
-    assert call(app, method="PUT").header("Allow") == "HEAD, GET, POST"
+    assert call(app, method="PUT").header("Allow") == "HEAD, GET, POST, OPTIONS"
 
 
 def test_an_empty_path_is_the_root():
@@ -648,7 +648,19 @@ def test_405_names_the_methods():
     app = application(table(handlers={"/": (http.METHOD_GET | http.METHOD_PUT, write("page"))}))
     sent = call(app, method="DELETE")
     assert sent.status == "405 Method Not Allowed"
-    assert sent.header("Allow") == "HEAD, GET, PUT"
+    assert sent.header("Allow") == "HEAD, GET, PUT, OPTIONS"
+
+
+def test_options_names_the_methods_unless_the_table_answers_it():
+    own = write("own")
+    app = application(
+        table(handlers={"/": (http.METHOD_GET, write("page")), "/own": (http.METHOD_OPTIONS | http.METHOD_PUT, own)})
+    )
+    sent = call(app, method="OPTIONS")
+    assert (sent.status, sent.body, sent.header("Allow")) == ("204 No Content", b"", "HEAD, GET, OPTIONS")
+    assert call(app, "/own", "OPTIONS").text == "own"
+    assert call(app, "/own", "GET").header("Allow") == "PUT, OPTIONS"
+    assert call(app, "/nowhere", "OPTIONS").code == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere"])
