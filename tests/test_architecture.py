@@ -23,6 +23,7 @@ SERVING = [
     "__init__",
     "backlog",
     "board",
+    "calls",
     "cli",
     "config",
     "errors",
@@ -93,7 +94,8 @@ ALLOWED = {
     "background": {"control", "errors", "lean", "server"},
     "backlog": {"lean"},
     "board": set(),
-    "status": {"board", "control"},
+    "calls": {"board", "lean"},
+    "status": {"board", "calls", "control"},
     "watch": {"control", "errors"},
     "memory": {"units"},
     "scale": set(),
@@ -102,7 +104,19 @@ ALLOWED = {
     "control": {"board", "errors", "lean"},
     "privileges": {"errors"},
     "reload": {"board", "control", "errors", "lean", "listener", "signals", "systemd"},
-    "supervisor": {"backlog", "board", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
+    "supervisor": {
+        "backlog",
+        "board",
+        "calls",
+        "errors",
+        "lean",
+        "listener",
+        "log",
+        "plan",
+        "signals",
+        "systemd",
+        "worker",
+    },
 }
 
 

@@ -468,6 +468,7 @@ impl<H: Handler> Connection<H> {
         };
         let (peer, is_told) = (&self.peer, &self.is_told);
         let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), peer, is_told };
+        shared.row.show(resumed.thread.slot, &served);
         slate.during(&served, || shared.handler.resume(stream, resumed, &mut self.outbox))
     }
 
@@ -491,6 +492,7 @@ impl<H: Handler> Connection<H> {
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
         let id = peer.answered_id(&shared.fronts);
         let served = Served { began, head, bytes, peer, is_told: &self.is_told };
+        shared.row.show(thread.slot, &served);
         slate.during(&served, || {
             let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
             Some(shared.handler.call(request, &mut self.outbox))

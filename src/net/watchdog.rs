@@ -47,9 +47,6 @@ pub const LAST_GRACE: u64 = 2000;
 /// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
 const PRESSED_ALONE: u64 = 5000;
 
-/// How long a call lasts before it is worth a line on the board, in ms.
-const MOMENT: u64 = 20;
-
 const STACK: usize = 1024 * 1024;
 
 /// How the event loop reaches the thread.
@@ -137,8 +134,6 @@ struct Seen {
     progress: Option<u64>,
     idle: u32,
     calls: Calls,
-    /// The beginnings of the calls that are on the board.
-    shown: Vec<u64>,
     load: Load,
     /// When a process alone may be told again that clients wait.
     next_pressed: u64,
@@ -157,7 +152,6 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         progress: None,
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.slow_request, shared.limits.request_timeout, clock::now()),
-        shown: vec![0; server.threads()],
         load: Load::new(server.threads(), clock::now()),
         next_pressed: 0,
         pending: Vec::new(),
@@ -210,7 +204,6 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     urge_first(server, seen);
     end_overdue(shared);
     end_late_stop(server, seen);
-    show(server, seen);
     tell_slow(server, seen);
     interrupt_late(server, seen);
     give_up_stuck(server, seen);
@@ -274,27 +267,6 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     if now >= seen.next_overhearing {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
-    }
-}
-
-/// Write on the board what is served in calls that have lasted a moment.
-fn show<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let (team, now) = (server.team(), clock::now());
-    for (slot, (shown, pulse)) in seen.shown.iter_mut().zip(team.pulses()).enumerate() {
-        let began = pulse.began();
-        if pulse.last().is_none() || began == *shown || now < began + MOMENT {
-            continue;
-        }
-        let told = team.slate(slot).and_then(|slate| {
-            slate.look(|served| {
-                let (method, path) = (served.head.method.of(served.bytes), served.head.path.of(served.bytes));
-                (served.began, [method, b" ", path].concat())
-            })
-        });
-        if let Some((began, text)) = told {
-            server.shared().row.show(slot, began, &text);
-            *shown = began;
-        }
     }
 }
 
@@ -407,7 +379,13 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
         let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
         let work = |job: &Job| match job {
             Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
-            Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+            Job::GiveUp(late) => {
+                let began = server.team().pulse(late.slot).map(Pulse::began);
+                let is_answered = handler.give_up(late.slot, late.age, &|| is_still(late));
+                if let Some(began) = began.filter(|_| is_answered) {
+                    server.shared().row.note_given_up(late.slot, began);
+                }
+            }
             Job::Tell(what) => handler.told(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;
