@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TEXTS = 11 * WORD
+TEXTS = 12 * WORD
 """Where the texts of a cell begin; each begins with a word of its own."""
 
 CLOCK = getattr(time, "CLOCK_MONOTONIC_COARSE", time.CLOCK_MONOTONIC)
@@ -74,7 +74,7 @@ def of_row(row: bytes) -> Iterator[Call]:
 
 def of_cell(cell: bytes) -> Call | None:
     """The call of a thread; None where it is in none, or where it is just being written."""
-    began, last, sequence, shown, given_up, _, _, is_newer, *lengths = numbers(cell[:TEXTS])
+    began, last, sequence, shown, _, given_up, _, _, is_newer, *lengths = numbers(cell[:TEXTS])
     if not last or sequence % 2 or shown != began:
         return None
     texts = []
@@ -84,7 +84,7 @@ def of_cell(cell: bytes) -> Call | None:
         start += (length + WORD - 1) // WORD * WORD
     if start > CELL:
         return None
-    return Call(began, given_up == began, _address(cell[5 * WORD : 7 * WORD]), "1.1" if is_newer else "1.0", texts)
+    return Call(began, given_up == began, _address(cell[6 * WORD : 8 * WORD]), "1.1" if is_newer else "1.0", texts)
 
 
 def numbers(data: bytes) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::access_log::escaped;
+use super::board::Shown;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
 use super::handler::Handler;
@@ -273,23 +274,15 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
 /// Log the calls that are slow while they last, each request once.
 fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     for slow in seen.calls.newly_slow() {
-        let told = server.team().slate(slow.slot).and_then(|slate| {
-            slate.look(|served| {
-                let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
-                (is_it && !served.is_told.swap(true, Ordering::Relaxed)).then(|| {
-                    let (method, target) = (served.head.method.of(served.bytes), served.head.target.of(served.bytes));
-                    let id = served.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
-                    let id = id.map_or_else(String::new, |id| format!(" (request id {id})"));
-                    let line = format!("{} {}{id}", escaped(method), escaped(target));
-                    (served.peer.client(), line)
-                })
-            })
-        });
-        if let Some((client, line)) = told.flatten() {
-            let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
-            let text = format!("slow request: {line} has been at work for {seconds}.{tenths} s and goes on");
-            server.shared().handler.warn(client, &text);
-        }
+        let (shared, shown) = (server.shared(), server.shared().row.shown(slow.slot));
+        // Asked behind what was read, which is that of this call then.
+        let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
+        let Some(Shown { client, line, id }) = shown.filter(|_| is_it && shared.row.tell(slow.slot)) else { continue };
+        let id = if id.is_empty() { String::new() } else { format!(" (request id {})", escaped(&id)) };
+        let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
+        let text =
+            format!("slow request: {}{id} has been at work for {seconds}.{tenths} s and goes on", escaped(&line));
+        shared.handler.warn(client, &text);
     }
 }
 

@@ -40,7 +40,7 @@ def call_of(line: bytes, began: int, host: bytes = b"a.example", request_id: byt
     """A cell as the engine leaves it, of a call for 192.0.2.7 by HTTP/1.1."""
     client = bytes(10) + b"\xff\xff" + bytes((192, 0, 2, 7))
     texts = (line, host, request_id)
-    before, after = (began, began + 1, 4, began, 0), (1, *map(len, texts))
+    before, after = (began, began + 1, 4, began, 0, 0), (1, *map(len, texts))
     cell = b"".join(number.to_bytes(WORD, byteorder) for number in before) + client
     cell += b"".join(number.to_bytes(WORD, byteorder) for number in after)
     return (cell + b"".join(text + bytes(-len(text) % WORD) for text in texts)).ljust(CELL, b"\0")
@@ -101,8 +101,8 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> Non
     [
         {2: 5},  # it is being written
         {3: 1},  # what stands there is of a call before this one
-        {8: CELL},  # more than there is room for
-        {10: 1 << 62},
+        {9: CELL},  # more than there is room for
+        {11: 1 << 62},
         {1: 0},  # it is over
         {},  # it has just begun
     ],
@@ -140,11 +140,11 @@ def test_what_a_worker_was_about_is_known_when_it_is_dead(board: Board) -> None:
 @given(
     st.binary(min_size=3 * WORD, max_size=3 * WORD),
     st.lists(st.integers(0, 200) | st.integers(0, 2**64 - 1), min_size=3, max_size=3),
-    st.binary(min_size=CELL - 11 * WORD, max_size=CELL - 11 * WORD),
+    st.binary(min_size=CELL - 12 * WORD, max_size=CELL - 12 * WORD),
 )
 def test_whatever_is_in_a_cell_is_harmless(facts: bytes, lengths: list[int], texts: bytes) -> None:
     numbers = b"".join(length.to_bytes(WORD, byteorder) for length in lengths)
-    call = calls.of_cell(call_of(b"", 1)[: 5 * WORD] + facts + numbers + texts)
+    call = calls.of_cell(call_of(b"", 1)[: 6 * WORD] + facts + numbers + texts)
     if call is not None:
         assert call.head().endswith(b"\r\n\r\n") and isinstance(call.path() + call.about() + call.client, str)
 
@@ -160,7 +160,7 @@ def test_whatever_is_in_a_cell_is_harmless(facts: bytes, lengths: list[int], tex
 )
 def test_the_client_of_a_call(octets: bytes, client: str) -> None:
     cell = call_of(b"GET /", 1)
-    call = calls.of_cell(cell[: 5 * WORD] + octets + cell[7 * WORD :])
+    call = calls.of_cell(cell[: 6 * WORD] + octets + cell[8 * WORD :])
     assert call is not None and call.client == client
 
 
