@@ -220,6 +220,7 @@ CHECKS = {
 
 def test_each_load_balancer_is_answered(serve: Ask, until: Ask) -> None:
     server = serve("hello", health="/health")
+    notes, lines = len(server.notes()), len(server.requests())  # the server may be that of another test
     for name, check in CHECKS.items():
         with server.connect() as client:
             method = check.partition(b" ")[0].decode()
@@ -230,8 +231,8 @@ def test_each_load_balancer_is_answered(serve: Ask, until: Ask) -> None:
         pass  # as HAProxy, keepalived and Kubernetes check a port
     assert server.get("/last").body == b"hello"
     until(lambda: "/last" in server.requests(), "the last line")
-    assert server.notes() == ["/last"], "they are not the application's"
-    assert "/health" not in server.requests(), "they would fill the log"
+    assert server.notes()[notes:] == ["/last"], "they are not the application's"
+    assert "/health" not in server.requests()[lines:], "they would fill the log"
 
 
 def test_no_path_is_the_servers_by_default(serve: Ask) -> None:
