@@ -64,6 +64,11 @@ def take_waiting(listener: int) -> list[int]:
     descriptors of the connections, as many as leave this process some to go on. It listens no more. Raises OSError.
     """
 
+def log_lost(config: Config, access_log: int, client: str | None, head: bytes, request_id: str, status: int) -> None:
+    """Add the line of a request whose process is gone to the access log, with 0 bytes sent. head: its head, as far as
+    it is known; access_log: as for an `Engine`. Waits for no reader of the log. Raises ValueError for no address.
+    """
+
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
 

@@ -1,7 +1,7 @@
 """What this server does, in memory that whoever may look at this process can read: its head, and who has which row.
 
-Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/board.rs`), nor how it is shown
-(`poorhttp.status`).
+Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/board.rs`; `poorhttp.calls` reads
+it), nor how it is shown (`poorhttp.status`).
 Contract: the memory is sealed in size, belongs to nobody but these processes and is gone with them. A slot is one
 worker's until `free`; what it has counted is not lost then. Nothing here is done for a request.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 NAME = "poorhttp-board"
 MAGIC = b"poorhttp"
-LAYOUT = 1
+LAYOUT = 2
 """Of what comes after the magic; another one is not read."""
 
-HEAD, ROW, CELL, WORD = 4096, 128, 256, 8
+HEAD, ROW, CELL, WORD = 4096, 128, 512, 8
 """Bytes: before the first row; of a row before its cells; of each cell, one for each thread; of a number."""
 
 FACTS = 64
@@ -96,18 +96,24 @@ class Board:
         if slot >= 0:
             self._pids[slot] = pid
 
-    def free(self, pid: int) -> None:
-        """A process is gone: keep what it counted, and let another one have its slot."""
+    def free(self, pid: int) -> bytes:
+        """A process is gone: keep what it counted, let another one have its slot, and return its row as it left it; b""
+        where it had none.
+        """
         slot = next((slot for slot, owner in self._pids.items() if owner == pid), -1)
         if slot < 0:
-            return
+            return b""
         del self._pids[slot]
-        words = memoryview(os.pread(self.descriptor, ROW, HEAD + slot * self._size)).cast("Q")
+        row = os.pread(self.descriptor, self._size, HEAD + slot * self._size)
         os.pwrite(self.descriptor, bytes(self._size), HEAD + slot * self._size)
+        words = memoryview(row).cast("Q")
+        if words[0] != pid:
+            return b""
         for index, name in COUNTERS.items():
-            if name in SUMS and words[0] == pid:
+            if name in SUMS:
                 self._facts[name] = str(int(self._facts.get(name, "0")) + words[index])
         self.tell()
+        return row
 
     def close(self) -> None:
         """Let go of it, unless the application has."""

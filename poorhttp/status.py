@@ -14,8 +14,9 @@ import time
 from binascii import crc32
 from sys import byteorder
 
-from poorhttp import control
+from poorhttp import calls, control
 from poorhttp.board import CELL, COUNTERS, FACTS, FAILED, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, WORD
+from poorhttp.calls import numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025
 LONGEST = 1.0
 """Seconds after which no more calls are looked at: another process can write whatever it wants into its board."""
 
-TEXT = CELL - 5 * WORD
-"""Bytes of a cell in which its request stands."""
+MOMENT = 0.02
+"""Seconds that a call lasts before it is worth a line."""
 
 TRIES = 5
 """How often a head is read that does not fit its checksum: it is being written."""
@@ -175,7 +176,7 @@ def _shape(descriptor: int) -> tuple[int, int]:
     head = os.pread(descriptor, len(MAGIC) + 3 * WORD, 0)
     if len(head) != len(MAGIC) + 3 * WORD or not head.startswith(MAGIC):
         return 0, 0
-    layout, rows, cells = _words(head[len(MAGIC) :])
+    layout, rows, cells = numbers(head[len(MAGIC) :])
     fits = HEAD + rows * (ROW + cells * CELL) <= os.fstat(descriptor).st_size
     return (rows, cells) if layout == LAYOUT and rows <= MOST_ROWS and cells <= MOST_CELLS and fits else (0, 0)
 
@@ -186,7 +187,7 @@ def _facts(descriptor: int) -> dict[str, str]:
         head = os.pread(descriptor, HEAD - FACTS, FACTS)
         if len(head) < 2 * WORD:
             return {}
-        length, checksum = _words(head[: 2 * WORD])
+        length, checksum = numbers(head[: 2 * WORD])
         text = head[2 * WORD :][:length]
         if crc32(text) == checksum:
             lines = (line.partition(" ") for line in text.decode("utf-8", "replace").split("\n"))
@@ -221,37 +222,30 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
     (fields, for their names), `calls`: those that have lasted a moment, `seconds`, `method`, `path`, the oldest first;
     null where that cannot be known.
     """
-    words = _words(data[:ROW])
+    words = numbers(data[:ROW])
     row: Facts = {"pid": words[0], "state": STATES.get(words[2], "unknown"), "started": words[1]}
     row["seconds"] = max(int(time.time()) - words[1], 0)
     counts = {name: words[index] for index, name in COUNTERS.items()}
     counts["2xx"] = _second_class(counts)
-    now = int(time.clock_gettime(CLOCK) * 1000)
-    calls: list[Facts] = []
+    going: list[Facts] = []
     busy = 0
     for start in range(ROW, len(data), CELL):
-        cell = data[start : start + CELL]
-        began, last = _words(cell[: 2 * WORD])
-        if not last:
-            continue
-        busy += 1
-        call = _call(before[start : start + CELL], cell, after[start : start + CELL])
-        if call is not None:
-            method, _, path = call.partition(" ")
-            calls.append({"seconds": max(now - began, 0) / 1000, "method": method, "path": path})
-    calls.sort(key=lambda call: -call["seconds"])
+        cells = [each[start : start + CELL] for each in (before, data, after)]
+        busy += any(cells[1][WORD : 2 * WORD])
+        call = _call(*cells)
+        if call is not None and call.seconds() > MOMENT:
+            about = {"method": printable(call.method), "path": printable(call.path())}
+            going.append({"seconds": call.seconds()} | about)
+    going.sort(key=lambda call: -call["seconds"])
     row |= {"threads": words[3], "busy": min(busy, words[3]), "connections": counts["connections"]}
     row |= {name: counts[name] for name in ("accepted", "requests", "refused", "cut", "dropped")}
-    return row | {"answers": {name: counts[name] for name in CLASSES}, "calls": calls}
+    return row | {"answers": {name: counts[name] for name in CLASSES}, "calls": going}
 
 
-def _call(before: bytes, cell: bytes, after: bytes) -> str | None:
-    """Method and path of the call that goes on; None where it is too young, or is being written."""
-    began, last, sequence, shown, length = _words(cell[: 5 * WORD])
-    same = _words(before[: 5 * WORD])[2] == sequence == _words(after[: 5 * WORD])[2]
-    if not last or sequence % 2 or not same or shown != began or length > TEXT:
-        return None
-    return printable(cell[5 * WORD :][:length].decode("latin-1"))
+def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
+    """The call that goes on in a cell; None where there is none, or it is being written."""
+    sequences = {each[2 * WORD : 3 * WORD] for each in (before, cell, after)}
+    return calls.of_cell(cell) if len(sequences) == 1 else None
 
 
 def _elsewhere(pid: int, end: float) -> list[Facts]:
@@ -269,18 +263,10 @@ def _elsewhere(pid: int, end: float) -> list[Facts]:
             os.close(own)
 
 
-CLOCK = getattr(time, "CLOCK_MONOTONIC_COARSE", time.CLOCK_MONOTONIC)
-"""That of the engine."""
-
-
 def _second_class(counts: dict[str, int]) -> int:
     """How many answers were 2xx: those are not counted by themselves."""
     others = sum(counts[name] for name in ("1xx", "3xx", "4xx", "5xx"))
     return max(counts["requests"] + counts["refused"] - others, 0)
-
-
-def _words(data: bytes) -> tuple[int, ...]:
-    return tuple(int.from_bytes(data[start : start + WORD], byteorder) for start in range(0, len(data), WORD))
 
 
 def _number(text: str) -> int:

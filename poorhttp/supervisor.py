@@ -20,7 +20,7 @@ import sys
 import time
 from _thread import get_ident
 
-from poorhttp import listener, signals, worker
+from poorhttp import calls, listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
 from poorhttp.lean import signal, socket
@@ -546,8 +546,7 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
-            if self._board:
-                self._board.free(pid)
+            row = self._board.free(pid) if self._board else b""
             now = self._now()
             gone = self._state.workers[pid]
             self._state.died(pid, code, now)
@@ -557,6 +556,7 @@ class _Supervisor:
                 self._error_log.write("E" if code else "I", f"worker {pid} left: {reason(code, pid in self._killed)}")
             else:
                 self._say_death(gone, code, now)
+            self._say_lost(pid, row)
         if self._child_exit:
             self._child_exit.look()
 
@@ -564,6 +564,13 @@ class _Supervisor:
         """Call `child_exit` for the workers that ended just now."""
         if self._child_exit:
             self._child_exit.finish()
+
+    def _say_lost(self, pid: int, row: bytes) -> None:
+        """Name the requests that a worker was in as it ended: nobody answers them any more."""
+        for call in calls.of_row(row):
+            text = f"request lost with worker {pid}: {call.about()}, at work for {call.seconds():.1f} s"
+            self._error_log.write("E", text, call.client or "-")
+            worker.log_lost(call, self._config, self._access_log)
 
     def _say_death(self, gone: Worker, code: int, now: float) -> None:
         pid = gone.pid

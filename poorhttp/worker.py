@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from poorhttp.backlog import Backlog
     from poorhttp.board import Row
+    from poorhttp.calls import Call
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
@@ -166,6 +167,14 @@ def accept_last(sock: socket.socket) -> list[int]:
     from poorhttp._engine import take_waiting
 
     return take_waiting(sock.fileno())
+
+
+def log_lost(call: Call, config: Config, access_log: int) -> None:
+    """Add the line of a request whose worker has died in it: 504 where that was answered in its place, else 500."""
+    from poorhttp._engine import log_lost
+
+    status = 504 if call.is_given_up else 500
+    log_lost(config, access_log, call.client or None, call.head(), call.request_id, status)
 
 
 _serving: list[Engine] = []

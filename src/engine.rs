@@ -1,6 +1,7 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,15 +12,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::http::forwarded::Fields;
+use crate::http::head::HeadParser;
 use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
-use crate::net::access_log::{AccessLog, Format};
+use crate::net::access_log::{AccessLog, Entry, Format};
 use crate::net::board::Row;
 use crate::net::front::{Fronts, Networks};
+use crate::net::handler::Done;
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
-use crate::wsgi::application::{Application, Manner};
+use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
 
@@ -28,6 +31,29 @@ use crate::wsgi::handover::Handover;
 pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
     let listener = Listener::adopt(listener).map_err(os_error)?;
     Ok(listener.take_waiting().into_iter().map(IntoRawFd::into_raw_fd).collect())
+}
+
+/// Add the line of a request whose process is gone to the access log; see `_engine.pyi`.
+#[pyfunction]
+pub fn log_lost(
+    config: &Bound<'_, PyAny>,
+    access_log: RawFd,
+    client: Option<IpAddr>,
+    head: &[u8],
+    request_id: &str,
+    status: u16,
+) -> PyResult<()> {
+    let mut parser = HeadParser::default();
+    // What stands there is a thing to look at, and may be cut: of what is no head there is a line all the same.
+    let _ = parser.parse(head, &limits(config)?);
+    let peer = client.map(|client| SocketAddr::new(client, 0));
+    let id = Some(request_id).filter(|id| !id.is_empty());
+    let done = Done { status, length: 0, persistent: false };
+    let log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
+    log.record(&Entry { peer, head: &parser.head, bytes: head, id, done }, utc_offset);
+    // A log that takes nothing loses the line: the supervisor waits for nobody.
+    let _ = log.flush(|| false);
+    Ok(())
 }
 
 /// One process's server; see `_engine.pyi` for its manual.

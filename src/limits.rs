@@ -4,6 +4,7 @@
 
 /// Times in milliseconds, sizes in bytes; 0 means "none" where a comment says so.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct Limits {
     /// Longest wait of a connection between two requests.
     pub keepalive_timeout: u64,

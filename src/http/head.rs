@@ -82,6 +82,13 @@ pub struct RequestHead {
     pub asterisk: bool,
 }
 
+impl RequestHead {
+    /// Method and target, as sent.
+    pub fn line<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        Span { start: self.method.start, end: self.target.end }.of(bytes)
+    }
+}
+
 /// Reads one head.
 #[derive(Debug, Default)]
 pub struct HeadParser {

@@ -6,10 +6,10 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::access_log::Entry;
+use super::board::Served;
 use super::clock;
 use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
@@ -17,7 +17,6 @@ use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
 use super::shared::Shared;
-use super::slate::{Served, Slate};
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::http::head::RequestHead;
@@ -72,16 +71,14 @@ pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
     scratch: Vec<u8>,
-    /// What the thread serves is shown here.
-    slate: Arc<Slate>,
     /// The thread.
     pub thread: Thread<H::Seat>,
 }
 
 impl<H: Handler> Desk<H> {
     /// That of `thread`.
-    pub fn new(thread: Thread<H::Seat>, slate: Arc<Slate>) -> Self {
-        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), slate, thread }
+    pub fn new(thread: Thread<H::Seat>) -> Self {
+        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), thread }
     }
 }
 
@@ -103,7 +100,7 @@ pub struct Connection<H: Handler> {
     /// Nothing has been read of it yet.
     pub is_unread: bool,
     /// Its request was logged as a slow one.
-    is_told: AtomicBool,
+    is_told: bool,
     /// It was idle after a stop had begun, and was looked at once more.
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
@@ -146,7 +143,7 @@ impl<H: Handler> Connection<H> {
             lingered: 0,
             untaken: 0,
             is_unread: true,
-            is_told: AtomicBool::new(false),
+            is_told: false,
             was_looked_at: false,
             watched: None,
         }
@@ -403,7 +400,7 @@ impl<H: Handler> Connection<H> {
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(shared, &mut desk.thread, &desk.slate);
+        let mut verdict = self.answer(shared, &mut desk.thread);
         let began = clock::now();
         while verdict.is_none() {
             if clock::now() > began + TURN {
@@ -412,7 +409,7 @@ impl<H: Handler> Connection<H> {
                 break;
             }
             verdict = match self.step(shared) {
-                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread, &desk.slate),
+                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -435,14 +432,15 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, slate: &Slate) -> Option<Verdict> {
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
         let began = thread.pulse.begin();
         let outcome = match self.stream.take() {
-            Some(stream) => self.resume(stream.answer, shared, thread, slate, began),
-            None => self.call(shared, thread, slate, began)?,
+            Some(stream) => self.resume(stream.answer, shared, thread, began),
+            None => self.call(shared, thread, began)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
+                self.is_told |= shared.row.was_told(thread.slot, began);
                 self.stream = Some(Stream { answer, owner: thread.slot });
                 Some(self.wait_for_room())
             }
@@ -459,25 +457,19 @@ impl<H: Handler> Connection<H> {
         stream: H::Stream,
         shared: &Shared<H>,
         thread: &mut Thread<H::Seat>,
-        slate: &Slate,
         began: u64,
     ) -> Outcome<H::Stream> {
         let resumed = Resumed { transport: &self.transport, thread };
         let Some(inbound) = &self.inbound else {
             return shared.handler.resume(stream, resumed, &mut self.outbox);
         };
-        let (peer, is_told) = (&self.peer, &self.is_told);
+        let (peer, is_told) = (&self.peer, self.is_told);
         let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), peer, is_told };
-        slate.during(&served, || shared.handler.resume(stream, resumed, &mut self.outbox))
+        shared.row.show(resumed.thread.slot, &served);
+        shared.handler.resume(stream, resumed, &mut self.outbox)
     }
 
-    fn call(
-        &mut self,
-        shared: &Shared<H>,
-        thread: &mut Thread<H::Seat>,
-        slate: &Slate,
-        began: u64,
-    ) -> Option<Outcome<H::Stream>> {
+    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, began: u64) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(shared.answer_health(asked, &self.peer, &mut self.outbox)));
@@ -490,11 +482,9 @@ impl<H: Handler> Connection<H> {
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
         let id = peer.answered_id(&shared.fronts);
-        let served = Served { began, head, bytes, peer, is_told: &self.is_told };
-        slate.during(&served, || {
-            let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
-            Some(shared.handler.call(request, &mut self.outbox))
-        })
+        shared.row.show(thread.slot, &Served { began, head, bytes, peer, is_told: false });
+        let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
+        Some(shared.handler.call(request, &mut self.outbox))
     }
 
     /// The answer is complete: log it, and say what comes after it.
@@ -504,7 +494,7 @@ impl<H: Handler> Connection<H> {
             shared.count_request(done.status);
             self.log(done, shared);
         }
-        *self.is_told.get_mut() = false;
+        self.is_told = false;
         self.peer.forget();
         let head = self.inbound.as_ref().map(|inbound| inbound.head());
         let client_goes_on = head.is_some_and(|head| head.persistent);

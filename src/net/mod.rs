@@ -21,7 +21,6 @@ pub mod poller;
 pub mod proxy_protocol;
 pub mod server;
 pub mod shared;
-pub mod slate;
 pub mod spool;
 pub mod table;
 pub mod team;

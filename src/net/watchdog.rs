@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::access_log::escaped;
+use super::board::Shown;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
 use super::handler::Handler;
@@ -46,9 +47,6 @@ pub const LAST_GRACE: u64 = 2000;
 
 /// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
 const PRESSED_ALONE: u64 = 5000;
-
-/// How long a call lasts before it is worth a line on the board, in ms.
-const MOMENT: u64 = 20;
 
 const STACK: usize = 1024 * 1024;
 
@@ -137,8 +135,6 @@ struct Seen {
     progress: Option<u64>,
     idle: u32,
     calls: Calls,
-    /// The beginnings of the calls that are on the board.
-    shown: Vec<u64>,
     load: Load,
     /// When a process alone may be told again that clients wait.
     next_pressed: u64,
@@ -157,7 +153,6 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         progress: None,
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.slow_request, shared.limits.request_timeout, clock::now()),
-        shown: vec![0; server.threads()],
         load: Load::new(server.threads(), clock::now()),
         next_pressed: 0,
         pending: Vec::new(),
@@ -210,7 +205,6 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     urge_first(server, seen);
     end_overdue(shared);
     end_late_stop(server, seen);
-    show(server, seen);
     tell_slow(server, seen);
     interrupt_late(server, seen);
     give_up_stuck(server, seen);
@@ -277,47 +271,18 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     }
 }
 
-/// Write on the board what is served in calls that have lasted a moment.
-fn show<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let (team, now) = (server.team(), clock::now());
-    for (slot, (shown, pulse)) in seen.shown.iter_mut().zip(team.pulses()).enumerate() {
-        let began = pulse.began();
-        if pulse.last().is_none() || began == *shown || now < began + MOMENT {
-            continue;
-        }
-        let told = team.slate(slot).and_then(|slate| {
-            slate.look(|served| {
-                let (method, path) = (served.head.method.of(served.bytes), served.head.path.of(served.bytes));
-                (served.began, [method, b" ", path].concat())
-            })
-        });
-        if let Some((began, text)) = told {
-            server.shared().row.show(slot, began, &text);
-            *shown = began;
-        }
-    }
-}
-
 /// Log the calls that are slow while they last, each request once.
 fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     for slow in seen.calls.newly_slow() {
-        let told = server.team().slate(slow.slot).and_then(|slate| {
-            slate.look(|served| {
-                let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
-                (is_it && !served.is_told.swap(true, Ordering::Relaxed)).then(|| {
-                    let (method, target) = (served.head.method.of(served.bytes), served.head.target.of(served.bytes));
-                    let id = served.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
-                    let id = id.map_or_else(String::new, |id| format!(" (request id {id})"));
-                    let line = format!("{} {}{id}", escaped(method), escaped(target));
-                    (served.peer.client(), line)
-                })
-            })
-        });
-        if let Some((client, line)) = told.flatten() {
-            let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
-            let text = format!("slow request: {line} has been at work for {seconds}.{tenths} s and goes on");
-            server.shared().handler.warn(client, &text);
-        }
+        let (shared, shown) = (server.shared(), server.shared().row.shown(slow.slot));
+        // Asked behind what was read, which is that of this call then.
+        let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
+        let Some(Shown { client, line, id }) = shown.filter(|_| is_it && shared.row.tell(slow.slot)) else { continue };
+        let id = if id.is_empty() { String::new() } else { format!(" (request id {})", escaped(&id)) };
+        let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
+        let text =
+            format!("slow request: {}{id} has been at work for {seconds}.{tenths} s and goes on", escaped(&line));
+        shared.handler.warn(client, &text);
     }
 }
 
@@ -407,7 +372,13 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
         let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
         let work = |job: &Job| match job {
             Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
-            Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+            Job::GiveUp(late) => {
+                let began = server.team().pulse(late.slot).map(Pulse::began);
+                let is_answered = handler.give_up(late.slot, late.age, &|| is_still(late));
+                if let Some(began) = began.filter(|_| is_answered) {
+                    server.shared().row.note_given_up(late.slot, began);
+                }
+            }
             Job::Tell(what) => handler.told(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;

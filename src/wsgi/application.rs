@@ -484,13 +484,13 @@ impl Handler for Application {
         });
     }
 
-    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) {
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) -> bool {
         Python::attach(|py| {
-            let Some(known) = self.threads.get(slot) else { return };
+            let Some(known) = self.threads.get(slot) else { return false };
             let (about, stack) = (known.about(py), self.stack(py, known));
             let page = self.page(504, "Gateway Timeout", TOO_LONG);
             if !is_still_late() {
-                return;
+                return false;
             }
             let is_answered = known
                 .exchange(py)
@@ -498,7 +498,8 @@ impl Handler for Application {
             let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
             let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
             self.write_trace(py, 'E', &about, &text, &stack);
-        });
+            is_answered
+        })
     }
 
     fn told(&self, what: u8) {
@@ -538,7 +539,8 @@ fn keep_kit(py: Python<'_>, kit: Kit, seat: &mut Seat) {
     }
 }
 
-fn utc_offset(unix_second: u64) -> i64 {
+/// Seconds that local time was ahead of UTC then.
+pub fn utc_offset(unix_second: u64) -> i64 {
     Python::attach(|py| {
         let offset = |py: Python<'_>| -> PyResult<i64> {
             py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()

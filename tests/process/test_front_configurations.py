@@ -2,8 +2,10 @@
 it arrives as its client's, whatever the client writes into the fields that front servers set.
 """
 
+import csv
 import http.client
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,8 +35,19 @@ APPLICATION = """
 import json
 import os
 import time
+from types import SimpleNamespace
+
+from poorhttp import http
+from poorhttp.dispatch import application as dispatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def send(req):
+    return http.sendfile(req, os.path.join(HERE, "a file.txt"))
+
+
+table = dispatch(SimpleNamespace(handlers={"/handler": (http.METHOD_GET, send)}))
 
 
 def events():
@@ -47,6 +60,8 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
+    if environ["PATH_INFO"] == "/handler":
+        return table(environ, start_response)
     if environ["PATH_INFO"] == "/sleep":
         time.sleep(0.3)
     if environ["PATH_INFO"] == "/stream":
@@ -156,6 +171,22 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
     assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("lighttpd", "X-Sendfile"), ("nginx", "X-Accel-Redirect /poorhttp-files"), *((name, "") for name in PORTS)],
+)
+def test_a_file_that_the_client_has_is_not_sent_again(front: Front, name: str, field: str) -> None:
+    port = front(name, "--forwarded=x-forwarded", *([f"--sendfile-header={field}"] if field else []))
+    status, fields, body = ask(port, "/handler")
+    fields = {known.lower(): value for known, value in fields.items()}  # HAProxy writes them so
+    assert (status, body, fields["content-type"]) == (200, b"the file", "text/plain")
+    for known, asked in {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}.items():
+        status, _, body = ask(port, "/handler", **{asked: fields[known]})
+        assert (status, body) == (304, b"")
+        status, _, body = ask(port, "/handler", **{asked: '"other"'})
+        assert (status, body) == (200, b"the file")
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
     port = front(name, "--forwarded=x-forwarded", backends=1)
@@ -164,6 +195,28 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
         response = connection.getresponse()
         assert response.status == 200
         assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
+
+
+def test_haproxy_finds_each_server_well_by_a_check_written_by_hand(launch: Start, tmp_path: Path) -> None:
+    """With the two lines of README, and with those of HAProxy's manual. Without a path it asks the application."""
+    by_hand = re.findall(r"^ +(option httpchk)\n +(http-check send .*)\n", (ROOT / "README.md").read_text(), re.M)
+    checks = [*by_hand, ("option httpchk",), ("option httpchk /health",), ("option httpchk GET /health",), ()]
+    assert len(checks) == 5
+    server = launch(str(ROOT / "examples"), "--bind=127.0.0.1:0", "--health=/health")
+    server.await_address()
+    lines = ["defaults", "    mode http", "    timeout connect 5s", "    timeout client 5s", "    timeout server 5s"]
+    lines += ["frontend web", "    bind :80", "    stats enable", "    stats uri /stats"]
+    for number, check in enumerate(checks):
+        lines += [f"backend check{number}", *(f"    {line}" for line in check)]
+        lines.append(f"    server web 127.0.0.1:{server.port} check inter 200ms fall 1")
+
+    def found(port: int) -> list[str]:
+        rows = csv.DictReader(ask(port, "/stats;csv")[2].decode().splitlines())
+        return [row["check_status"] for row in rows if row["svname"] == "web"]
+
+    with before("haproxy", "\n".join([*lines, ""]), tmp_path) as port:
+        wait_for(lambda: "INI" not in found(port), "all servers to be checked")
+        assert found(port) == ["L7OK"] * 4 + ["L4OK"]
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:
