@@ -82,7 +82,7 @@ fn invalid_cases_are_refused_with_their_status() {
 struct Counted(Vec<u8>, usize);
 
 impl BodySink for Counted {
-    fn write(&mut self, data: &[u8], _: &Limits) -> Result<(), Reject> {
+    fn write(&mut self, data: &[u8], _: Option<u64>, _: &Limits) -> Result<(), Reject> {
         self.0.extend_from_slice(data);
         self.1 += 1;
         Ok(())

@@ -50,7 +50,7 @@ def _call(app: WSGI, settings: Config) -> None:
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         try:
-            answer = question.ask(validate.validator(app), settings)
+            answer = question.ask(validate.validator(_with_empty_bodies(app)), settings)
             _check_length(answer)
         except (Exception, SystemExit) as error:
             raise question.fault(error, settings, where, validate.__file__, __file__) from None
@@ -61,6 +61,16 @@ def _call(app: WSGI, settings: Config) -> None:
     if left_out:
         say(f"note: hop-by-hop headers are the server's business; left out: {', '.join(left_out)}")
     question.judge(answer, settings)
+
+
+def _with_empty_bodies(app: WSGI) -> WSGI:
+    """The application, whose empty str or bytes is served as a body without blocks, which the validator refuses."""
+
+    def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        answer = app(environ, start_response)
+        return [] if isinstance(answer, (str, bytes)) and not answer else answer
+
+    return application
 
 
 def _check_length(answer: question.Answer) -> None:

@@ -64,6 +64,14 @@ impl Decoder {
         }
     }
 
+    /// How many bytes of data follow, where that is known.
+    pub fn rest(&self) -> Option<u64> {
+        match self {
+            Self::Length(left) => Some(*left),
+            Self::Chunked(_) => None,
+        }
+    }
+
     /// Use up some of `input`; call again with the rest until it is empty or the body is done.
     pub fn decode<'b>(&mut self, input: &'b [u8], limits: &Limits) -> Result<Decoded<'b>, Reject> {
         match self {

@@ -10,13 +10,13 @@ use crate::limits::Limits;
 
 /// Where the data of a request body goes.
 pub trait BodySink: Default {
-    /// Keep `data`, which follows all that was kept before.
-    fn write(&mut self, data: &[u8], limits: &Limits) -> Result<(), Reject>;
+    /// Keep `data`, which follows all that was kept before; `rest` tells how many bytes follow it, where that is known.
+    fn write(&mut self, data: &[u8], rest: Option<u64>, limits: &Limits) -> Result<(), Reject>;
 }
 
 /// Plain memory.
 impl BodySink for Vec<u8> {
-    fn write(&mut self, data: &[u8], _: &Limits) -> Result<(), Reject> {
+    fn write(&mut self, data: &[u8], _: Option<u64>, _: &Limits) -> Result<(), Reject> {
         self.extend_from_slice(data);
         Ok(())
     }
@@ -147,7 +147,8 @@ impl<B: BodySink> Inbound<B> {
         }
         self.body_received += (at - body_start) as u64;
         if data_end > body_start {
-            self.body.write(self.bytes.get(body_start..data_end).unwrap_or_default(), limits)?;
+            let rest = self.decoder.as_ref().map_or(Some(0), Decoder::rest);
+            self.body.write(self.bytes.get(body_start..data_end).unwrap_or_default(), rest, limits)?;
         }
         // The body is in its sink: keep the head and what follows the body.
         self.bytes.drain(body_start..at);
@@ -175,9 +176,27 @@ impl<B: BodySink> Inbound<B> {
         self.start = 0;
     }
 
-    /// The same in a buffer of just the right size, for a connection that will wait.
-    pub fn shrunk(mut self: Box<Self>) -> Box<Self> {
-        self.buffer().shrink_to_fit();
-        self
+    /// How many bytes are kept of the request and of what came behind it; or were, of a body that was taken.
+    pub fn held(&self) -> usize {
+        self.bytes.len().saturating_add(usize::try_from(self.body_received).unwrap_or(usize::MAX))
+    }
+
+    /// Make room for so many more bytes: in `spare`, where its own buffer has not enough, which becomes the spare one.
+    pub fn make_room(&mut self, room: usize, spare: &mut Vec<u8>) {
+        let bytes = self.buffer();
+        if bytes.capacity() - bytes.len() < room {
+            spare.clear();
+            spare.reserve(bytes.len() + room);
+            spare.extend_from_slice(bytes);
+            std::mem::swap(bytes, spare);
+        }
+    }
+
+    /// Keep what came in a buffer of just its size, as it will wait; the one before becomes the spare one.
+    pub fn pack(&mut self, spare: &mut Vec<u8>) {
+        if self.buffer().capacity() > self.bytes.len() {
+            let packed = self.bytes.clone();
+            *spare = std::mem::replace(&mut self.bytes, packed);
+        }
     }
 }

@@ -26,6 +26,8 @@ use crate::http::response::{Asked, CONTINUE};
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
+/// Largest buffer that a thread keeps for its next request.
+const POOLED: usize = 4 * READ;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
 pub const TURN: u64 = 10;
 /// Bytes that are read and thrown away behind the last request before the connection is cut.
@@ -70,7 +72,8 @@ enum AfterFlush {
 pub struct Desk<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
-    scratch: Vec<u8>,
+    /// For what is received next; emptied before.
+    spare: Vec<u8>,
     /// The thread.
     pub thread: Thread<H::Seat>,
 }
@@ -78,7 +81,12 @@ pub struct Desk<H: Handler> {
 impl<H: Handler> Desk<H> {
     /// That of `thread`.
     pub fn new(thread: Thread<H::Seat>) -> Self {
-        Self { inbound: None, outbound: Vec::new(), scratch: Vec::new(), thread }
+        Self { inbound: None, outbound: Vec::new(), spare: Vec::new(), thread }
+    }
+
+    /// Keep what received a request, and is empty, for the next one.
+    fn keep(&mut self, mut inbound: Box<Inbound<Body>>) {
+        self.inbound = (inbound.buffer().capacity() <= POOLED).then_some(inbound);
     }
 }
 
@@ -167,6 +175,11 @@ impl<H: Handler> Connection<H> {
     /// Its peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// How many bytes it holds for its client.
+    pub fn held(&self) -> usize {
+        self.outbox.held() + self.inbound.as_ref().map_or(0, |inbound| inbound.held())
     }
 
     /// Whether it waits for a new request only.
@@ -267,26 +280,17 @@ impl<H: Handler> Connection<H> {
     }
 
     fn receive(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
-        let received = if let Some(inbound) = &mut self.inbound {
-            desk.scratch.clear();
-            desk.scratch.reserve(READ);
-            let received = self.transport.receive(&mut desk.scratch);
-            inbound.buffer().extend_from_slice(&desk.scratch);
-            received
-        } else {
-            let mut inbound = desk.inbound.take().unwrap_or_default();
-            inbound.buffer().reserve(READ);
-            let received = self.transport.receive(inbound.buffer());
-            self.inbound = Some(inbound);
-            received
-        };
+        let mut inbound = self.inbound.take().or_else(|| desk.inbound.take()).unwrap_or_default();
+        inbound.make_room(READ, &mut desk.spare);
+        let received = self.transport.receive(inbound.buffer());
+        self.inbound = Some(inbound);
         self.is_unread &= received == Received::Nothing;
         match received {
             Received::Bytes(_) if self.peer.is_awaited() => self.introduce(shared, desk),
             Received::Bytes(_) => self.parse(shared, desk),
             Received::Nothing => self.park(desk),
             Received::End => {
-                self.return_inbound(desk);
+                self.return_inbound(shared, desk);
                 Verdict::Close
             }
         }
@@ -303,7 +307,7 @@ impl<H: Handler> Connection<H> {
             Ok(false) => self.park(desk),
             Err(fault) => {
                 shared.refuse_introduction(fault, self.peer.address);
-                self.return_inbound(desk);
+                self.return_inbound(shared, desk);
                 Verdict::Close
             }
         }
@@ -427,6 +431,9 @@ impl<H: Handler> Connection<H> {
         } else if self.outbox.is_empty() {
             self.return_outbound(desk);
         }
+        if self.stream.is_some() {
+            self.park(desk);
+        }
         // A request that came meanwhile begins a new turn, so that no client can keep a thread for itself.
         verdict.unwrap_or(Verdict::Close)
     }
@@ -502,6 +509,8 @@ impl<H: Handler> Connection<H> {
             shared.row.counts.dropped.fetch_add(dropped.into(), Ordering::Relaxed);
         }
         if let Some(inbound) = &mut self.inbound {
+            let answered = usize::try_from(done.length).unwrap_or(usize::MAX);
+            shared.note_freed(inbound.held().saturating_add(answered));
             inbound.next_request();
         }
         if !done.persistent {
@@ -536,19 +545,21 @@ impl<H: Handler> Connection<H> {
 
     /// Send what is to be sent; once all is, go on with what comes after.
     fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        let held = self.outbox.held();
         let is_last = self.after_flush != AfterFlush::Next && self.stream.is_none();
         let flushed =
             if is_last { self.outbox.flush_last(&self.transport) } else { self.outbox.flush(&self.transport) };
         match flushed {
-            Flushed::Pending => Verdict::Park,
+            Flushed::Pending => self.park(desk),
             Flushed::Broken | Flushed::Drained if self.stream.is_some() => Verdict::Serve,
             Flushed::Broken => Verdict::Close,
             Flushed::Drained => {
+                shared.note_freed(held);
                 self.return_outbound(desk);
                 match self.after_flush {
                     AfterFlush::Next => self.go_on(shared, desk),
                     after => {
-                        self.return_inbound(desk);
+                        self.return_inbound(shared, desk);
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
                         // the answer away where the client has sent more meanwhile; and where it does so later, what
                         // it has no room for yet.
@@ -583,9 +594,9 @@ impl<H: Handler> Connection<H> {
 
     fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
         loop {
-            desk.scratch.clear();
-            desk.scratch.reserve(READ);
-            match self.transport.receive(&mut desk.scratch) {
+            desk.spare.clear();
+            desk.spare.reserve(READ);
+            match self.transport.receive(&mut desk.spare) {
                 Received::Bytes(count) => self.lingered += count,
                 Received::Nothing => return Verdict::Park,
                 Received::End => return Verdict::Close,
@@ -624,7 +635,7 @@ impl<H: Handler> Connection<H> {
         });
         let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
-        self.return_inbound(desk);
+        self.return_inbound(shared, desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);
         self.flush(shared, desk)
@@ -639,7 +650,7 @@ impl<H: Handler> Connection<H> {
         if self.outbox.is_untouched() {
             shared.answer_failure(&self.peer, &mut self.outbox);
         }
-        self.return_inbound(desk);
+        self.return_inbound(shared, desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);
         self.flush(shared, desk)
@@ -653,19 +664,24 @@ impl<H: Handler> Connection<H> {
     /// Wait with as little memory as possible.
     fn park(&mut self, desk: &mut Desk<H>) -> Verdict {
         match self.inbound.take() {
-            Some(inbound) if self.phase == Phase::Idle && inbound.is_empty() && !inbound.has_begun() => {
-                desk.inbound = Some(inbound);
+            Some(inbound) if inbound.is_empty() && !inbound.has_begun() => desk.keep(inbound),
+            Some(mut inbound) => {
+                inbound.pack(&mut desk.spare);
+                if desk.spare.capacity() > POOLED {
+                    desk.spare = Vec::new();
+                }
+                self.inbound = Some(inbound);
             }
-            Some(inbound) => self.inbound = Some(inbound.shrunk()),
             None => {}
         }
         Verdict::Park
     }
 
-    fn return_inbound(&mut self, desk: &mut Desk<H>) {
+    fn return_inbound(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) {
         if let Some(mut inbound) = self.inbound.take() {
+            shared.note_freed(inbound.held());
             inbound.clear();
-            desk.inbound = Some(inbound);
+            desk.keep(inbound);
         }
     }
 

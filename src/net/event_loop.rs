@@ -557,6 +557,7 @@ impl<H: Handler> EventLoop<H> {
             connection.transport().end();
             let _ = self.poller.remove(connection.transport());
         }
+        shared.note_freed(connection.held());
         drop(connection);
         self.table.release(key);
         self.show_count(shared);

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use super::heap;
 use super::spool::temporary_file;
 use super::transport::{Sent, Transport};
 
@@ -102,6 +103,16 @@ impl Outbox {
         self.bytes.len() - self.sent
     }
 
+    /// Bytes of memory that it takes.
+    pub fn held(&self) -> usize {
+        self.bytes.capacity() + self.held.as_ref().map_or(0, |(held, _)| held.as_ref().as_ref().len())
+    }
+
+    /// Make room for so many more bytes.
+    pub fn make_room(&mut self, more: usize) {
+        heap::grow(&mut self.bytes, more, None);
+    }
+
     /// Whether all is sent.
     pub fn is_empty(&self) -> bool {
         self.aside.is_none() && self.in_memory().is_empty() && self.file.is_none()
@@ -172,7 +183,10 @@ impl Outbox {
         }
         match (rest.len() > HIGH_WATER).then(keep).flatten() {
             Some(held) => self.held = Some((held, data.len() - rest.len()..data.len())),
-            None => self.bytes.extend_from_slice(rest),
+            None => {
+                self.make_room(rest.len());
+                self.bytes.extend_from_slice(rest);
+            }
         }
     }
 

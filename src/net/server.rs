@@ -31,6 +31,7 @@ use super::connection::{Connection, Desk, TURN, Verdict};
 use super::event_loop::{Event, EventLoop};
 use super::front::Fronts;
 use super::handler::{Handler, Thread};
+use super::heap;
 use super::listener::Listener;
 use super::panics::{self, Panics};
 use super::shared::{Descriptors, Named, Shared, read_control};
@@ -125,6 +126,7 @@ impl<H: Handler> Server<H> {
         threads: usize,
     ) -> std::io::Result<Self> {
         let Ends { listeners, controls, report, row, gates, countdown } = ends;
+        heap::share();
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();

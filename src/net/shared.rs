@@ -16,6 +16,7 @@ use super::clock;
 use super::connection::{Connection, Verdict};
 use super::front::Fronts;
 use super::handler::{Done, Handler};
+use super::heap::Freed;
 use super::outbox::Outbox;
 use super::peer::Peer;
 use super::table::Key;
@@ -131,6 +132,8 @@ pub struct Shared<H: Handler> {
     first_is_here: AtomicBool,
     /// What happened since the start, where everybody can see it.
     pub row: Row,
+    /// What the watchdog may give back.
+    pub freed: Freed,
     /// Looks after the calls and after a stop.
     pub watchdog: Watchdog,
 }
@@ -166,6 +169,7 @@ impl<H: Handler> Shared<H> {
             end_by: AtomicU64::new(0),
             first_is_here: AtomicBool::new(false),
             row,
+            freed: Freed::default(),
             watchdog: Watchdog::default(),
         }
     }
@@ -331,6 +335,13 @@ impl<H: Handler> Shared<H> {
         let before = self.row.counts.requests.fetch_add(1, Ordering::Relaxed);
         if before + 1 == self.limits.max_requests {
             self.tell(SPENT);
+        }
+    }
+
+    /// A request, or an answer, of so many bytes is no longer held.
+    pub fn note_freed(&self, bytes: usize) {
+        if self.freed.note(bytes) {
+            self.watchdog.rouse();
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::heap;
 use crate::http::protocol::BodySink;
 use crate::http::reject::Reject;
 use crate::limits::Limits;
@@ -48,9 +49,12 @@ impl Body {
 }
 
 impl BodySink for Body {
-    fn write(&mut self, data: &[u8], limits: &Limits) -> Result<(), Reject> {
+    fn write(&mut self, data: &[u8], rest: Option<u64>, limits: &Limits) -> Result<(), Reject> {
         if let Self::Memory(bytes) = self {
             if bytes.len() + data.len() <= limits.body_memory {
+                let whole = rest.and_then(|rest| usize::try_from(rest).ok());
+                let whole = whole.map(|rest| (bytes.len() + data.len()).saturating_add(rest).min(limits.body_memory));
+                heap::grow(bytes, data.len(), whole);
                 bytes.extend_from_slice(data);
                 return Ok(());
             }

@@ -48,6 +48,9 @@ pub const LAST_GRACE: u64 = 2000;
 /// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
 const PRESSED_ALONE: u64 = 5000;
 
+/// How often freed memory is given back while something runs, at most, in ms.
+const GIVE_BACK: u64 = 1000;
+
 const STACK: usize = 1024 * 1024;
 
 /// How the event loop reaches the thread.
@@ -144,6 +147,7 @@ struct Seen {
     is_stop_late: bool,
     next_overhearing: u64,
     next_urging: Option<u64>,
+    next_giving: u64,
     looked: u64,
 }
 
@@ -160,6 +164,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         is_stop_late: false,
         next_overhearing: 0,
         next_urging: None,
+        next_giving: 0,
         looked: 0,
     };
     let (mut panics, mut looks) = (Panics::default(), 0);
@@ -184,6 +189,11 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         seen.idle = 0;
     } else {
         seen.idle += 1;
+    }
+    let now = clock::now();
+    if seen.idle > IDLE_SAMPLES || now >= seen.next_giving {
+        seen.next_giving = now + GIVE_BACK;
+        shared.freed.give_back();
     }
     if seen.idle > IDLE_SAMPLES {
         sleep(shared);

@@ -23,6 +23,8 @@ use crate::net::clock;
 use crate::net::outbox::{Flushed, HIGH_WATER, Held, Outbox};
 use crate::net::transport::Transport;
 
+/// Most bytes around the data of a chunk.
+const CHUNK: usize = 20;
 /// What `write()` may leave unsent in memory.
 const WRITE_AHEAD: usize = 4 * HIGH_WATER;
 
@@ -441,7 +443,10 @@ impl Exchange {
                 self.left -= data.len() as u64;
                 self.outbox.push(data, transport, hold);
             }
-            Framing::Chunked => chunk(&mut self.outbox.bytes, data),
+            Framing::Chunked => {
+                self.outbox.make_room(data.len() + CHUNK);
+                chunk(&mut self.outbox.bytes, data);
+            }
             Framing::Close => self.outbox.push(data, transport, hold),
         }
         self.length += data.len() as u64;

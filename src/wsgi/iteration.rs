@@ -42,7 +42,8 @@ pub fn take_body<'py>(
     {
         return Ok((progress, None));
     }
-    if returned.is_instance_of::<PyBytes>() || returned.is_instance_of::<PyString>() {
+    // An empty one is an iterable that gives nothing, as `[]` is.
+    if (returned.is_instance_of::<PyBytes>() || returned.is_instance_of::<PyString>()) && !returned.is_empty()? {
         let told = format!("the application returned {}; return a list of bytes: [b\"...\"]", type_name(returned));
         return Err(PyTypeError::new_err(told));
     }

@@ -280,6 +280,14 @@ def test_a_file_may_be_longer_than_its_content_length(tmp_path: Path) -> None:
     assert check(tmp_path, body) == (0, "GET / is answered 200 OK, in 6 bytes")
 
 
+@pytest.mark.parametrize("empty", ["''", "b''", "bytearray()"])
+def test_an_empty_body_needs_no_list(tmp_path: Path, empty: str) -> None:
+    """It is served like an empty list; a text that is not empty is not."""
+    assert check(tmp_path, OK + f"    return {empty}\n") == (0, "GET / is answered 200 OK, in 0 bytes")
+    code, told = check(tmp_path, OK + "    return b'page'\n")
+    assert code == 3 and "You should not return a string as your application iterator" in told
+
+
 def test_headers_that_are_the_servers_are_noted(tmp_path: Path) -> None:
     names = "Connection", "Transfer-Encoding", "Trailer"
     fields = ", ".join(f"({name!r}, 'x')" for name in names)

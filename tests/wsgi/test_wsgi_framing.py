@@ -30,6 +30,9 @@ def application(environ, start_response):
     return {
         "list-0": lambda: [],
         "list-empty": lambda: [b""],
+        "bytes-0": lambda: b"",
+        "str-0": lambda: "",
+        "bytearray-0": bytearray,
         "list-1": lambda: [BODY],
         "tuple-1": lambda: (BODY,),
         "list-2": lambda: [BODY[:3], BODY[3:]],
@@ -49,8 +52,8 @@ def kernel():
     file.seek(0)
     return file
 """
-WHOLE = {"list-0": 0, "list-empty": 0, "list-1": 5, "tuple-1": 5, "list-2": 5, "generator-0": 0, "generator-empty": 0,
-         "kernel": 5}  # kinds whose length is known when the head is sent  # fmt: skip
+WHOLE = {"list-0": 0, "list-empty": 0, "bytes-0": 0, "str-0": 0, "bytearray-0": 0, "list-1": 5, "tuple-1": 5,
+         "list-2": 5, "generator-0": 0, "generator-empty": 0, "kernel": 5}  # kinds whose length is known when the head is sent  # fmt: skip
 LENGTHS = {**WHOLE, "generator": 5, "write": 5, "write-only": 3, "file": 5}
 STATUSES = [200, 204, 205, 206, 304, 404, 500, 599]
 ANNOUNCED = ["-", "0", "2", "3", "4", "5", "6", "9"]
