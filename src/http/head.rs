@@ -146,11 +146,11 @@ impl HeadParser {
                 self.check(bytes, end)?;
                 return Err(Reject::bad("a line ends with a bare LF"));
             };
-            let complete = self.take(line)?;
+            let taken = self.take(line);
             self.line = end + 1;
             self.checked = self.line;
             self.at = if self.stage == Stage::Fields { At::FieldStart } else { At::SecondStart };
-            if complete {
+            if taken? {
                 return Ok(true);
             }
         }

@@ -13,6 +13,7 @@ use super::access_log::Entry;
 use super::clock;
 use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
+use super::lingering::Lingering;
 use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
@@ -29,8 +30,8 @@ use crate::http::response::{Asked, CONTINUE};
 const READ: usize = 64 * 1024;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
 pub const TURN: u64 = 10;
-/// Bytes that are read and thrown away behind the last request before the connection is cut.
-const LINGER_BYTES: usize = 1024 * 1024;
+/// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
+const UNREAD: usize = 1024 * 1024;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
-    lingered: usize,
+    lingering: Lingering,
     /// Bytes that the client had still to take when its deadline was last set.
     untaken: u32,
     /// Nothing has been read of it yet.
@@ -108,6 +109,8 @@ pub struct Connection<H: Handler> {
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
+    /// It was noted as one that lingers.
+    pub is_expendable: bool,
 }
 
 /// An answer that waits for its client, and whose it is.
@@ -143,12 +146,13 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
-            lingered: 0,
+            lingering: Lingering::default(),
             untaken: 0,
             is_unread: true,
             is_told: AtomicBool::new(false),
             was_looked_at: false,
             watched: None,
+            is_expendable: false,
         }
     }
 
@@ -175,6 +179,11 @@ impl<H: Handler> Connection<H> {
     /// Whether it waits for a new request only.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
+    }
+
+    /// Whether all that it waits for is that its client has sent and read enough.
+    pub fn lingers(&self) -> bool {
+        self.phase == Phase::Linger
     }
 
     /// Whether what has come is for a thread that serves, and nothing of it was read: somebody else may still read it.
@@ -227,7 +236,9 @@ impl<H: Handler> Connection<H> {
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
             Phase::Flush => clock::now() + limits.write_timeout,
-            Phase::Linger => self.since + limits.linger_timeout,
+            // A stop is held up by none for longer than that.
+            Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
+            Phase::Linger => clock::now() + self.lingering.patience(limits),
         }
     }
 
@@ -237,15 +248,16 @@ impl<H: Handler> Connection<H> {
             Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
             Phase::App => Verdict::Serve,
             Phase::Flush => self.flush(shared, desk),
-            Phase::Linger => self.linger(desk),
+            Phase::Linger => self.linger(shared, desk),
         }
     }
 
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         // What came in time lies unread where all threads were in the application meanwhile.
-        if matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body) && !self.transport.peek().is_empty() {
-            let verdict = self.receive(shared, desk);
+        let reads = matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body | Phase::Linger);
+        if reads && !self.transport.peek().is_empty() {
+            let verdict = self.advance(shared, desk);
             if verdict != Verdict::Park || self.deadline(shared) > clock::now() {
                 return verdict;
             }
@@ -260,7 +272,10 @@ impl<H: Handler> Connection<H> {
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             // A stop waits for none: the kernel goes on sending.
-            Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
+            Phase::Linger if !shared.is_stopping() && self.is_taking() => {
+                self.note_untaken();
+                Verdict::Park
+            }
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -393,11 +408,9 @@ impl<H: Handler> Connection<H> {
         self.park(desk)
     }
 
-    /// Judged once a body has had body_timeout to get going.
     fn is_too_slow(&self, shared: &Shared<H>) -> bool {
-        let elapsed = clock::now() - self.since;
         let received = self.inbound.as_ref().map_or(0, |inbound| inbound.body_received);
-        elapsed > shared.limits.body_timeout && received * 1000 < shared.limits.body_rate * elapsed
+        shared.limits.is_too_slow(received, clock::now() - self.since)
     }
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
@@ -591,19 +604,18 @@ impl<H: Handler> Connection<H> {
         Verdict::Park
     }
 
-    fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
-        loop {
-            desk.scratch.clear();
-            desk.scratch.reserve(READ);
-            match self.transport.receive(&mut desk.scratch) {
-                Received::Bytes(count) => self.lingered += count,
-                Received::Nothing => return Verdict::Park,
-                Received::End => return Verdict::Close,
-            }
-            if self.lingered > LINGER_BYTES {
-                return Verdict::Close;
-            }
+    /// Throw away some of what came; there is more in the next turn.
+    fn linger(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        desk.scratch.resize(READ, 0);
+        match self.transport.discard(&mut desk.scratch) {
+            Received::Bytes(count) => self.lingering.note(count),
+            Received::Nothing => return Verdict::Park,
+            Received::End => return Verdict::Close,
         }
+        let elapsed = clock::now() - self.since;
+        // A client that takes a long answer may say little meanwhile.
+        let is_too_slow = self.lingering.is_too_slow(elapsed, &shared.limits) && !self.is_taking();
+        if is_too_slow || self.lingering.is_over(elapsed) { Verdict::Close } else { Verdict::Park }
     }
 
     /// Nobody will serve it: a request that has begun is answered 503 (RFC 9110 15.6.4), lest the client wonder whether
@@ -619,7 +631,7 @@ impl<H: Handler> Connection<H> {
         }
         // Closing with something unread would reset the connection under the answer.
         let mut unread = Vec::with_capacity(READ);
-        while unread.len() < LINGER_BYTES && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
+        while unread.len() < UNREAD && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
             unread.reserve(READ);
         }
         shared.excuse(&self.transport, is_to_head(&begin));
@@ -634,6 +646,9 @@ impl<H: Handler> Connection<H> {
         });
         let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
+        // One that was too late already is waited for no longer.
+        let announced = self.inbound.as_ref().filter(|_| reject.status != 408).map_or(0, |inbound| inbound.announced());
+        self.lingering = Lingering::new(announced);
         self.return_inbound(desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);

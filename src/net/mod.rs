@@ -12,6 +12,7 @@ pub mod crowd;
 pub mod event_loop;
 pub mod front;
 pub mod handler;
+pub mod lingering;
 pub mod listener;
 pub mod load;
 pub mod outbox;

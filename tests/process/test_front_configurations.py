@@ -136,6 +136,22 @@ def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> No
     assert told(port, body=b"x" * 3_000_000)["length"] == 3_000_000
 
 
+@pytest.mark.parametrize("name", [*PORTS, "nginx unbuffered"])
+def test_a_refusal_arrives_while_the_body_is_still_sent(launch: Start, tmp_path: Path, name: str) -> None:
+    """The front server takes larger bodies than the server behind it; it, too, writes before it reads."""
+    program_name, _, is_unbuffered = name.partition(" ")
+    program(program_name)
+    (tmp_path / "app.py").write_text(APPLICATION)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--max-body=1m")
+    server.await_address()
+    text = printed(program_name, f"--bind=127.0.0.1:{server.port}", "--forwarded=x-forwarded")
+    if is_unbuffered:
+        text = text.replace("proxy_http_version 1.1;", "proxy_http_version 1.1; proxy_request_buffering off;")
+    with before(program_name, text, tmp_path) as port:
+        for _ in range(3):
+            assert ask(port, body=bytes(20_000_000))[0] == 413
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_over_unix_sockets(front: Front, name: str) -> None:
     port = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
