@@ -33,6 +33,10 @@ pub const TURN: u64 = 10;
 /// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
 const UNREAD: usize = 1024 * 1024;
 
+/// How long an answer that breaks off is with the client before the reset, in ms: lighttpd, for one, takes it for a whole
+/// one where it learns of both at once. Nor is the reset to overtake what was sent.
+const BEFORE_RESET: u64 = 100;
+
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -210,6 +214,11 @@ impl<H: Handler> Connection<H> {
         self.stream.as_ref().map(|stream| stream.owner)
     }
 
+    /// Whether its client has not got all of an answer that has begun.
+    pub fn is_unfinished(&self) -> bool {
+        self.outbox.is_unfinished()
+    }
+
     /// Send nothing more: its stream only has to be cleaned up.
     pub fn break_off(&mut self) {
         self.outbox.break_off();
@@ -236,6 +245,7 @@ impl<H: Handler> Connection<H> {
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
             Phase::Flush => clock::now() + limits.write_timeout,
+            Phase::Linger if self.transport.is_held() => self.since + BEFORE_RESET,
             // A stop is held up by none for longer than that.
             Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
             Phase::Linger => clock::now() + self.lingering.patience(limits),
@@ -272,10 +282,8 @@ impl<H: Handler> Connection<H> {
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             // A stop waits for none: the kernel goes on sending.
-            Phase::Linger if !shared.is_stopping() && self.is_taking() => {
-                self.note_untaken();
-                Verdict::Park
-            }
+            Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
+            Phase::Linger if self.awaits_reset(shared) => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -567,11 +575,16 @@ impl<H: Handler> Connection<H> {
             Flushed::Broken | Flushed::Drained if self.stream.is_some() => Verdict::Serve,
             Flushed::Broken => Verdict::Close,
             Flushed::Drained => {
+                let is_cut = self.outbox.is_unfinished();
                 self.return_outbound(desk);
                 match self.after_flush {
                     AfterFlush::Next => self.go_on(shared, desk),
                     after => {
                         self.return_inbound(desk);
+                        if is_cut {
+                            self.transport.hold_end();
+                            return self.enter_linger();
+                        }
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
                         // the answer away where the client has sent more meanwhile; and where it does so later, what
                         // it has no room for yet.
@@ -596,6 +609,12 @@ impl<H: Handler> Connection<H> {
     /// Whether the client has taken something since [`Connection::note_untaken`], and not all.
     fn is_taking(&self) -> bool {
         (1..self.untaken).contains(&self.transport.unacknowledged())
+    }
+
+    /// Whether the reset that ends a broken answer would overtake some of it.
+    fn awaits_reset(&self, shared: &Shared<H>) -> bool {
+        let is_early = clock::now() < self.since + shared.limits.linger_timeout;
+        self.transport.is_held() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
     }
 
     fn enter_linger(&mut self) -> Verdict {

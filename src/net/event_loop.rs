@@ -577,6 +577,9 @@ impl<H: Handler> EventLoop<H> {
         if connection.is_expendable {
             self.expendable.remove(key);
         }
+        if connection.is_unfinished() {
+            connection.transport().reset();
+        }
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.
@@ -664,6 +667,18 @@ impl<H: Handler> EventLoop<H> {
     pub fn is_done(&self, given_up: usize) -> bool {
         // A connection that waits for its turn has a place in the table.
         self.stop_at.is_some() && self.table.len() <= given_up && self.queued.is_empty()
+    }
+
+    /// The time of a stop is over: who has not got all of an answer is to see that, but where a thread has a stream to end.
+    pub fn cut_off(&mut self) {
+        for key in self.table.waiting() {
+            if let Some(connection) = self.table.take(key) {
+                if connection.owner().is_none() && connection.is_unfinished() {
+                    connection.transport().reset();
+                }
+                self.table.put(key, connection, u64::MAX);
+            }
+        }
     }
 
     /// How many connections have something unfinished. Idle ones are here no more after a stop, but where this loop has

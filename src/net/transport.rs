@@ -131,6 +131,11 @@ impl Transport {
         let _ = set_socket_linger(self, Some(Duration::ZERO));
     }
 
+    /// Whether the connection ends by a reset.
+    pub fn is_held(&self) -> bool {
+        self.0.is_held.load(Ordering::Relaxed)
+    }
+
     /// Say that nothing more will be sent.
     pub fn finish(&self) {
         if self.0.is_held.swap(false, Ordering::Relaxed) {
@@ -142,7 +147,7 @@ impl Transport {
 
     /// End the connection now, although others may hold the same socket open.
     pub fn end(&self) {
-        if self.0.is_held.load(Ordering::Relaxed) { self.reset() } else { self.finish() }
+        if self.is_held() { self.reset() } else { self.finish() }
     }
 
     /// Reset the connection, so that nobody takes what was sent for all of it. A unix socket knows no reset: the peer

@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -43,7 +44,16 @@ def events():
         time.sleep(0.05)
 
 
+def failing():
+    yield b"x" * 50_000
+    raise ValueError("declared")
+
+
 def application(environ, start_response):
+    if environ["PATH_INFO"] in ("/short", "/short-length", "/failing"):
+        length = [("Content-Length", "60000")] if environ["PATH_INFO"] != "/failing" else []
+        start_response("200 OK", [("Content-Type", "text/plain"), *length])
+        return [b"x" * 50_000] if environ["PATH_INFO"] == "/short" else failing()
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
@@ -180,6 +190,17 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
         response = connection.getresponse()
         assert response.status == 200
         assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_an_answer_that_breaks_off_does_so_for_the_client_too(front: Front, name: str) -> None:
+    """At once: lighttpd would wait for the client, or take for all of an answer what ends in order without its last chunk."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for path in "/short", "/short-length", "/failing":
+        began = time.monotonic()
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            ask(port, path)
+        assert time.monotonic() - began < 4, path
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:
