@@ -62,6 +62,9 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/stream":
         start_response("200 OK", [("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")])
         return events()
+    if environ["PATH_INFO"] == "/answer":
+        start_response("200 OK", [("Set-Cookie", f"c{number}=" + "c" * 4000) for number in range(7)])
+        return [b""]
     told = {name: value for name, value in environ.items() if isinstance(value, str)}
     told["pid"] = os.getpid()
     told["length"] = len(environ["wsgi.input"].read())
@@ -190,6 +193,24 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
         response = connection.getresponse()
         assert response.status == 200
         assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_large_heads_pass(front: Front, name: str) -> None:
+    """Of requests as large ones as the server takes, where the front server can; of answers some 30 KB."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for fields in {"Cookie": "c" * 60_000}, {f"X-{number}": "h" * 300 for number in range(190)}:
+        environ = told(port, **fields)
+        assert sum(len(value) for key, value in environ.items() if key.startswith("HTTP_")) > 57_000
+    ticket = {"Authorization": "Negotiate " + "k" * 87_380}
+    if name == "lighttpd":
+        assert ask(port, **ticket)[0] == 431, "its own limit is 64 KB"
+    else:
+        assert len(told(port, **ticket)["HTTP_AUTHORIZATION"]) == 87_390
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", "/answer")
+        cookies = connection.getresponse().headers.get_all("Set-Cookie") or []
+        assert len("".join(cookies)) > 28_000
 
 
 @pytest.mark.parametrize("name", PORTS)

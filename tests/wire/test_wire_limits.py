@@ -91,6 +91,19 @@ def test_limits_are_settings(serve: Any) -> None:
     assert server.get("/", *[f"X-{i}: 1" for i in range(6)]).status == 431
 
 
+HEADS = {
+    "mercurial": [f"X-HgArg-{number}: {'h' * 1010}" for number in range(90)],
+    "kerberos": ["Authorization: Negotiate " + "k" * 87380],
+    "cookies": ["Cookie: " + "c" * 4088] * 24,
+}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_heads_of_real_clients_pass(serve: Any, kind: str) -> None:
+    """All revisions of a repository with 2,200 heads; a ticket of 64 KiB in base64; what a browser keeps for a site."""
+    assert serve("hello").get("/", *HEADS[kind]).status == 200
+
+
 def test_a_flood_of_trailers_is_refused(serve: Any) -> None:
     server = serve("hello")
     with server.connect() as client:
