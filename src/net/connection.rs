@@ -13,7 +13,7 @@ use super::access_log::Entry;
 use super::clock;
 use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
-use super::lingering::Lingering;
+use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
@@ -32,10 +32,6 @@ const READ: usize = 64 * 1024;
 pub const TURN: u64 = 10;
 /// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
 const UNREAD: usize = 1024 * 1024;
-
-/// How long an answer that breaks off is with the client before the reset, in ms: lighttpd, for one, takes it for a whole
-/// one where it learns of both at once. Nor is the reset to overtake what was sent.
-const BEFORE_RESET: u64 = 100;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

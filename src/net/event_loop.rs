@@ -453,13 +453,19 @@ impl<H: Handler> EventLoop<H> {
         taken
     }
 
-    /// Take the streams of the thread of `slot` that wait, all at once.
+    /// Take the streams of the thread of `slot` that wait, all at once, for nothing is sent any more: who has not got all of
+    /// another answer is to see that.
     pub fn take_streams(&mut self, slot: usize) -> Vec<(Key, Box<Connection<H>>)> {
         let mut streams = Vec::new();
         for key in self.table.waiting() {
             match self.table.take(key) {
                 Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
-                Some(other) => self.table.put(key, other, u64::MAX),
+                Some(other) => {
+                    if other.owner().is_none() && other.is_unfinished() {
+                        other.transport().reset();
+                    }
+                    self.table.put(key, other, u64::MAX);
+                }
                 None => {}
             }
         }
@@ -667,18 +673,6 @@ impl<H: Handler> EventLoop<H> {
     pub fn is_done(&self, given_up: usize) -> bool {
         // A connection that waits for its turn has a place in the table.
         self.stop_at.is_some() && self.table.len() <= given_up && self.queued.is_empty()
-    }
-
-    /// The time of a stop is over: who has not got all of an answer is to see that, but where a thread has a stream to end.
-    pub fn cut_off(&mut self) {
-        for key in self.table.waiting() {
-            if let Some(connection) = self.table.take(key) {
-                if connection.owner().is_none() && connection.is_unfinished() {
-                    connection.transport().reset();
-                }
-                self.table.put(key, connection, u64::MAX);
-            }
-        }
     }
 
     /// How many connections have something unfinished. Idle ones are here no more after a stop, but where this loop has

@@ -14,6 +14,9 @@ use crate::limits::Limits;
 const TIME: u64 = 60 * 60 * 1000;
 /// Most bytes that are thrown away, some seconds of work: an image of a disk, uploaded where it is too large.
 const BYTES: u64 = 16 << 30;
+/// How long an answer that breaks off is with the client before the reset, in ms: lighttpd, for one, takes it for a whole
+/// one where it learns of both at once.
+pub const BEFORE_RESET: u64 = 100;
 
 /// What came since the last answer.
 #[derive(Debug, Default)]

@@ -218,7 +218,6 @@ impl<H: Handler> Server<H> {
             let unfinished = event_loop.unfinished().saturating_sub(self.given_up());
             let mut streams = event_loop.take_streams(desk.thread.slot);
             streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
-            event_loop.cut_off();
             if is_late {
                 event_loop.excuse_untaken(&self.shared);
             }

@@ -80,6 +80,34 @@ def test_an_announced_body_may_pause_as_long_as_any(serve: Any) -> None:
         assert time.monotonic() - began < 10
 
 
+HOLD = """
+from gate import note, wait
+
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/hold":
+        note("held")
+        wait("hold")
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+"""
+
+
+def test_what_comes_while_all_threads_are_busy_is_not_late(start: Any) -> None:
+    """It lies unread until the time is over."""
+    server = start(HOLD, max_body="1m", linger_timeout=SHORT, body_timeout=SHORT)
+    with server.connect() as client:
+        client.send(put(MANY) + BLOCK)
+        assert client.response().status == 413
+        other = server.connect().send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.await_note("held")
+        client.send(BLOCK)
+        time.sleep(3 * SHORT)
+        server.open_gate("hold")
+        client.send(bytes(MANY - 2 * len(BLOCK)))
+        assert other.response().status == 200
+        client.expect_close()
+
+
 @pytest.mark.parametrize(
     ("head", "body_timeout"),
     [(b"BAD LINE\r\n", 60), (put(MANY, "Expect: 100-continue"), 60), (put(MANY) + b"x", 1)],
