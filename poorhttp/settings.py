@@ -209,8 +209,9 @@ class Settings:
     graceful_timeout = setting(Seconds(), 30.0, DEADLINES, "requests in flight may last so long at a stop")
 
     max_request_line = setting(Bytes(64, 1 << 20), 8 << 10, LIMITS, "longest request line")
-    max_head = setting(Bytes(256, 16 << 20), 64 << 10, LIMITS, "largest request head")
-    max_fields = setting(Count(1, 10000), 100, LIMITS, "most header fields of a request")
+    # A Kerberos ticket of 64 KiB is 87 KB in base64; Mercurial sends the heads of a repository in fields of 1 KiB.
+    max_head = setting(Bytes(256, 16 << 20), 128 << 10, LIMITS, "largest request head")
+    max_fields = setting(Count(1, 10000), 200, LIMITS, "most header fields of a request")
     max_body = setting(Bytes(), 64 << 20, LIMITS, "largest request body")
     body_memory = setting(Bytes(0, 1 << 30), 256 << 10, LIMITS, "a larger body goes to a temporary file")
     max_connections = setting(Count(1, 1 << 20), 16384, LIMITS, "connections of each process")

@@ -45,3 +45,11 @@ pub struct Limits {
     /// Other processes accept at the same listeners.
     pub has_neighbours: bool,
 }
+
+impl Limits {
+    /// Whether a body of which so many bytes came in so many milliseconds is below `body_rate`. It is judged once it has
+    /// had `body_timeout` to get going.
+    pub const fn is_too_slow(&self, received: u64, elapsed: u64) -> bool {
+        elapsed > self.body_timeout && received.saturating_mul(1000) < self.body_rate.saturating_mul(elapsed)
+    }
+}

@@ -13,6 +13,7 @@ use super::board::Served;
 use super::clock;
 use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
+use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
@@ -30,8 +31,8 @@ const READ: usize = 64 * 1024;
 const POOLED: usize = 4 * READ;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
 pub const TURN: u64 = 10;
-/// Bytes that are read and thrown away behind the last request before the connection is cut.
-const LINGER_BYTES: usize = 1024 * 1024;
+/// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
+const UNREAD: usize = 1024 * 1024;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
-    lingered: usize,
+    lingering: Lingering,
     /// Bytes that the client had still to take when its deadline was last set.
     untaken: u32,
     /// Nothing has been read of it yet.
@@ -113,6 +114,8 @@ pub struct Connection<H: Handler> {
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
+    /// It was noted as one that lingers.
+    pub is_expendable: bool,
 }
 
 /// An answer that waits for its client, and whose it is.
@@ -148,12 +151,13 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
-            lingered: 0,
+            lingering: Lingering::default(),
             untaken: 0,
             is_unread: true,
             is_told: false,
             was_looked_at: false,
             watched: None,
+            is_expendable: false,
         }
     }
 
@@ -187,6 +191,11 @@ impl<H: Handler> Connection<H> {
         self.phase == Phase::Idle
     }
 
+    /// Whether all that it waits for is that its client has sent and read enough.
+    pub fn lingers(&self) -> bool {
+        self.phase == Phase::Linger
+    }
+
     /// Whether what has come is for a thread that serves, and nothing of it was read: somebody else may still read it.
     pub fn is_for_application(&self, shared: &Shared<H>) -> bool {
         self.is_unread && {
@@ -209,6 +218,11 @@ impl<H: Handler> Connection<H> {
     /// The thread that must serve it, if only one may.
     pub fn owner(&self) -> Option<usize> {
         self.stream.as_ref().map(|stream| stream.owner)
+    }
+
+    /// Whether its client has not got all of an answer that has begun.
+    pub fn is_unfinished(&self) -> bool {
+        self.outbox.is_unfinished()
     }
 
     /// Send nothing more: its stream only has to be cleaned up.
@@ -237,7 +251,10 @@ impl<H: Handler> Connection<H> {
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
             Phase::Flush => clock::now() + limits.write_timeout,
-            Phase::Linger => self.since + limits.linger_timeout,
+            Phase::Linger if self.transport.is_held() => self.since + BEFORE_RESET,
+            // A stop is held up by none for longer than that.
+            Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
+            Phase::Linger => clock::now() + self.lingering.patience(limits),
         }
     }
 
@@ -247,15 +264,16 @@ impl<H: Handler> Connection<H> {
             Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
             Phase::App => Verdict::Serve,
             Phase::Flush => self.flush(shared, desk),
-            Phase::Linger => self.linger(desk),
+            Phase::Linger => self.linger(shared, desk),
         }
     }
 
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         // What came in time lies unread where all threads were in the application meanwhile.
-        if matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body) && !self.transport.peek().is_empty() {
-            let verdict = self.receive(shared, desk);
+        let reads = matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body | Phase::Linger);
+        if reads && !self.transport.peek().is_empty() {
+            let verdict = self.advance(shared, desk);
             if verdict != Verdict::Park || self.deadline(shared) > clock::now() {
                 return verdict;
             }
@@ -271,6 +289,7 @@ impl<H: Handler> Connection<H> {
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             // A stop waits for none: the kernel goes on sending.
             Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
+            Phase::Linger if self.awaits_reset(shared) => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -394,11 +413,9 @@ impl<H: Handler> Connection<H> {
         self.park(desk)
     }
 
-    /// Judged once a body has had body_timeout to get going.
     fn is_too_slow(&self, shared: &Shared<H>) -> bool {
-        let elapsed = clock::now() - self.since;
         let received = self.inbound.as_ref().map_or(0, |inbound| inbound.body_received);
-        elapsed > shared.limits.body_timeout && received * 1000 < shared.limits.body_rate * elapsed
+        shared.limits.is_too_slow(received, clock::now() - self.since)
     }
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
@@ -555,11 +572,16 @@ impl<H: Handler> Connection<H> {
             Flushed::Broken => Verdict::Close,
             Flushed::Drained => {
                 shared.note_freed(held);
+                let is_cut = self.outbox.is_unfinished();
                 self.return_outbound(desk);
                 match self.after_flush {
                     AfterFlush::Next => self.go_on(shared, desk),
                     after => {
                         self.return_inbound(shared, desk);
+                        if is_cut {
+                            self.transport.hold_end();
+                            return self.enter_linger();
+                        }
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
                         // the answer away where the client has sent more meanwhile; and where it does so later, what
                         // it has no room for yet.
@@ -586,25 +608,30 @@ impl<H: Handler> Connection<H> {
         (1..self.untaken).contains(&self.transport.unacknowledged())
     }
 
+    /// Whether the reset that ends a broken answer would overtake some of it.
+    fn awaits_reset(&self, shared: &Shared<H>) -> bool {
+        let is_early = clock::now() < self.since + shared.limits.linger_timeout;
+        self.transport.is_held() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
+    }
+
     fn enter_linger(&mut self) -> Verdict {
         self.note_untaken();
         self.enter(Phase::Linger);
         Verdict::Park
     }
 
-    fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
-        loop {
-            desk.spare.clear();
-            desk.spare.reserve(READ);
-            match self.transport.receive(&mut desk.spare) {
-                Received::Bytes(count) => self.lingered += count,
-                Received::Nothing => return Verdict::Park,
-                Received::End => return Verdict::Close,
-            }
-            if self.lingered > LINGER_BYTES {
-                return Verdict::Close;
-            }
+    /// Throw away some of what came; there is more in the next turn.
+    fn linger(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        desk.spare.resize(READ, 0);
+        match self.transport.discard(&mut desk.spare) {
+            Received::Bytes(count) => self.lingering.note(count),
+            Received::Nothing => return Verdict::Park,
+            Received::End => return Verdict::Close,
         }
+        let elapsed = clock::now() - self.since;
+        // A client that takes a long answer may say little meanwhile.
+        let is_too_slow = self.lingering.is_too_slow(elapsed, &shared.limits) && !self.is_taking();
+        if is_too_slow || self.lingering.is_over(elapsed) { Verdict::Close } else { Verdict::Park }
     }
 
     /// Nobody will serve it: a request that has begun is answered 503 (RFC 9110 15.6.4), lest the client wonder whether
@@ -620,7 +647,7 @@ impl<H: Handler> Connection<H> {
         }
         // Closing with something unread would reset the connection under the answer.
         let mut unread = Vec::with_capacity(READ);
-        while unread.len() < LINGER_BYTES && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
+        while unread.len() < UNREAD && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
             unread.reserve(READ);
         }
         shared.excuse(&self.transport, is_to_head(&begin));
@@ -635,6 +662,9 @@ impl<H: Handler> Connection<H> {
         });
         let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
+        // One that was too late already is waited for no longer.
+        let announced = self.inbound.as_ref().filter(|_| reject.status != 408).map_or(0, |inbound| inbound.announced());
+        self.lingering = Lingering::new(announced);
         self.return_inbound(shared, desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);

@@ -13,6 +13,7 @@ pub mod event_loop;
 pub mod front;
 pub mod handler;
 pub mod heap;
+pub mod lingering;
 pub mod listener;
 pub mod load;
 pub mod outbox;

@@ -178,11 +178,7 @@ impl Application {
         let page = if is_gone { Vec::new() } else { self.tell_exception(py, error, about) };
         let Ok(mut exchange) = exchange.try_borrow_mut() else { return LOST };
         if exchange.is_committed() {
-            // Without its end the body is seen to be incomplete.
-            exchange.persistent = false;
-            if exchange.ends_with_connection() {
-                exchange.break_off();
-            }
+            exchange.cut_short();
         } else {
             exchange.roll_back();
             let is_late = error.is_instance_of::<RequestTimeout>(py);

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -56,7 +57,16 @@ def events():
         time.sleep(0.05)
 
 
+def failing():
+    yield b"x" * 50_000
+    raise ValueError("declared")
+
+
 def application(environ, start_response):
+    if environ["PATH_INFO"] in ("/short", "/short-length", "/failing"):
+        length = [("Content-Length", "60000")] if environ["PATH_INFO"] != "/failing" else []
+        start_response("200 OK", [("Content-Type", "text/plain"), *length])
+        return [b"x" * 50_000] if environ["PATH_INFO"] == "/short" else failing()
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
@@ -67,6 +77,9 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/stream":
         start_response("200 OK", [("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")])
         return events()
+    if environ["PATH_INFO"] == "/answer":
+        start_response("200 OK", [("Set-Cookie", f"c{number}=" + "c" * 4000) for number in range(7)])
+        return [b""]
     told = {name: value for name, value in environ.items() if isinstance(value, str)}
     told["pid"] = os.getpid()
     told["length"] = len(environ["wsgi.input"].read())
@@ -151,6 +164,22 @@ def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> No
     assert told(port, body=b"x" * 3_000_000)["length"] == 3_000_000
 
 
+@pytest.mark.parametrize("name", [*PORTS, "nginx unbuffered"])
+def test_a_refusal_arrives_while_the_body_is_still_sent(launch: Start, tmp_path: Path, name: str) -> None:
+    """The front server takes larger bodies than the server behind it; it, too, writes before it reads."""
+    program_name, _, is_unbuffered = name.partition(" ")
+    program(program_name)
+    (tmp_path / "app.py").write_text(APPLICATION)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--max-body=1m")
+    server.await_address()
+    text = printed(program_name, f"--bind=127.0.0.1:{server.port}", "--forwarded=x-forwarded")
+    if is_unbuffered:
+        text = text.replace("proxy_http_version 1.1;", "proxy_http_version 1.1; proxy_request_buffering off;")
+    with before(program_name, text, tmp_path) as port:
+        for _ in range(3):
+            assert ask(port, body=bytes(20_000_000))[0] == 413
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_over_unix_sockets(front: Front, name: str) -> None:
     port = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
@@ -217,6 +246,35 @@ def test_haproxy_finds_each_server_well_by_a_check_written_by_hand(launch: Start
     with before("haproxy", "\n".join([*lines, ""]), tmp_path) as port:
         wait_for(lambda: "INI" not in found(port), "all servers to be checked")
         assert found(port) == ["L7OK"] * 4 + ["L4OK"]
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_large_heads_pass(front: Front, name: str) -> None:
+    """Of requests as large ones as the server takes, where the front server can; of answers some 30 KB."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for fields in {"Cookie": "c" * 60_000}, {f"X-{number}": "h" * 300 for number in range(190)}:
+        environ = told(port, **fields)
+        assert sum(len(value) for key, value in environ.items() if key.startswith("HTTP_")) > 57_000
+    ticket = {"Authorization": "Negotiate " + "k" * 87_380}
+    if name == "lighttpd":
+        assert ask(port, **ticket)[0] == 431, "its own limit is 64 KB"
+    else:
+        assert len(told(port, **ticket)["HTTP_AUTHORIZATION"]) == 87_390
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", "/answer")
+        cookies = connection.getresponse().headers.get_all("Set-Cookie") or []
+        assert len("".join(cookies)) > 28_000
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_an_answer_that_breaks_off_does_so_for_the_client_too(front: Front, name: str) -> None:
+    """At once: lighttpd would wait for the client, or take for all of an answer what ends in order without its last chunk."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for path in "/short", "/short-length", "/failing":
+        began = time.monotonic()
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            ask(port, path)
+        assert time.monotonic() - began < 4, path
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:

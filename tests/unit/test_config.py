@@ -40,7 +40,7 @@ def test_defaults():
     assert settings.application == "/dir"
     assert (settings.type, settings.processes, settings.threads) == ("single", 1, 1)
     assert [str(each) for each in settings.addresses] == ["127.0.0.1:8080"]
-    assert (settings.keepalive_timeout, settings.max_head, settings.debug) == (15.0, 65536, False)
+    assert (settings.keepalive_timeout, settings.max_head, settings.debug) == (15.0, 131072, False)
     assert (settings.errorlog, settings.accesslog, settings.pidfile) == ("-", "", "")
     assert settings.sources["port"] == "default"
     assert settings.notes == ()
@@ -188,7 +188,7 @@ def test_commands(argv, command):
 def test_flag_then_variable_then_ini_then_default(ini):
     text = "[http]\nport = 1\nbacklog = 2\nthreads = 3\n"
     settings = ini(text, "--port=10", environ={"POORHTTP_PORT": "20", "POORHTTP_BACKLOG": "21", "PORT": "5"})
-    assert (settings.port, settings.backlog, settings.threads, settings.max_fields) == (10, 21, 3, 100)
+    assert (settings.port, settings.backlog, settings.threads, settings.max_fields) == (10, 21, 3, 200)
     sources = [settings.sources[name] for name in ("port", "backlog", "threads", "max_fields")]
     assert sources == ["flag --port", "POORHTTP_BACKLOG", "my.ini:4", "default"]
 
