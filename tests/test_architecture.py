@@ -87,6 +87,7 @@ ALLOWED = {
     "plan": set(),
     "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
+    "pid1": set(),
     "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
     "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server", "units"},
     "log_program": {"lean", "privileges"},
