@@ -150,7 +150,7 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
-    from poorhttp.reload import end_with
+    from poorhttp.signals import end_with
 
     code, doing = 1, LOADED
     _telling.append(telling)
@@ -317,4 +317,4 @@ def _try(settings: Config, shape: str, *sockets: str) -> None:
 
 def _load(settings: Config) -> WSGI:
     os.environ.update(settings.environ)
-    return server.application(settings, None)[0]
+    return server.load(settings, None, server.say_note)[0]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::http::forwarded::Fields;
 use crate::http::own_fields::OwnFields;
@@ -19,6 +20,7 @@ use crate::net::front::{Fronts, Networks};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
+use crate::net::watchdog;
 use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
@@ -28,6 +30,12 @@ use crate::wsgi::handover::Handover;
 pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
     let listener = Listener::adopt(listener).map_err(os_error)?;
     Ok(listener.take_waiting().into_iter().map(IntoRawFd::into_raw_fd).collect())
+}
+
+/// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.
+#[pyfunction]
+pub fn die_with_parent(does: bool) -> PyResult<()> {
+    set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(os_error)
 }
 
 /// One process's server; see `_engine.pyi` for its manual.
@@ -86,6 +94,10 @@ impl Engine {
         let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
         let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
+    }
+
+    fn watch(&self) -> PyResult<()> {
+        watchdog::start(&self.server).map_err(os_error)
     }
 
     fn run(&self, slot: usize) -> PyResult<()> {

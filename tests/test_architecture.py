@@ -88,7 +88,7 @@ ALLOWED = {
     "systemd": {"errors", "lean", "listener"},
     "pidfile": {"errors"},
     "pid1": set(),
-    "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
+    "server": {"backlog", "board", "errors", "lean", "listener", "pidfile", "signals", "units"},
     "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server", "units"},
     "log_program": {"lean", "privileges"},
     "background": {"control", "errors", "lean", "server"},
@@ -103,7 +103,22 @@ ALLOWED = {
     "control": {"board", "errors", "lean"},
     "privileges": {"errors"},
     "reload": {"board", "control", "errors", "lean", "listener", "signals", "systemd"},
-    "supervisor": {"backlog", "board", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
+    "birth": {"errors", "worker"},
+    "before_fork": {"lean"},
+    "supervisor": {
+        "_engine",
+        "backlog",
+        "birth",
+        "board",
+        "errors",
+        "lean",
+        "listener",
+        "log",
+        "plan",
+        "signals",
+        "systemd",
+        "worker",
+    },
 }
 
 
