@@ -14,8 +14,7 @@ import time
 from poorhttp import loader
 from poorhttp.errors import LoadError
 from poorhttp.lean import signal
-from poorhttp.reload import end_with
-from poorhttp.signals import HANDLED, flush, leave_at_once
+from poorhttp.signals import HANDLED, end_with, flush, leave_at_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

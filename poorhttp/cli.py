@@ -32,6 +32,10 @@ def entry() -> NoReturn:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    if os.getpid() == 1:
+        from poorhttp import pid1
+
+        pid1.step_aside()
     sys.exit(main(sys.argv[1:]))
 
 

@@ -12,7 +12,6 @@ PATH = "chdir goes first on Python's path; PYTHONPATH in the section [environ] a
 ENVIRON = "the section [environ] of the ini file sets variables"
 UMASK = "the umask of the start is kept; socket_mode is that of unix sockets"
 STRICT = "what is ambiguous is refused, and no setting changes that"
-ONCE = "the application is loaded once, before its workers are forked"
 GREENLETS = "type is single, forking or threading; slow clients need no greenlets, calls that wait need threads"
 BACKGROUND = "poorhttp start serves in the background"
 TASKS = "there are no tasks beside requests: cron, or a program of their own, runs them"
@@ -30,7 +29,7 @@ GUNICORN = {
     "--max-requests-jitter": "max_requests_jitter",
     "--backlog": "backlog",
     "--reuse-port": "reuse_port",
-    "--preload": ONCE,
+    "--preload": "preload",
     "--chdir": "chdir",
     "--pythonpath": PATH,
     "-e, --env": ENVIRON,
@@ -86,7 +85,7 @@ UWSGI = {
     "--threads": "threads",
     "-T, --enable-threads": "threads of the application run always",
     "--gevent, --asyncio, --async": GREENLETS,
-    "--lazy-apps, --lazy": ONCE,
+    "--lazy-apps, --lazy": "preload = no loads the application in each worker",
     "--need-app": "a start ends where the application cannot be loaded",
     "-i, --single-interpreter": "a process has one interpreter",
     "-t, --harakiri": "request_timeout",

@@ -16,7 +16,7 @@ import time
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
-from poorhttp.signals import HANDLED, raise_delayed
+from poorhttp.signals import HANDLED, end_with, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
@@ -48,9 +48,6 @@ END = 1 << 16
 
 TOLD = b"ok\n"
 """What a trial writes in the end on the standard output that it had at its start, which the application has not."""
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that this process gets when its parent is gone."""
 
 UNASKED = "unasked"
 """What a trial is told whose application is not to be asked for `check_path`."""
@@ -214,17 +211,6 @@ def tried() -> list[str] | None:
         raise PoorhttpError(what, "restart it: poorhttp restart")
     _distrust_bytecode()
     return facts
-
-
-def end_with(parent: int) -> None:
-    """Let the kernel end this trial with who asked for it, whatever the application does in it: nobody else would."""
-    try:
-        import ctypes
-    except ImportError:
-        return  # a Python without it
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was gone before
-        os._exit(1)
 
 
 def _distrust_bytecode() -> None:

@@ -14,13 +14,15 @@ import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
+from poorhttp.lean import signal
+from poorhttp.signals import HANDLED, expect_end, restore, take_back
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from socket import socket
-    from typing import NoReturn, TypeVar
+    from typing import Any, NoReturn, TypeVar
 
     from poorhttp.board import Board
     from poorhttp.config import Config
@@ -80,6 +82,8 @@ def serve(
     boot = _boot(handover is not None)
     from poorhttp.worker import close_in_children
 
+    mask, pipes = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGPIPE)
+    is_loaded = False
     listeners: list[socket] = []
     bound: list[socket] = []
     dropped: dict[str, socket] = {}
@@ -143,17 +147,13 @@ def serve(
             _drop_privileges(settings, bool(home), error_log)
         enter(settings)
         try:
-            loaded, title = application(settings, app)
+            get_app, title = _loading(settings, app, error_log)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
+        is_loaded = True
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
-        app = loaded
-        if settings.debug:
-            from poorhttp.dev.guard import Guard
-
-            app = Guard(app, error_log, settings.editor)
         facts = _facts(settings, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
@@ -185,7 +185,7 @@ def serve(
             from poorhttp.supervisor import supervise
 
             return supervise(
-                app,
+                get_app,
                 listeners,
                 settings,
                 error_log,
@@ -200,7 +200,7 @@ def serve(
         from poorhttp.worker import serve
 
         return serve(
-            app,
+            get_app(),
             listeners,
             settings,
             error_log,
@@ -213,7 +213,7 @@ def serve(
             row=None if shown is None else shown.row(0),
         )
     except Exception as error:
-        if handover is not None and app is None:
+        if handover is not None and not is_loaded:
             pairs = zip(keys, listeners, strict=False)  # whose last one may not be there
             handover.note_sockets((key, each) for key, each in pairs if each in held() and each not in bound)
             try_again(handover, home, error, settings, error_log, manager)
@@ -237,13 +237,15 @@ def serve(
         if shown is not None:
             shown.close()
         if home:
-            boot.expect_end(settings.graceful_timeout, error_log)
+            expect_end(settings.graceful_timeout, error_log)
         else:  # a program that goes on
             if close_in_child in close_in_children:
                 close_in_children.remove(close_in_child)
                 if lock >= 0:  # in a child that the application has forked it is closed
                     os.close(lock)
             boot.restore()
+            restore({signal.SIGPIPE: pipes})
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
@@ -458,8 +460,55 @@ def enter(settings: Config) -> None:
         time.tzset()
 
 
+def _loading(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Callable[[], WSGI], str]:
+    """Return what gives the application, and its title. It is loaded here, before workers are forked, unless each of
+    them is to load it (`preload`). Raises LoadError.
+    """
+
+    def guarded(app: WSGI) -> WSGI:
+        if not settings.debug:
+            return app
+        from poorhttp.dev.guard import Guard
+
+        return Guard(app, error_log, settings.editor)
+
+    if app is None and not settings.preload and is_supervised(settings):
+        from poorhttp import loader
+
+        return lambda: guarded(application(settings, None)[0]), loader.title(settings.application)
+    loaded, title = load(settings, app, lambda text: error_log.write("W", text))
+    guarded_app = guarded(loaded)
+    return lambda: guarded_app, title
+
+
+def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tuple[WSGI, str]:
+    """The same as `application`, in a process from which workers are forked if there are any: warn of what they will
+    lack or share. Raises LoadError.
+    """
+    if not (settings.preload and is_supervised(settings)):
+        return application(settings, app)
+    from poorhttp import before_fork
+
+    before = before_fork.descriptors() if app is None else {"0", "1", "2"}
+    loaded = application(settings, app)
+    warning = before_fork.warning(before)
+    if warning:
+        warn(warning)
+    return loaded
+
+
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
-    """Return the application and its title; load it unless there is one. Raises LoadError."""
+    """Return the application and its title; load it unless there is one. What it has set of the signals that are the
+    server's is set back. Raises LoadError.
+    """
+    handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
+    try:
+        return _application(settings, app)
+    finally:
+        take_back(handlers)
+
+
+def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     from poorhttp import loader
 
     if app is not None:
@@ -544,7 +593,9 @@ def is_supervised(settings: Config) -> bool:
 
 def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> None:
     """Print what the configuration, and the kernel about it, have to say; or let `note` do so."""
-    note = note or _note
+    note = note or say_note
+    if not (settings.preload or is_supervised(settings)):
+        note("preload = no changes nothing where there are no workers; type = forking has them")
     for name in "max_requests", "memory", "child_exit":
         if getattr(settings, name) and not is_supervised(settings):
             note(f"{name} is about workers, and here is none; type = forking has them, with processes = 1 too")
@@ -564,7 +615,7 @@ def version() -> str:
     return f"poorhttp {__version__}, Python {sys.version.split()[0]}"
 
 
-def _note(text: str) -> None:
+def say_note(text: str) -> None:
     say(f"note: {text}")
 
 
@@ -574,7 +625,7 @@ def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
         return [], None
     from poorhttp import systemd
 
-    return systemd.passed(os.environ, _note), systemd.Manager.of(os.environ)
+    return systemd.passed(os.environ, say_note), systemd.Manager.of(os.environ)
 
 
 def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) -> None:

@@ -120,6 +120,7 @@ class Settings:
         Counts(0, 1024), Span(0, 0), SERVING, "processes that serve, or 2..8: by load; 0: by type (1, forking 4)"
     )
     threads = setting(Count(0, 1024), 0, SERVING, "threads of each process; 0: by type (1, threading 16)")
+    preload = setting(Switch(), True, SERVING, "load once, before workers are forked; no: in each of them")
     address = setting(Host(), "127.0.0.1", SERVING, "address to listen on", short="a")
     port = setting(PORT, 8080, SERVING, "port to listen on; 0: any free one")
     bind = setting(

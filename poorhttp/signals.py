@@ -38,6 +38,10 @@ PATIENCE = 3.0
 for what is in flight then."""
 
 
+SHORTEST_END = 0.1
+"""Seconds that the application gets at its end, where `graceful_timeout` is less."""
+
+
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
 
@@ -58,7 +62,7 @@ class Boot:
         self._alarm: Any = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            later = signal.SIG_IGN if signum in COUNTS and not is_reload else _delay
+            later = signal.SIG_IGN if signum in COUNTS and not is_reload else delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
     def go_on(self, signals: int) -> None:
@@ -89,29 +93,6 @@ class Boot:
         for signum in STOPS:
             signal.signal(signum, signal.SIG_IGN)
 
-    def expect_end(self, seconds: float, error_log: ErrorLog) -> None:
-        """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
-        seconds, and the next signal to stop, which is heard again, ends the process at once.
-        """
-        if "threading" not in sys.modules:
-            return
-        import threading  # that of a reload may just be importing it
-
-        if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
-            return
-        began = time.monotonic()
-
-        def leave(signum: int, frame: FrameType | None) -> None:
-            if signum == signal.SIGALRM:
-                error_log.write("E", f"process {os.getpid()}: a thread of the application did not end; left without it")
-                leave_at_once(1, error_log)
-            if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
-                leave_at_once(128 + signum, error_log)
-
-        for signum in (*STOPS, signal.SIGALRM):
-            signal.signal(signum, leave)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         self._disarm()
@@ -126,7 +107,7 @@ class Boot:
         if before is not None and now - before < REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
-        _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
         self._is_patient = before is None and signum == signal.SIGTERM  # another signal may come in the next line
         if not (self._is_patient and (self._is_loaded or self._are_waiting())):
             self._is_patient = False
@@ -148,11 +129,58 @@ class Boot:
             self._alarm = None
 
 
+def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STOPS) -> None:
+    """Let what the application does once serving is over, in its threads and in functions of atexit, last so long, for
+    it may have no end. The next one of these signals, which are heard again, ends the process at once.
+    """
+    began = time.monotonic()
+
+    def leave(signum: int, frame: FrameType | None) -> None:
+        if signum == signal.SIGALRM:
+            what = "a thread of the application, or a function of its atexit, did not end; left without it"
+            error_log.write("E", f"process {os.getpid()}: {what}")
+            leave_at_once(1, error_log)
+        if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+            leave_at_once(128 + signum, error_log)
+
+    for signum in (*heard, signal.SIGALRM):
+        signal.signal(signum, leave)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, SHORTEST_END))
+    _ending.append(True)
+
+
+_ending: list[bool] = []
+"""Not empty once the process is about to end (`expect_end`)."""
+
+
+def _end_quietly() -> None:
+    """The application has done what it had to: from here on the interpreter ends, which gives its handlers back to the
+    kernel, and no signal is to come then.
+    """
+    if _ending:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for signum in STOPS:
+            signal.signal(signum, signal.SIG_IGN)
+
+
+atexit.register(_end_quietly)  # the last one to be called: it is the first
+
+
+def take_back(handlers: dict[int, Any]) -> None:
+    """The application is loaded: let signals come that it has blocked meanwhile, to these handlers of before. A write
+    to a pipe without a reader is an error again, and ends nobody.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*HANDLED, signal.SIGALRM, signal.SIGCHLD, signal.SIGWINCH))
+    changed = {signum: handler for signum, handler in handlers.items() if signal.getsignal(signum) != handler}
+    restore({**changed, signal.SIGPIPE: signal.SIG_IGN})
+
+
 _delayed: set[int] = set()
 """The signals for a reload, new logs or a stop that came before there was a server."""
 
 
-def _delay(signum: int, frame: FrameType | None) -> None:
+def delay(signum: int, frame: FrameType | None) -> None:
+    """A handler: let the signal come again with `raise_delayed`."""
     _delayed.add(signum)
 
 
@@ -166,7 +194,7 @@ def raise_delayed() -> None:
 def afterwards(signum: int) -> Any:
     """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
     present = signal.getsignal(signum)
-    return signal.SIG_IGN if present is _delay or _is_leave(present) else present
+    return signal.SIG_IGN if present is delay or _is_leave(present) else present
 
 
 def is_starting() -> bool:
@@ -213,12 +241,22 @@ def restore(handlers: dict[int, Any]) -> None:
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
-def leave(code: int, error_log: ErrorLog) -> NoReturn:
+def end_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone."""
+    from poorhttp._engine import die_with_parent
+
+    die_with_parent(True)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
     """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
 
-    Waits for the threads of the application, calls what it registered with atexit, flushes.
+    Waits so long for the threads of the application, calls what it registered with atexit, flushes.
     """
     try:
+        expect_end(seconds, error_log, (signal.SIGQUIT,))
         threading: Any = sys.modules.get("threading")
         if threading:
             threading._shutdown()

@@ -172,7 +172,7 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
-    from poorhttp.reload import end_with
+    from poorhttp.signals import end_with
 
     code, doing = 1, LOADED
     _telling.append(telling)
@@ -333,7 +333,7 @@ def _try(settings: Config, shape: str, *sockets: str) -> WSGI:
 def _load(settings: Config) -> WSGI:
     server.enter(settings)
     os.environ[IS_TRIAL] = "1"
-    app = server.application(settings, None)[0]
+    app = server.load(settings, None, server.say_note)[0]
     if settings.child_exit:
         loader.function(settings.child_exit, settings.import_directory)
     return app

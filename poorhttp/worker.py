@@ -16,6 +16,7 @@ from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine, SignalHandler
+from poorhttp.errors import PoorhttpError
 from poorhttp.lean import signal, socket
 from poorhttp.signals import (
     COUNTS,
@@ -24,6 +25,8 @@ from poorhttp.signals import (
     RELOADS,
     REPEAT,
     afterwards,
+    delay,
+    end_with,
     forget,
     hold_back,
     is_starting,
@@ -35,6 +38,7 @@ from poorhttp.signals import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Iterable, Sequence
     from threading import Thread
     from types import FrameType
@@ -65,6 +69,9 @@ DRAIN_SECONDS = 1.0
 STOP = b"\xff"
 """What the engine reads on a lifeline where the supervisor stops: a graceful stop, which is not SIGTERM told twice."""
 
+INTERRUPT = b"\xfe"
+"""And what it reads there where that is to be a stop as by SIGINT, which a terminal sends to all."""
+
 FAST = 1.0
 """Seconds that what is in flight gets after SIGINT; the engine and the supervisor have the same."""
 
@@ -77,10 +84,10 @@ RETRY = 30.0
 LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 """What a failed try means then."""
 
-READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, SHORT, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", b"D", 128
+READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, FAILED, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", b"F", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners; no
-descriptor is left for it to serve; from 128 on: how busy they were in the last second, in percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners; it cannot
+begin to serve, and what follows is why (`birth.fault`); from 128 on: how busy they were in the last second, in percent.
 """
 
 
@@ -136,7 +143,6 @@ def serve(
         numbers = [each.fileno() for each in listeners]
         engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
         _serving.append(engine)
-        _newborn.clear()
         if countdown is not None:
             os.close(countdown)
         for descriptor, number in connections:
@@ -184,11 +190,14 @@ _serving: list[Engine] = []
 close_in_children: list[Callable[[], None]] = []
 """Each closes what is not to be open in a child that the application forks."""
 
-forking_own: set[int] = set()
-"""The threads that are forking a child which is no such one."""
+forking_own: dict[int, int] = {}
+"""The threads that are forking a child which is no such one, with the number of their process. The kernel kills that
+child with its parent until it serves: what the application does in it before, in a hook or while it is loaded, may
+never come to an end.
+"""
 
 _newborn: list[int] = []
-"""In a child of the server's own, which has all signals blocked until it serves: its process number."""
+"""In a child of the server's own, which has all signals blocked until `hold_signals`: its process number."""
 
 _abandoned: list[Engine] = []
 """In such a child: the engine of its parent, which is not to be taken down."""
@@ -218,8 +227,10 @@ def _after_fork_in_child() -> None:
     """
     try:
         if get_ident() in forking_own:
+            parent = forking_own[get_ident()]
             forking_own.clear()  # what it forks from now on, from another hook perhaps, is the application's
             _newborn.append(os.getpid())
+            end_with(parent)
             return
         if _newborn:
             _newborn.clear()
@@ -235,6 +246,17 @@ def _after_fork_in_child() -> None:
         close_in_children.clear()
     finally:
         _after_fork_in_parent()
+
+
+def hold_signals(mask: Any) -> None:
+    """In a child of the server's own: let signals come, those to which a server listens when it serves.
+
+    mask: those that its parent had blocked.
+    """
+    for signum in HANDLED:
+        signal.signal(signum, delay)
+    _newborn.clear()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
@@ -287,9 +309,10 @@ class _Signals:
         self._handle(signal.SIGTERM, self._stop)
         self._handle(signal.SIGQUIT, self._stop)
         self._handle(signal.SIGUSR1, self._reopen)
-        self._handle(signal.SIGINT, signal.SIG_IGN if supervised else self._stop)
+        # Not ignored: what the application starts would ignore it too.
+        self._handle(signal.SIGINT, _do_nothing if supervised else self._stop)
         for signum in RELOADS:
-            self._handle(signum, signal.SIG_IGN if supervised else self._begin_reload)
+            self._handle(signum, _do_nothing if supervised else self._begin_reload)
         for signum in COUNTS:
             self._handle(signum, signal.SIG_IGN)
         raise_delayed()
@@ -429,7 +452,10 @@ class _Signals:
     def _begin_trial(self) -> None:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
         self._is_asked = True
-        start_new_thread(self._await_trial, ())
+        try:
+            start_new_thread(self._await_trial, ())
+        except RuntimeError as error:
+            self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
 
     def _await_trial(self) -> None:
         """Try the new code, unless another thread does, again where that was asked for meanwhile; where it succeeds,
@@ -567,6 +593,10 @@ class _Signals:
         self._error_log.reopen()
 
 
+def _do_nothing(signum: int, frame: FrameType | None) -> None:
+    """Be the supervisor's to hear."""
+
+
 def _is_inside_application(frame: FrameType | None) -> bool:
     """Whether the engine was entered above this frame, which belongs to what it called then."""
     above = frame.f_back if frame else None
@@ -583,19 +613,26 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
 
 
 def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
-    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
+    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised, and
+    PoorhttpError where not all of them can be started: then nobody is served.
+    """
     others: list[Thread] = []
     failures: list[BaseException] = []
+    gate = allocate_lock()  # behind which the others wait until all are there
+    gate.acquire()
     try:
-        # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
-        ready()
         for slot in range(1, threads):
-            others.append(_start(engine, slot, failures))
+            others.append(_start(engine, slot, threads, gate, failures))
+        _watch(engine)
+        ready()
+        gate.release()
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
         engine.stop()
-    if others:
+    if gate.locked():  # nobody is behind it, nor will be
+        gate.release()
+    elif others:
         signals.expect_end(LATE)  # the engine is finished: who is still inside the application is late already
     for thread in others:
         thread.join()
@@ -608,12 +645,15 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
+def _start(engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException]) -> Thread:
     from threading import Thread
 
     def run() -> None:
+        with gate:
+            pass
         try:
-            engine.run(slot)
+            if not failures:
+                engine.run(slot)
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
@@ -621,5 +661,21 @@ def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
     thread = Thread(target=run, name=f"poorhttp-{slot}")
-    thread.start()
+    try:
+        thread.start()
+    except (MemoryError, RuntimeError):
+        raise _too_many(f"thread {slot + 1} of {threads}") from None
     return thread
+
+
+def _watch(engine: Engine) -> None:
+    try:
+        engine.watch()
+    except OSError:
+        raise _too_many("the thread that watches the others") from None
+
+
+def _too_many(what: str) -> PoorhttpError:
+    why = "the system has neither memory nor a number for it"
+    hint = "lower `threads`; or raise ulimit -v and -u, TasksMax= in a unit of systemd, the limits of the container"
+    return PoorhttpError(f"cannot start {what}: {why}", hint)

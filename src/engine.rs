@@ -10,6 +10,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::http::forwarded::Fields;
 use crate::http::head::HeadParser;
@@ -22,6 +23,7 @@ use crate::net::handler::Done;
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
+use crate::net::watchdog;
 use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
@@ -54,6 +56,12 @@ pub fn log_lost(
     // A log that takes nothing loses the line: the supervisor waits for nobody.
     let _ = log.flush(|| false);
     Ok(())
+}
+
+/// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.
+#[pyfunction]
+pub fn die_with_parent(does: bool) -> PyResult<()> {
+    set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(os_error)
 }
 
 /// One process's server; see `_engine.pyi` for its manual.
@@ -112,6 +120,10 @@ impl Engine {
         let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
         let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
+    }
+
+    fn watch(&self) -> PyResult<()> {
+        watchdog::start(&self.server).map_err(os_error)
     }
 
     fn run(&self, slot: usize) -> PyResult<()> {

@@ -9,15 +9,17 @@ loaded in a child and called once there. A fault ends it in words: where it is t
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from wsgiref import validate
 from wsgiref.util import FileWrapper, is_hop_by_hop
 
-from poorhttp import control, question, trial
+from poorhttp import control, question, server, trial
 from poorhttp.dev.settings import for_process, refuse_nothing
-from poorhttp.errors import say
+from poorhttp.errors import LoadError, say, tell
 from poorhttp.lean import signal
 from poorhttp.loader import function_of, seen
+from poorhttp.signals import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +39,39 @@ def run(settings: Config) -> int:
     trial.check_addresses(settings, control.find(settings) if settings.pidfile else 0)
     found = for_process(settings, ())
     refuse_nothing(found, "check")
-    return trial.check(found, lambda app: _call(app, settings))
+    call = _call_in_fork if server.is_supervised(found) else _call
+    return trial.check(found, lambda app: call(app, settings))
+
+
+def _call_in_fork(app: WSGI, settings: Config) -> None:
+    """The same in a fork of the process that has loaded it, as workers are: threads of the application are not there.
+    End as that has ended, unless it was well.
+    """
+    done, telling = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            end_with(parent)
+            _call(app, settings)
+            os.write(telling, b"1")
+            code = 0
+        except LoadError as error:
+            tell(error)
+            code = error.exit_code
+        except KeyboardInterrupt:  # its parent hears it too, and says so
+            code = 128 + signal.SIGINT
+        finally:
+            trial.leave(code)
+    os.close(telling)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code > 0:
+        trial.leave(code)
+    elif code < 0:
+        os.kill(os.getpid(), -code)
+    elif not os.read(done, 1):  # the application has ended it
+        os._exit(0)
 
 
 def _call(app: WSGI, settings: Config) -> None:

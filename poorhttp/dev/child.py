@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _thread import get_ident
 from contextlib import contextmanager
 from json import dumps, loads
 
@@ -18,11 +17,11 @@ from poorhttp import config, listener, loader, server, signals, supervisor, work
 from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
-from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
 from poorhttp.lean import signal
 from poorhttp.log import ErrorLog, open_access_log
+from poorhttp.signals import end_with
 from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
@@ -50,7 +49,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     """Be such a process, to its end; or one from which they are forked."""
     parent, live, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
     gates, sockets = tuple(rest[:count]), rest[count:]
-    end_with_parent(parent, signal.SIGKILL)
+    end_with(parent)
     for descriptor in (link, lifeline, *rest):
         os.set_inheritable(descriptor, False)
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
@@ -97,8 +96,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             teller.tell(READY, dumps(dev.fixed(settings)).encode())
 
         if is_supervised:
-            _take_workers_along()
-            code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
+            told = _Told(ready)
+            code = supervisor.supervise(lambda: app, listeners, settings, error_log, access_log, manager=told)
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
             code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)
@@ -107,7 +106,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
-        signals.leave(code, error_log)
+        signals.leave(code, error_log, settings.graceful_timeout)
 
 
 def _prepare(teller: Teller, order: bytes) -> None:
@@ -140,7 +139,7 @@ def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     dev.refuse_nothing(settings)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
-    app, _ = server.application(settings, None)
+    app, _ = server.load(settings, None, lambda text: error_log.write("W", text))
     return guard.Guard(app, error_log, settings.editor) if settings.debug else app
 
 
@@ -159,19 +158,6 @@ def _kept_from_forks(sockets: list[int]) -> Iterator[None]:
         yield
     finally:
         sockets.clear()
-
-
-def _take_workers_along() -> None:
-    """Let the kernel end the workers, whatever they are doing, where this process is killed. Whom other threads fork,
-    and the workers themselves, is the application's.
-    """
-    process, thread = os.getpid(), get_ident()
-
-    def end_with_this() -> None:
-        if os.getppid() == process and get_ident() == thread:
-            end_with_parent(process, signal.SIGKILL)
-
-    os.register_at_fork(after_in_child=end_with_this)
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:

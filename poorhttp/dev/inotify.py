@@ -96,13 +96,6 @@ def distance(path: str) -> str:
     return _DISTANT.get(told[0] & 0xFFFFFFFF, "")
 
 
-def end_with_parent(parent: int, signum: int) -> None:
-    """Let the kernel end this process with `parent`, whatever it is doing then."""
-    _LIBC.prctl(1, signum, 0, 0, 0)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def adopt_orphans() -> None:
     """Let the kernel give this process the descendants whose parents end."""
     _LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER

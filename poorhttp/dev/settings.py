@@ -63,6 +63,8 @@ def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
             values[name] = 0.0  # a debugger is to wait for its user
+    if not settings.preload:  # each worker loads the application: here the process that does is the only one
+        values.update(type="single", processes=Span(1, 1), preload=True)
     if settings.sources["application"] == "default":
         values["application"] = found(settings.application)
     return Settings(values, gates)

@@ -20,9 +20,9 @@ from json import loads
 
 from poorhttp.dev import preload
 from poorhttp.dev.copying import copy_memory
-from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
-from poorhttp.lean import signal, socket
+from poorhttp.lean import socket
+from poorhttp.signals import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _fork(parent: int) -> bool:
             os._exit(0)
         while os.getppid() == before:
             time.sleep(0.0001)
-        end_with_parent(parent, signal.SIGKILL)
+        end_with(parent)
         preload.begin_anew()
         return True
     except BaseException:

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod clock;
 pub mod connection;
 pub mod crowd;
+pub mod dispositions;
 pub mod event_loop;
 pub mod front;
 pub mod handler;

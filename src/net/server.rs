@@ -160,7 +160,7 @@ impl<H: Handler> Server<H> {
             self.shared.note_first(true);
             self.shared.row.enter(State::Serving);
         }
-        watchdog::start(self)?;
+        watchdog::start(self).map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
         let mut panics = Panics::default();
         // Around all turns and not around each: so it costs nothing.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut desk))) {

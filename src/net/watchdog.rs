@@ -17,6 +17,7 @@ use super::access_log::escaped;
 use super::board::Shown;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
+use super::dispositions::Dispositions;
 use super::handler::Handler;
 use super::load::Load;
 use super::panics::{self, Panics};
@@ -116,7 +117,7 @@ impl Watchdog {
 
 /// Start the thread, unless it is started: whichever thread serves first may be the one that is to be watched. It ends
 /// when the server is finished.
-pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
+pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
     let watchdog = &server.shared().watchdog;
     let mut started = lock(&watchdog.handle);
     if watchdog.thread.get().is_some() {
@@ -125,8 +126,7 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
     let watched = Arc::clone(server);
     let name = "poorhttp-watch".to_owned();
     let builder = Builder::new().name(name).stack_size(STACK);
-    let handle =
-        builder.spawn(move || watch(&watched)).map_err(|error| format!("no thread can be started: {error}"))?;
+    let handle = builder.spawn(move || watch(&watched))?;
     // Set once: it is locked here.
     let _ = watchdog.thread.set(handle.thread().clone());
     *started = Some(handle);
@@ -146,6 +146,7 @@ struct Seen {
     is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
+    dispositions: Dispositions,
     next_urging: Option<u64>,
     next_giving: u64,
     looked: u64,
@@ -163,6 +164,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
+        dispositions: Dispositions::now(),
         next_urging: None,
         next_giving: 0,
         looked: 0,
@@ -272,12 +274,17 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     seen.progress = calls;
 }
 
-/// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter.
+/// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter,
+/// and see to it that the next ones come.
 fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let now = clock::now();
     if now >= seen.next_overhearing {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
+        for name in seen.dispositions.keep() {
+            let text = format!("the application has {name} ignored, or left to the kernel: undone, it is the server's");
+            shared.handler.warn(None, &text);
+        }
     }
 }
 

@@ -38,9 +38,11 @@ class World:
         return 143 if config.backlog == 1 else 0
 
     def supervise(
-        self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
+        self, load, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
     ):
-        self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
+        self.calls.append(
+            ("supervise", load(), [each.getsockname() for each in listeners], config, error_log, access_log)
+        )
         self.serving()
         return 1 if config.backlog == 1 else 0
 
@@ -61,6 +63,9 @@ def world(monkeypatch, tmp_path):
         def streams(self):
             return []
 
+        def write(self, level, text):
+            """Threads that pytest has are told, which workers would lack."""
+
     class Boot:
         def __init__(self, is_reload):
             assert not is_reload
@@ -78,9 +83,6 @@ def world(monkeypatch, tmp_path):
         def silence(self):
             world.calls.append(("silence",))
 
-        def expect_end(self, seconds, error_log):
-            pass
-
     def module(name, **names):
         fake = types.ModuleType(name)
         vars(fake).update(names)
@@ -95,6 +97,7 @@ def world(monkeypatch, tmp_path):
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
     module("poorhttp.worker", serve=world.serve, close_in_children=[])
     monkeypatch.setattr("poorhttp.signals.Boot", Boot)
+    monkeypatch.setattr("poorhttp.server.expect_end", lambda seconds, error_log: None)
     module("poorhttp.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
