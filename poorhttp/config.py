@@ -8,9 +8,8 @@ read that was not named; no text with control characters gets through.
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.errors import ConfigError, nearest, suggestion
+from poorhttp.lean import os
 from poorhttp.settings import (
     ENVIRON,
     OLD_KEYS,

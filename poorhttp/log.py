@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import stat
 import sys
-import time
 
 from poorhttp.errors import printable, say
+from poorhttp.lean import os, time
 from poorhttp.settings import LEVELS
 
 TYPE_CHECKING = False
@@ -114,12 +113,12 @@ class ErrorLog:
         """Return where a thread (by its identifier) is in the application, as a traceback shows it."""
         frame = sys._current_frames().get(thread)
         try:
-            from traceback import extract_stack, format_list
+            from poorhttp.lean import traceback
         except Exception:  # as in `_traceback`
             return "(no stack: the traceback module cannot be imported)\n"
-        frames = extract_stack(frame) if frame else []
+        frames = traceback.extract_stack(frame) if frame else []
         ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
-        return "".join(format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
+        return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer that the server gives by itself."""
@@ -304,14 +303,14 @@ def _indented(trace: str) -> Iterator[str]:
 
 def _traceback(exc: BaseException) -> str:
     try:
-        from traceback import TracebackException
+        from poorhttp.lean import traceback
     except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
         try:
             text = f": {exc}".removesuffix(": ")
         except BaseException:  # it is the application's
             text = ""
         return f"{type(exc).__name__}{text} (no traceback: the traceback module cannot be imported)\n"
-    told = TracebackException.from_exception(exc)
+    told = traceback.TracebackException.from_exception(exc)
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
     while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
         del told.stack[-1]

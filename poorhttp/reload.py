@@ -9,13 +9,11 @@ the workers stay, everything else is as after a start, a newly installed poorhtt
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 from poorhttp.signals import HANDLED, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 

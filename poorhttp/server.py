@@ -9,11 +9,11 @@ kill.
 from __future__ import annotations
 
 import errno
-import os
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
+from poorhttp.lean import make_way, os, signal, time
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -136,6 +136,8 @@ def serve(
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
         os.environ.update(settings.environ)
+        if settings.debug:
+            import poorhttp.dev.guard  # noqa: F401  # before modules of the application's are found
         try:
             loaded, title = application(settings, app)
         finally:
@@ -267,8 +269,6 @@ def bind(settings: Config, address: Address) -> socket:
 
 def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
     """Wait for the workers of a server that was killed, which has left its pidfile, if they have the address still."""
-    import time
-
     began = time.monotonic()
     while True:
         try:
@@ -333,9 +333,6 @@ def try_again(
     stop ends this process, but after QUIT once the old workers have finished what they have; after INT they get a
     second for that. USR1 is passed to them.
     """
-    import time
-
-    from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
     from poorhttp.systemd import Manager
 
@@ -436,6 +433,7 @@ def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     from poorhttp import loader
 
     if app is not None:
+        make_way()
         title = "app"
         if callable(app):
             title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"

@@ -9,11 +9,9 @@ without its clean-up.
 from __future__ import annotations
 
 import atexit
-import os
 import sys
-import time
 
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +93,7 @@ class Boot:
         """
         if "threading" not in sys.modules:
             return
-        import threading  # that of a reload may just be importing it
+        from poorhttp.lean import threading  # that of a reload may just be importing it
 
         if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
             return
@@ -219,9 +217,10 @@ def leave(code: int, error_log: ErrorLog) -> NoReturn:
     Waits for the threads of the application, calls what it registered with atexit, flushes.
     """
     try:
-        threading: Any = sys.modules.get("threading")
-        if threading:
-            threading._shutdown()
+        if "threading" in sys.modules:
+            from poorhttp.lean import threading
+
+            threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
     except BaseException as exc:
         error_log.exception(exc, "-", f"the exit of process {os.getpid()}")

@@ -14,16 +14,12 @@ from __future__ import annotations
 import codecs
 import errno
 import gc
-import os
-import select
 import sys
-import time
-from _thread import get_ident
 
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, select, signal, socket, thread, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
@@ -147,12 +143,8 @@ def when(seconds: float) -> str:
 
 
 def _name(signum: int) -> str:
-    try:
-        from signal import Signals
-
-        return Signals(signum).name
-    except (ImportError, OSError, ValueError):  # no such signal, or no descriptor left to import that with
-        return f"signal {signum}"
+    names = [name for name, number in vars(signal).items() if name[:3] == "SIG" and name[3] != "_" and number == signum]
+    return min(names, default=f"signal {signum}")
 
 
 class _Supervisor:
@@ -741,7 +733,7 @@ def _fork(pipes: list[int]) -> int:
     lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
     the other, the child (pid 0) the other ends.
     """
-    worker.forking_own.add(get_ident())
+    worker.forking_own.add(thread.get_ident())
     try:
         pipes += os.pipe()
         pipes += os.pipe()
@@ -751,7 +743,7 @@ def _fork(pipes: list[int]) -> int:
             os.close(pipes.pop())
         raise
     finally:
-        worker.forking_own.discard(get_ident())
+        worker.forking_own.discard(thread.get_ident())
     ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
     pipes[:] = ours
     for descriptor in theirs:

@@ -6,14 +6,12 @@ Contract: nothing is left behind: no socket, no pidfile, no log.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from contextlib import suppress
 
 from poorhttp import listener, pidfile, privileges, server
 from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 from poorhttp.units import Address
 
 TYPE_CHECKING = False

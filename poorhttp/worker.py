@@ -10,13 +10,10 @@ come back.
 from __future__ import annotations
 
 import atexit
-import os
-import time
-from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine, SignalHandler
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
     COUNTS,
     HANDLED,
@@ -36,7 +33,6 @@ from poorhttp.signals import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from threading import Thread
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -124,7 +120,7 @@ def serve(
     threads = config.threads + (bool(config.health) and config.processes.most == 1)
     if threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
-        import threading  # noqa: F401  # only a process with more than one thread pays for it
+        from poorhttp.lean import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
@@ -192,15 +188,15 @@ def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
     if (_serving or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
 def _after_fork_in_parent() -> None:
-    mask = _masks.get(get_ident())
+    mask = _masks.get(thread.get_ident())
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _masks.pop(get_ident(), None)
+        _masks.pop(thread.get_ident(), None)
 
 
 def _after_fork_in_child() -> None:
@@ -208,14 +204,14 @@ def _after_fork_in_child() -> None:
     begun to, it hears signals like any process.
     """
     try:
-        if get_ident() in forking_own:
+        if thread.get_ident() in forking_own:
             forking_own.clear()  # what it forks from now on, from another hook perhaps, is the application's
             _newborn.append(os.getpid())
             return
         if _newborn:
             _newborn.clear()
-            _masks[get_ident()] = ()
-        if get_ident() in _masks:  # signals were held back
+            _masks[thread.get_ident()] = ()
+        if thread.get_ident() in _masks:  # signals were held back
             forget()
         for engine in _serving:
             engine.abandon()
@@ -258,7 +254,7 @@ class _Signals:
         self._is_supervised = supervised
         self._is_over = False  # `restore` waits for the thread of a trial, which therefore waits for nothing then
         self._is_asked = False  # for a reload
-        self._on_trial = allocate_lock()
+        self._on_trial = thread.allocate_lock()
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -420,7 +416,7 @@ class _Signals:
     def _begin_trial(self) -> None:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
         self._is_asked = True
-        start_new_thread(self._await_trial, ())
+        thread.start_new_thread(self._await_trial, ())
 
     def _await_trial(self) -> None:
         """Try the new code, unless another thread does, again where that was asked for meanwhile; where it succeeds,
@@ -574,7 +570,7 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
 
 def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
     """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
-    others: list[Thread] = []
+    others: list[thread.LockType] = []
     failures: list[BaseException] = []
     try:
         # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
@@ -587,8 +583,8 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Sign
         engine.stop()
     if others:
         signals.expect_end(LATE)  # the engine is finished: who is still inside the application is late already
-    for thread in others:
-        thread.join()
+    for each in others:
+        each.acquire()
     if failures:
         raise failures[0]
 
@@ -598,18 +594,25 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
-    from threading import Thread
+def _start(engine: Engine, slot: int, failures: list[BaseException]) -> thread.LockType:
+    """Run a slot on a thread of its own. Return a lock, to be had once that is over."""
+    from poorhttp.lean import threading
+
+    starter, over = thread.get_native_id(), thread.allocate_lock()
+    over.acquire()
 
     def run() -> None:
+        if thread.get_native_id() == starter:  # a greenlet: gevent or eventlet has changed what a Thread is
+            thread.start_new_thread(run, ())
+            return
         try:
             engine.run(slot)
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
-        # The thread is there for a moment after `join`: a signal is the main thread's then, or the next image's.
+        # The thread is there for a moment more: a signal is the main thread's then, or the next image's.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        over.release()
 
-    thread = Thread(target=run, name=f"poorhttp-{slot}")
-    thread.start()
-    return thread
+    threading.Thread(target=run, name=f"poorhttp-{slot}").start()
+    return over

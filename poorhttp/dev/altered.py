@@ -8,7 +8,6 @@ nothing. What else was changed in others' modules (their constants, what is insi
 
 from __future__ import annotations
 
-import os
 import sys
 from _contextvars import copy_context
 from _locale import LC_ALL, setlocale
@@ -18,6 +17,7 @@ from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from poorhttp.dev.told import is_theirs
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,7 @@ told; a process whose supervisor is gone is gone too.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from _thread import get_ident
 from contextlib import contextmanager
 from json import dumps, loads
 
@@ -21,7 +18,7 @@ from poorhttp.dev.bytecode import distrust
 from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, thread, time
 from poorhttp.log import ErrorLog, open_access_log
 from poorhttp.systemd import Manager
 
@@ -160,10 +157,10 @@ def _take_workers_along() -> None:
     """Let the kernel end the workers, whatever they are doing, where this process is killed. Whom other threads fork,
     and the workers themselves, is the application's.
     """
-    process, thread = os.getpid(), get_ident()
+    process, own = os.getpid(), thread.get_ident()
 
     def end_with_this() -> None:
-        if os.getppid() == process and get_ident() == thread:
+        if os.getppid() == process and thread.get_ident() == own:
             end_with_parent(process, signal.SIGKILL)
 
     os.register_at_fork(after_in_child=end_with_this)

@@ -5,10 +5,9 @@ Contract: a file that exists is left as it is, and then none is written.
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.dev.problem import shown
 from poorhttp.errors import ConfigError, write
+from poorhttp.lean import os
 
 TABLE = '''\
 """Which function answers which URI."""
