@@ -101,7 +101,8 @@ ALLOWED = {
     "worker": {"errors", "lean", "listener", "loader", "log", "signals", "_engine"},
     "control": {"board", "errors", "lean"},
     "privileges": {"errors"},
-    "reload": {"board", "control", "errors", "lean", "listener", "signals", "systemd"},
+    "program": set(),
+    "reload": {"board", "control", "errors", "listener", "program", "signals", "systemd"},
     "supervisor": {"backlog", "board", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
 }
 
