@@ -554,11 +554,13 @@ class _Signals:
 
 
 def _is_inside_application(frame: FrameType | None) -> bool:
-    """Whether the engine was entered above this frame, which belongs to what it called then."""
+    """Whether the engine was entered above this frame, which belongs to what it called then; or the frame is one of
+    another greenlet, to which only the application can have switched.
+    """
     above = frame.f_back if frame else None
-    while above and above.f_code is not _enter.__code__:
+    while above and above.f_code not in (_enter.__code__, serve.__code__):
         above = above.f_back
-    return above is not None
+    return above is None or above.f_code is _enter.__code__
 
 
 def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:

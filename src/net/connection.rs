@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::access_log::Entry;
 use super::clock;
@@ -103,7 +103,7 @@ pub struct Connection<H: Handler> {
     /// Nothing has been read of it yet.
     pub is_unread: bool,
     /// Its request was logged as a slow one.
-    is_told: AtomicBool,
+    is_told: bool,
     /// It was idle after a stop had begun, and was looked at once more.
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
@@ -146,7 +146,7 @@ impl<H: Handler> Connection<H> {
             lingered: 0,
             untaken: 0,
             is_unread: true,
-            is_told: AtomicBool::new(false),
+            is_told: false,
             was_looked_at: false,
             watched: None,
         }
@@ -466,9 +466,11 @@ impl<H: Handler> Connection<H> {
         let Some(inbound) = &self.inbound else {
             return shared.handler.resume(stream, resumed, &mut self.outbox);
         };
-        let (peer, is_told) = (&self.peer, &self.is_told);
-        let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), peer, is_told };
-        slate.during(&served, || shared.handler.resume(stream, resumed, &mut self.outbox))
+        let (client, id) = (self.peer.client(), self.peer.id());
+        let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), client, id };
+        let outcome = slate.during(served, self.is_told, || shared.handler.resume(stream, resumed, &mut self.outbox));
+        self.is_told = slate.was_told();
+        outcome
     }
 
     fn call(
@@ -490,11 +492,13 @@ impl<H: Handler> Connection<H> {
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
         let id = peer.answered_id(&shared.fronts);
-        let served = Served { began, head, bytes, peer, is_told: &self.is_told };
-        slate.during(&served, || {
+        let served = Served { began, head, bytes, client: peer.client(), id: peer.id() };
+        let outcome = slate.during(served, self.is_told, || {
             let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
-            Some(shared.handler.call(request, &mut self.outbox))
-        })
+            shared.handler.call(request, &mut self.outbox)
+        });
+        self.is_told = slate.was_told();
+        Some(outcome)
     }
 
     /// The answer is complete: log it, and say what comes after it.
@@ -504,7 +508,7 @@ impl<H: Handler> Connection<H> {
             shared.count_request(done.status);
             self.log(done, shared);
         }
-        *self.is_told.get_mut() = false;
+        self.is_told = false;
         self.peer.forget();
         let head = self.inbound.as_ref().map(|inbound| inbound.head());
         let client_goes_on = head.is_some_and(|head| head.persistent);
@@ -531,7 +535,7 @@ impl<H: Handler> Connection<H> {
 
     fn log(&self, done: Done, shared: &Shared<H>) {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
-            let id = self.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
+            let id = Some(self.peer.id()).filter(|id| !id.is_empty());
             let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
                 shared.handler.detached(|| shared.flush_log());

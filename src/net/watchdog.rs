@@ -304,12 +304,11 @@ fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
         let told = server.team().slate(slow.slot).and_then(|slate| {
             slate.look(|served| {
                 let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
-                (is_it && !served.is_told.swap(true, Ordering::Relaxed)).then(|| {
+                (is_it && !slate.note_told()).then(|| {
                     let (method, target) = (served.head.method.of(served.bytes), served.head.target.of(served.bytes));
-                    let id = served.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
-                    let id = id.map_or_else(String::new, |id| format!(" (request id {id})"));
+                    let id = if served.id.is_empty() { String::new() } else { format!(" (request id {})", served.id) };
                     let line = format!("{} {}{id}", escaped(method), escaped(target));
-                    (served.peer.client(), line)
+                    (served.client, line)
                 })
             })
         });
