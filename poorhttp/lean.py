@@ -112,6 +112,12 @@ def make_way(directory: str = "") -> None:
     _forget(names)
 
 
+def maker_of_greenlets() -> str:
+    """Who has made greenlets of the application's threads: "gevent" or "eventlet"; "" for nobody."""
+    maker = _top(getattr(sys.modules["_thread"].start_new_thread, "__module__", None) or "")
+    return maker if maker in ("gevent", "eventlet") else ""
+
+
 def _import_now(names: set[str], places: int) -> None:
     """Import `LATE` as if there were neither the first directories of `sys.path`, so many, nor what the application has
     imported already of modules with these names.

@@ -13,7 +13,7 @@ import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
-from poorhttp.lean import make_way, os, signal, time
+from poorhttp.lean import make_way, maker_of_greenlets, os, signal, time
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -142,6 +142,7 @@ def serve(
             loaded, title = application(settings, app)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
+        settings = suited(settings, lambda text: error_log.write("W", text))
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
@@ -447,6 +448,18 @@ def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
         loading.clear()
 
 
+def suited(settings: Config, warn: Callable[[str], None]) -> Config:
+    """The configuration with which the application, which is loaded, can be served: with one thread where it has made
+    greenlets of threads, since what it takes for locks and queues then works within one thread only.
+    """
+    maker = maker_of_greenlets()
+    if not maker or settings.threads == 1:
+        return settings
+    text = f"{maker} makes greenlets of threads: one thread serves in each process, not {settings.threads}"
+    warn(f"{text}; more processes serve more requests at once")
+    return settings.but(threads=1)
+
+
 def open_logs(settings: Config, may_be_unread: bool = False) -> tuple[ErrorLog, int]:
     """Open both logs, as the user who serves; may_be_unread: as for an `ErrorLog`. Raises ConfigError."""
     if (settings.user or settings.group) and os.geteuid() == 0:
@@ -515,7 +528,7 @@ def is_supervised(settings: Config) -> bool:
 
 def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> None:
     """Print what the configuration, and the kernel about it, have to say; or let `note` do so."""
-    note = note or _note
+    note = note or say_note
     for name in "max_requests", "memory":
         if getattr(settings, name) and not is_supervised(settings):
             note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
@@ -532,7 +545,7 @@ def version() -> str:
     return f"poorhttp {__version__}, Python {sys.version.split()[0]}"
 
 
-def _note(text: str) -> None:
+def say_note(text: str) -> None:
     say(f"note: {text}")
 
 
@@ -542,7 +555,7 @@ def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
         return [], None
     from poorhttp import systemd
 
-    return systemd.passed(os.environ, _note), systemd.Manager.of(os.environ)
+    return systemd.passed(os.environ, say_note), systemd.Manager.of(os.environ)
 
 
 def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) -> None:

@@ -315,4 +315,6 @@ def _try(settings: Config, shape: str, *sockets: str) -> None:
 
 def _load(settings: Config) -> WSGI:
     os.environ.update(settings.environ)
-    return server.application(settings, None)[0]
+    app, _ = server.application(settings, None)
+    server.suited(settings, server.say_note)
+    return app

@@ -118,7 +118,7 @@ def serve(
     """
     # One more where the server answers for itself while all others are in the application.
     threads = config.threads + (bool(config.health) and config.processes.most == 1)
-    if threads > 1:
+    if config.threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
         from poorhttp.lean import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
@@ -147,7 +147,7 @@ def serve(
             if manager is not None:
                 manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
 
-        _run(engine, threads, tell_ready, signals)
+        _run(engine, config.threads, threads, tell_ready, signals)
         signals.make_way()
         return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
@@ -570,15 +570,18 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
             each.close()
 
 
-def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
-    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
+def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
+    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised.
+
+    calling: how many of these threads, the first ones, call the application.
+    """
     others: list[thread.LockType] = []
     failures: list[BaseException] = []
     try:
         # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
         ready()
         for slot in range(1, threads):
-            others.append(_start(engine, slot, failures))
+            others.append(_start(engine, slot, failures, calls=slot < calling))
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
@@ -596,17 +599,15 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, failures: list[BaseException]) -> thread.LockType:
-    """Run a slot on a thread of its own. Return a lock, to be had once that is over."""
-    from poorhttp.lean import threading
+def _start(engine: Engine, slot: int, failures: list[BaseException], *, calls: bool) -> thread.LockType:
+    """Run a slot on a thread of its own. Return a lock, to be had once that is over.
 
-    starter, over = thread.get_native_id(), thread.allocate_lock()
+    calls: it calls the application, which may ask `threading` what thread that is.
+    """
+    over = thread.allocate_lock()
     over.acquire()
 
     def run() -> None:
-        if thread.get_native_id() == starter:  # a greenlet: gevent or eventlet has changed what a Thread is
-            thread.start_new_thread(run, ())
-            return
         try:
             engine.run(slot)
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
@@ -616,5 +617,10 @@ def _start(engine: Engine, slot: int, failures: list[BaseException]) -> thread.L
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         over.release()
 
-    threading.Thread(target=run, name=f"poorhttp-{slot}").start()
+    if calls:
+        from poorhttp.lean import threading
+
+        threading.Thread(target=run, name=f"poorhttp-{slot}").start()
+    else:
+        thread.start_new_thread(run, ())
     return over

@@ -69,6 +69,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
             distrust(teller, checkpoints)
             app = _load(settings, error_log)
+            settings = server.suited(settings, lambda text: error_log.write("W", text))
             if live:
                 from poorhttp.dev.live import Refreshed
 

@@ -247,4 +247,6 @@ class Prepared:
 
 def _installed() -> list[told.Signature | None]:
     """What changes where packages are installed or removed."""
-    return [told.signature(path, True) for path in (*held, *sys.path) if path.endswith(("site-packages", "dist-packages"))]
+    return [
+        told.signature(path, True) for path in (*held, *sys.path) if path.endswith(("site-packages", "dist-packages"))
+    ]
