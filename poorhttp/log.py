@@ -21,6 +21,7 @@ from poorhttp.settings import LEVELS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any, TextIO
 
 LETTERS = "SACEWNID0"
@@ -109,9 +110,13 @@ class ErrorLog:
         """Write one line and below it, indented, the lines of a traceback, whatever the level."""
         self._append((_line(level, text, remote) + "".join(_indented(trace))).encode())
 
-    def stack(self, thread: int) -> str:
-        """Return where a thread (by its identifier) is in the application, as a traceback shows it."""
+    def stack(self, thread: int) -> str | None:
+        """Return where a thread (by its identifier) is in the application, as a traceback shows it; None where the call
+        of the application waits, and another greenlet runs on its thread.
+        """
         frame = sys._current_frames().get(thread)
+        if "greenlet" in sys.modules and frame and not _comes_from_server(frame):
+            return None
         try:
             from poorhttp.lean import traceback
         except Exception:  # as in `_traceback`
@@ -289,6 +294,12 @@ def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
 
 def _line(level: str, text: str, remote: str) -> str:
     return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{printable(remote)}] [{level}] {printable(text)}\n"
+
+
+def _comes_from_server(frame: FrameType | None) -> bool:
+    while frame and frame.f_code.co_filename != _SERVING:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _report(text: str) -> bytes:
