@@ -213,7 +213,7 @@ def _steady_time() -> Any:
         return seconds
 
     module.time = now
-    module.strftime = lambda form: strftime(form, localtime(now()))
+    module.strftime = lambda form, moment=None: strftime(form, moment or localtime(now()))
     module.monotonic = module.perf_counter  # the same clock of the kernel
     return module
 

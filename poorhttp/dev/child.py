@@ -18,7 +18,7 @@ from poorhttp.dev.bytecode import distrust
 from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
-from poorhttp.lean import os, signal, thread, time
+from poorhttp.lean import make_way, os, signal, thread, time
 from poorhttp.log import ErrorLog, open_access_log
 from poorhttp.systemd import Manager
 
@@ -53,6 +53,9 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    if live:
+        import poorhttp.dev.live  # noqa: F401  # before modules of the author's are found
+    make_way()
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
     word = wait_for_word(parent, link, lifeline, gates[-1])
