@@ -119,11 +119,12 @@ class ErrorLog:
             return None
         try:
             from poorhttp.lean import traceback
+
+            frames = traceback.extract_stack(frame) if frame else []
+            ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+            return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
         except Exception:  # as in `_traceback`
-            return "(no stack: the traceback module cannot be imported)\n"
-        frames = traceback.extract_stack(frame) if frame else []
-        ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
-        return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
+            return "(no stack: the traceback module cannot be used)\n"
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer that the server gives by itself."""
@@ -314,13 +315,24 @@ def _indented(trace: str) -> Iterator[str]:
 
 def _traceback(exc: BaseException) -> str:
     try:
-        from poorhttp.lean import traceback
-    except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
-        try:
-            text = f": {exc}".removesuffix(": ")
-        except BaseException:  # it is the application's
-            text = ""
-        return f"{type(exc).__name__}{text} (no traceback: the traceback module cannot be imported)\n"
+        return _formatted(exc)
+    except Exception:  # out of descriptors or memory, or a module of the application hides one that is needed (3.13)
+        trace, frames = exc.__traceback__, ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            frames += f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
+        trace = trace.tb_next
+    try:
+        text = f": {exc}".removesuffix(": ")
+    except BaseException:  # it is the application's
+        text = ""
+    return f"{frames}{type(exc).__name__}{text} (without source: the traceback module cannot be used)\n"
+
+
+def _formatted(exc: BaseException) -> str:
+    from poorhttp.lean import traceback
+
     told = traceback.TracebackException.from_exception(exc)
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
     while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:

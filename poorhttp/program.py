@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 TICK = 0.02
 """Seconds between two looks whether it has ended."""
 
-MOVE_IN = "import posix, sys; posix.chdir(sys.argv[1]); posix.execv(sys.argv[2], sys.argv[2:])"
-"""posix_spawn(3) as Python has it starts programs in the present directory only; another thread may be using that."""
+MOVED = os.path.join(os.path.dirname(__file__), "moved.py")
+"""What goes to the directory first: posix_spawn(3) starts a program in that of this process, which is everybody's."""
 
 
 class Program:
@@ -39,7 +39,7 @@ class Program:
         os.close(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))  # or this raises OSError
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-S", "-c", MOVE_IN, directory, sys.executable, *arguments],
+            [sys.executable, "-S", MOVED, directory, sys.executable, *arguments],
             environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

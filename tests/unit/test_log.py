@@ -239,7 +239,7 @@ def test_an_exception_is_told_even_if_traceback_cannot_be_imported(
     monkeypatch.delitem(vars(lean), "traceback", raising=False)
     for exc, text in (ValueError("wrong"), "ValueError: wrong"), (KeyError(), "KeyError"), (Mute(), "Mute"):
         assert b"500" in make().exception(raised(exc), "-", "GET /")
-        assert f"    {text} (no traceback: the traceback module cannot be imported)" in path.read_text().splitlines()
+        assert f"    {text} (without source: the traceback module cannot be used)" in path.read_text().splitlines()
 
 
 def test_a_page_escapes_what_it_shows(make: Make) -> None:
