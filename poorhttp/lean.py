@@ -118,6 +118,15 @@ def maker_of_greenlets() -> str:
     return maker if maker in ("gevent", "eventlet") else ""
 
 
+def tell_of_fork() -> None:
+    """Say to gevent, in a child that the server has just forked, what its own `os.fork` would: else its hub waits for
+    threads that are the parent's.
+    """
+    reinit = getattr(sys.modules.get("gevent"), "reinit", None)
+    if reinit is not None:
+        reinit()
+
+
 def _import_now(names: set[str], places: int) -> None:
     """Import `LATE` as if there were neither the first directories of `sys.path`, so many, nor what the application has
     imported already of modules with these names.
@@ -187,8 +196,7 @@ def _compiled(name: str) -> Any:
     from _frozen_importlib import BuiltinImporter, module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    path = [STANDARD, public_os.path.join(STANDARD, "lib-dynload"), *sys.path]
-    spec: Any = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name, path)
+    spec: Any = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name, sys.path[len(_strangers_places()) :])
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

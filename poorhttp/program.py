@@ -46,7 +46,6 @@ class Program:
                 (os.POSIX_SPAWN_DUP2, output, 1),
                 (os.POSIX_SPAWN_DUP2, errors, 2),
             ],
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # the interpreter ignores them
         )
 
     def poll(self) -> int | None:

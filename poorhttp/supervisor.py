@@ -19,7 +19,7 @@ import sys
 from poorhttp import listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.lean import os, select, signal, socket, thread, time
+from poorhttp.lean import os, select, signal, socket, tell_of_fork, thread, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
@@ -641,6 +641,7 @@ class _Supervisor:
         try:
             self._error_log.wait(True)
             self._forget()
+            tell_of_fork()
             if not bears:
                 self._close_connections()
             code = worker.serve(

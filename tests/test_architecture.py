@@ -226,6 +226,54 @@ def test_a_serving_process_has_imported_nothing_heavy() -> None:
     assert not (serving - bare) & HEAVY
 
 
+# What an application may replace, or would have to import late: `poorhttp.lean` has it for everybody.
+REPLACED = {"_signal", "_socket", "_thread", "os", "select", "signal", "socket", "subprocess", "threading", "time"}
+
+# Part of every interpreter, or imported by it at its start: no file can take their names.
+ALWAYS = {"__future__", "atexit", "builtins", "codecs", "errno", "gc", "io", "itertools", "stat", "sys"}
+
+# Imports of other modules of Python that could find one of the application's, as they may come after it was loaded ->
+# why they do not.
+BEFORE_THE_APPLICATION = {
+    "poorhttp/__init__.py: importlib": "asked for by whoever imports poorhttp",
+    "poorhttp/background.py: contextlib": "a command about a server",
+    "poorhttp/dev/live.py: socket": "imported before the application by the processes that load one",
+    "poorhttp/dev/preload.py: importlib": "part of the interpreter",
+    "poorhttp/log_program.py: fcntl": "when logs are opened",
+    "poorhttp/log_program.py: shlex": "when logs are opened",
+    "poorhttp/privileges.py: grp": "when users are looked up",
+    "poorhttp/privileges.py: pwd": "when users are looked up",
+    "poorhttp/reload.py: ctypes": "the begin of a trial",
+    "poorhttp/reload.py: importlib": "the begin of a trial, and of an image",
+    "poorhttp/trial.py: contextlib": "a command, or a trial",
+    "poorhttp/trial.py: faulthandler": "right before the load, in a child",
+    "poorhttp/trial.py: mmap": "right before the load",
+    "poorhttp/units.py: _socket": "when the configuration is read",
+    "poorhttp/units.py: shlex": "when the configuration is read",
+    "poorhttp/watch.py: contextlib": "a command about a server",
+}
+
+
+def test_modules_of_python_that_are_needed_late_come_from_one_place() -> None:
+    """Else they could be replaced, or hidden by modules of the application. `dev` is imported before any application:
+    there it is only asked what is imported within functions, or may be replaced.
+    """
+    found = set()
+    for path in PYTHON:
+        name = name_of(path)
+        if "/dispatch/" in name or name in ("poorhttp/http.py", "poorhttp/lean.py", "poorhttp/moved.py"):
+            continue  # the application's, the place itself, and no module of the server
+        top, all_ = (imports_of(path, everywhere=everywhere) for everywhere in (False, True))
+        counted = all_ - top | {each for each in top if "/dev/" not in name or each in REPLACED}
+        modules = {each.partition(".")[0] for each in counted} & (sys.stdlib_module_names - ALWAYS)
+        found |= {f"{name}: {module}" for module in modules}
+    assert found == set(BEFORE_THE_APPLICATION)
+
+
+def test_lean_imports_nothing_of_the_server() -> None:
+    assert not own_modules(imports_of(ROOT / "poorhttp" / "lean.py", everywhere=True))
+
+
 def run(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False

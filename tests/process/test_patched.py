@@ -167,6 +167,29 @@ def test_a_program_under_development(launch: Start, tmp_path: Path) -> None:
     assert "Traceback" not in server.said, server.said
 
 
+USED = """
+import os
+import socket
+import gevent
+
+gevent.sleep(0.01)
+socket.getaddrinfo("localhost", 80)  # by a thread of gevent's, which no fork has
+
+
+def application(environ, start_response):
+    found = socket.getaddrinfo("localhost", 80)[0][4][0]
+    pid = gevent.get_hub().threadpool.apply(os.getpid)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{found} {pid == os.getpid()}".encode()]
+"""
+
+
+def test_a_hub_that_was_used_before_the_fork_goes_on_in_each_worker(start: Start) -> None:
+    server = start("2x1", source=IMPORTS["gevent"] + USED)
+    assert two_at_once(server, "/") == [(200, "127.0.0.1 True")] * 2
+    assert server.stop() == 0
+
+
 def test_a_late_call_costs_no_other_greenlet_anything(start: Start) -> None:
     """While it waits another one runs on its thread, which is not late."""
     server = start("2x1", "--request-timeout=0.5", source=IMPORTS["gevent"] + APPLICATION)
