@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _thread as thread
     import binascii
+    import ctypes
     import difflib
     import fcntl
     import glob
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "binascii",
+    "ctypes",
     "difflib",
     "fcntl",
     "glob",
@@ -62,6 +64,7 @@ __all__ = [
 
 LATE = (
     "binascii",
+    "ctypes",
     "difflib",
     "fcntl",
     "glob",

@@ -27,6 +27,9 @@ RELOADS = (signal.SIGHUP, signal.SIGUSR2)
 COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
 HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
 
+LARGEST_SIGACTION = 256
+"""Bytes: more than a `struct sigaction` has on any machine."""
+
 REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
 its whole group; nobody's patience ends so soon."""
@@ -209,6 +212,29 @@ def restore(handlers: dict[int, Any]) -> None:
     """Give each signal its handler; None, that of a foreign library, becomes the default."""
     for signum, handler in handlers.items():
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+
+
+def keeper_of(signum: int) -> Callable[[], object]:
+    """Return what gives this signal back to a library in C that handles it now, as gevent's does with SIGCHLD; nothing
+    where none does. The interpreter knows nothing of such handlers.
+    """
+    if callable(signal.getsignal(signum)) or not _is_caught(signum):
+        return lambda: None
+    from poorhttp.lean import ctypes
+
+    action, libc = ctypes.create_string_buffer(LARGEST_SIGACTION), ctypes.CDLL(None)
+    libc.sigaction(signum, None, action)
+    return lambda: libc.sigaction(signum, action, None)
+
+
+def _is_caught(signum: int) -> bool:
+    """Whether the process has a handler for this signal, by the kernel's word (proc_pid_status(5))."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            caught = next((int(line.split()[1], 16) for line in file if line.startswith(b"SigCgt:")), 0)
+    except OSError:
+        return False
+    return bool(caught & 1 << signum - 1)
 
 
 def leave(code: int, error_log: ErrorLog) -> NoReturn:

@@ -204,6 +204,7 @@ class _Supervisor:
         # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._give_children_back = signals.keeper_of(signal.SIGCHLD)
         self._old: dict[int, Any] = {signum: signals.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
@@ -684,6 +685,7 @@ class _Supervisor:
             self._watch.close()
         for signum in signal.SIGCHLD, signal.SIGWINCH:
             signal.signal(signum, signal.SIG_DFL)
+        self._give_children_back()
 
 
 def _begin_countdown(countdown: list[int], staying: int) -> None:

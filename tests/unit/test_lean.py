@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from poorhttp import lean
 
 ROOT = Path(__file__).parents[2]
+
+NEEDS_GEVENT = pytest.mark.skipif(not find_spec("gevent"), reason="to be installed: pip install -e '.[test]'")
 
 
 def told(directory: Path, code: str, *options: str) -> str:
@@ -154,8 +157,8 @@ def test_modules_of_other_programs_are_not_forgotten(tmp_path: Path) -> None:
     assert told(tmp_path, code) == "True False True"
 
 
+@NEEDS_GEVENT
 def test_who_has_made_greenlets_is_known(tmp_path: Path) -> None:
-    pytest.importorskip("gevent")
     code = """
         import poorhttp.lean as lean
         print(repr(lean.maker_of_greenlets()))
@@ -167,8 +170,8 @@ def test_who_has_made_greenlets_is_known(tmp_path: Path) -> None:
     assert told(tmp_path, code.replace("MOMENT", "monkey.patch_all()")).split() == ["''", "'gevent'"]
 
 
+@NEEDS_GEVENT
 def test_it_serves_in_a_program_that_has_changed_everything_before(tmp_path: Path) -> None:
-    pytest.importorskip("gevent")
     code = """
         from gevent import monkey, sleep
         monkey.patch_all()
