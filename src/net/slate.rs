@@ -6,11 +6,11 @@
 //! Nothing of it lies on the thread's stack, nor does what it refers to: an application may switch greenlets inside of
 //! its call (gevent, eventlet), and the stack of the call is another one's until it is switched back.
 
-use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::team::lock;
 use crate::http::head::RequestHead;
 
 /// A request in the application. What it refers to is on the heap.
@@ -29,36 +29,11 @@ pub struct Served<'a> {
 }
 
 /// What one thread serves; itself on the heap.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Slate {
-    /// Written by the thread while `is_there` is false and nobody looks.
-    served: UnsafeCell<MaybeUninit<Served<'static>>>,
-    is_there: AtomicBool,
-    /// How many look at it.
-    lookers: AtomicU32,
+    served: Mutex<Option<Served<'static>>>,
     /// It was logged as a slow one.
     is_told: AtomicBool,
-}
-
-// SAFETY: `served` is written by one thread, and only while no other one looks; see `during`. A `Served` may be read by
-// any thread, see below.
-unsafe impl Sync for Slate {}
-
-// SAFETY: as above; it holds nothing of the thread that made it.
-unsafe impl Send for Slate {}
-
-/// Does not compile where that is not so.
-const _: for<'a> fn(&'a Served<'a>) -> &'a dyn Sync = |served| served;
-
-impl Default for Slate {
-    fn default() -> Self {
-        Self {
-            served: UnsafeCell::new(MaybeUninit::uninit()),
-            is_there: AtomicBool::new(false),
-            lookers: AtomicU32::new(0),
-            is_told: AtomicBool::new(false),
-        }
-    }
 }
 
 impl Slate {
@@ -66,30 +41,17 @@ impl Slate {
     #[inline]
     pub fn during<R>(&self, served: Served<'_>, is_told: bool, work: impl FnOnce() -> R) -> R {
         self.is_told.store(is_told, Ordering::Relaxed);
-        // SAFETY: nobody else has access: `is_there` is false since the end of the last call, which waited until nobody
-        // looked any more, and whoever has begun to look since has seen that. What `served` refers to outlives this
-        // call, at whose end `is_there` is false again and nobody looks.
-        unsafe { self.served.get().cast::<Served<'_>>().write(served) };
-        self.is_there.store(true, Ordering::Release);
-        let _gone = AtEnd(|| {
-            self.is_there.store(false, Ordering::SeqCst);
-            while self.lookers.load(Ordering::SeqCst) > 0 {
-                std::thread::yield_now();
-            }
-        });
+        // SAFETY: what it refers to outlives this call, at whose end it is taken away, however that comes; nobody sees it
+        // but with the lock in hand, for a time that ends before that of the lock (`look`).
+        let served = unsafe { std::mem::transmute::<Served<'_>, Served<'static>>(served) };
+        *lock(&self.served) = Some(served);
+        let _gone = AtEnd(|| *lock(&self.served) = None);
         work()
     }
 
     /// Look at what is served now.
     pub fn look<R>(&self, look: impl FnOnce(&Served<'_>) -> R) -> Option<R> {
-        self.lookers.fetch_add(1, Ordering::SeqCst);
-        let _seen = AtEnd(|| {
-            self.lookers.fetch_sub(1, Ordering::Release);
-        });
-        // SAFETY: where it is there, `during` had not taken it away when that was loaded. In the one order of all that is
-        // SeqCst, `lookers` was raised before, so `during` sees that and does not return until it is lowered, which is
-        // when this borrow is over.
-        self.is_there.load(Ordering::SeqCst).then(|| look(unsafe { (*self.served.get()).assume_init_ref() }))
+        lock(&self.served).as_ref().map(look)
     }
 
     /// Note that what is served is logged as slow. Returns whether it was before.
