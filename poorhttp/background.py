@@ -6,15 +6,12 @@ Contract: `start` returns when the server serves, or with the exit code of one t
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import time
 from contextlib import suppress
 
 from poorhttp import control, server
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, say, tell
-from poorhttp.lean import signal
+from poorhttp.lean import os, select, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

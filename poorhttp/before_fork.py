@@ -7,12 +7,10 @@ descriptor, a thread of a library that the interpreter does not know) is not tol
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
-from _thread import get_ident
 
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket, thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +47,12 @@ def warning(before: set[str]) -> str:
 
 def _threads() -> list[str]:
     """The names of the threads that run Python code, but for this one."""
-    threading: Any = sys.modules.get("threading")
-    names = {each.ident: each.name for each in threading.enumerate()} if threading else {}
-    others = sorted(each for each in sys._current_frames() if each != get_ident())
+    names = {}
+    if "threading" in sys.modules:
+        from poorhttp.lean import threading
+
+        names = {each.ident: each.name for each in threading.enumerate()}
+    others = sorted(each for each in sys._current_frames() if each != thread.get_ident())
     return [repr(names.get(each, "without a name")) for each in others]
 
 

@@ -9,11 +9,10 @@ data, whole or not at all: the supervisor, which never waits for a worker, tells
 from __future__ import annotations
 
 import marshal
-import os
-from _thread import get_ident
 
 from poorhttp import worker
 from poorhttp.errors import PoorhttpError
+from poorhttp.lean import os, thread
 
 LONGEST, LONGEST_DETAIL = 2000, 10_000
 """Characters of a line of a fault, and of its detail: an empty pipe takes all of it at once, 64 KiB."""
@@ -26,7 +25,7 @@ def fork(pipes: list[int]) -> int:
     lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
     the other, the child (pid 0) the other ends.
     """
-    worker.forking_own[get_ident()] = os.getpid()
+    worker.forking_own[thread.get_ident()] = os.getpid()
     try:
         pipes += os.pipe()
         pipes += os.pipe()
@@ -36,7 +35,7 @@ def fork(pipes: list[int]) -> int:
             os.close(pipes.pop())
         raise
     finally:
-        worker.forking_own.pop(get_ident(), None)
+        worker.forking_own.pop(thread.get_ident(), None)
     ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
     pipes[:] = ours
     for descriptor in theirs:

@@ -8,10 +8,9 @@ worker's until `free`; what it has counted is not lost then. Nothing here is don
 
 from __future__ import annotations
 
-import os
-import time
-from binascii import crc32
 from sys import byteorder
+
+from poorhttp.lean import binascii, os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Board:
     """That of a server of so many processes, each with so many threads that are looked at. Raises OSError."""
 
     def __init__(self, processes: int, threads: int) -> None:
-        from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
+        from poorhttp.lean import fcntl
 
         self._rows = 2 * processes + SPARE
         self._size = ROW + threads * CELL
@@ -78,7 +77,8 @@ class Board:
         self._facts: dict[str, str] = {"pid": str(os.getpid()), "started": str(int(time.time()))}
         self.descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, HEAD + self._rows * self._size)
-        fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
         numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, self._rows, threads))
         os.pwrite(self.descriptor, MAGIC + numbers, 0)
         self.tell()
@@ -128,7 +128,7 @@ class Board:
             self._facts[name] = " ".join(value.split())[:400]
         text = "\n".join(f"{name} {value}" for name, value in self._facts.items()).encode("utf-8", "replace")
         text = text[: HEAD - FACTS - 2 * WORD]
-        numbers = len(text).to_bytes(WORD, byteorder) + crc32(text).to_bytes(WORD, byteorder)
+        numbers = len(text).to_bytes(WORD, byteorder) + binascii.crc32(text).to_bytes(WORD, byteorder)
         os.pwrite(self.descriptor, numbers + text, FACTS)
 
     def note_reload(self, result: str, why: str = "") -> None:

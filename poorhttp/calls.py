@@ -7,11 +7,10 @@ is for telling alone; nothing is decided by it.
 
 from __future__ import annotations
 
-import time
 from sys import byteorder
 
 from poorhttp.board import CELL, ROW, WORD
-from poorhttp.lean import socket
+from poorhttp.lean import socket, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

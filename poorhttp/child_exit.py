@@ -8,12 +8,9 @@ that raises is logged; a child that takes longer than `LIMIT` is killed, by the 
 
 from __future__ import annotations
 
-import os
-import time
-
 from poorhttp import loader
 from poorhttp.errors import LoadError
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 from poorhttp.signals import HANDLED, end_with, flush, leave_at_once
 
 TYPE_CHECKING = False

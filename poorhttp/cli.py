@@ -6,11 +6,11 @@ Contract: a fault is told in one line and a hint on standard error and in the ex
 
 from __future__ import annotations
 
-import os
 import sys
 
 from poorhttp import config, server
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ def main(argv: Sequence[str]) -> int:
         if told is not None:
             tell(told)
             return told.exit_code
-        from traceback import format_exc
+        from poorhttp.lean import traceback
 
-        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", format_exc()))
+        trace = traceback.format_exc()
+        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", trace))
         return UNEXPECTED
 
 
@@ -72,9 +73,12 @@ def run(app: WSGI | str, **settings: Any) -> None:
         where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
         hint = 'put the call under: if __name__ == "__main__":'
         raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {server.loading[0]}", hint)
-    threading: Any = sys.modules.get("threading")
-    if threading and threading.current_thread() is not threading.main_thread():
-        raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
+    if "threading" in sys.modules:
+        from poorhttp.lean import threading
+
+        if threading.current_thread() is not threading.main_thread():
+            hint = "call it there, other work in other threads"
+            raise PoorhttpError("poorhttp.run works in the main thread only", hint)
     if app is None:  # what a factory gives that forgets to return
         from poorhttp.loader import check
 

@@ -8,9 +8,8 @@ read that was not named; no text with control characters gets through.
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.errors import ConfigError, nearest, suggestion
+from poorhttp.lean import os
 from poorhttp.settings import (
     ENVIRON,
     IS_TRIAL,
@@ -29,7 +28,9 @@ from poorhttp.units import WORDS, Address, Choice, Seconds, Span, Switch, split_
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    Self = TypeVar("Self", bound="Config")
 
     from poorhttp.settings import Setting
 
@@ -150,6 +151,13 @@ class Config(Settings):
     def __init__(self, values: Mapping[str, Any]) -> None:
         for name in Config.__slots__:
             object.__setattr__(self, name, values[name])
+
+    def but(self: Self, **values: Any) -> Self:
+        """The same with other values."""
+        other = object.__new__(type(self))
+        for name in (*Config.__slots__, *set(type(self).__slots__).difference(Config.__slots__)):
+            object.__setattr__(other, name, values.get(name, getattr(self, name)))
+        return other
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Config is frozen: {name} cannot be set")

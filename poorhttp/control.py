@@ -8,12 +8,9 @@ left, 3 not running, 4 not known (LSB).
 
 from __future__ import annotations
 
-import os
-import time
-
 from poorhttp.board import REPLACING, SUCCEEDED, TRYING
 from poorhttp.errors import ConfigError
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,11 +105,11 @@ def wrote(pid: int, descriptor: int) -> bool:
 
 def _holders(descriptor: int) -> set[int] | None:
     """The processes that lock this file; None where that cannot be told."""
-    from fcntl import LOCK_NB, LOCK_SH, LOCK_UN, flock
+    from poorhttp.lean import fcntl
 
     try:
-        flock(descriptor, LOCK_SH | LOCK_NB)
-        flock(descriptor, LOCK_UN)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         return set()
     except BlockingIOError:
         pass
@@ -319,7 +316,7 @@ def facts(settings: Config) -> tuple[int, str]:
     of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
     `board`, what `poorhttp.status.of` tells, or null (then `error` may say why).
     """
-    import json
+    from poorhttp.lean import json
 
     told: dict[str, object] = {"state": "running", "pidfile": settings.pidfile}
     try:

@@ -8,10 +8,10 @@ remedy; the traceback of an application that fails is its own, without our frame
 
 from __future__ import annotations
 
-import os
 import sys
 
 from poorhttp.errors import LoadError, nearest, suggestion
+from poorhttp.lean import make_way, maker_of_greenlets, os
 from poorhttp.units import Application, split_application
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType, ModuleType
     from typing import Any
+
+    from poorhttp.config import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -154,10 +156,10 @@ def _table(directory: str) -> str:
 
 
 def _dispatch(place: str) -> WSGI:
+    from poorhttp.dispatch import TableError, application  # before modules of the author's are found
+
     path = _table(place)
     module = _import_file(path, os.path.dirname(path), TABLE)
-    from poorhttp.dispatch import TableError, application
-
     try:
         return application(module)
     except TableError as error:
@@ -193,9 +195,9 @@ def _no_file(place: str) -> LoadError:
 
 def wsgi_modules(directory: str) -> list[str]:
     """Return each `package/wsgi.py` of a directory: where a Django project has its application."""
-    from glob import glob
+    from poorhttp.lean import glob
 
-    return sorted(glob("*/wsgi.py", root_dir=directory))
+    return sorted(glob.glob("*/wsgi.py", root_dir=directory))
 
 
 def _near(file: str, directory: str) -> str:
@@ -227,6 +229,7 @@ def _import_file(path: str, directory: str, module: str) -> ModuleType:
 def _import(module: str, directory: str, may_be_command: bool = False) -> ModuleType:
     if "" in module.split(".") or ":" in module:
         raise LoadError(f"{module!r} is not the name of a module", _mistyped(module))
+    make_way(directory)
     if sys.path[:1] != [directory]:
         sys.path.insert(0, directory)
     try:
@@ -396,13 +399,13 @@ def account_of(error: BaseException) -> tuple[str, str]:
     """Return the traceback with the application's own frames, also where one exception led to another, and the line
     that says what the exception is, which may suggest something.
     """
-    from traceback import StackSummary, TracebackException
+    from poorhttp.lean import traceback
 
-    told = TracebackException.from_exception(error)
+    told = traceback.TracebackException.from_exception(error)
     lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
-    each: TracebackException | None = told
+    each: traceback.TracebackException | None = told
     while each:
-        each.stack = StackSummary.from_list(
+        each.stack = traceback.StackSummary.from_list(
             [frame for frame in each.stack if not frame.filename.startswith(NOT_THEIRS)]
         )
         each = each.__cause__ or each.__context__
@@ -411,15 +414,16 @@ def account_of(error: BaseException) -> tuple[str, str]:
 
 def _absent(module: str) -> str:
     """The hint about a module that the application imports and that is not there; it may be mistyped."""
-    from contextlib import suppress
-    from pkgutil import iter_modules
+    from poorhttp.lean import pkgutil
 
     package, dot, _ = module.rpartition(".")
     places, near = [], ""
-    with suppress(Exception):  # a package and the hooks of imports may be the author's
+    try:  # a package and the hooks of imports may be the author's
         found = sys.modules[package].__path__ if package else sys.path[:1]
         places = [each for each in found if isinstance(each, str)]
-        near = nearest(module, [package + dot + each.name for each in iter_modules(places)])
+        near = nearest(module, [package + dot + each.name for each in pkgutil.iter_modules(places)])
+    except Exception:
+        near = ""
     if package and places and is_own(os.path.join(places[0], "")):
         return f"did you mean {near}?" if near else f"there is none of this name in {seen(places[0])}"
     return f"{f'did you mean {near}? Or ' if near else ''}is it installed for {sys.executable}?"
@@ -459,3 +463,15 @@ def _remedy(error: BaseException, trace: str, what: str) -> str:
     if isinstance(error, OSError):
         return "may this user read it?"
     return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"
+
+
+def suited(settings: Config, warn: Callable[[str], None]) -> Config:
+    """The configuration with which the application, which is loaded, can be served: with one thread where it has made
+    greenlets of threads, since what it takes for locks and queues then works within one thread only.
+    """
+    maker = maker_of_greenlets()
+    if not maker or settings.threads == 1:
+        return settings
+    text = f"{maker} makes greenlets of threads: one thread serves in each process, not {settings.threads}"
+    warn(f"{text}; more processes serve more requests at once")
+    return settings.but(threads=1)

@@ -9,13 +9,12 @@ the workers stay, everything else is as after a start, a newly installed poorhtt
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
+from poorhttp.program import Program
 from poorhttp.signals import HANDLED, end_with, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
@@ -23,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from socket import socket
-    from subprocess import Popen
     from typing import Any, NoReturn
 
     from poorhttp.board import Board
@@ -255,7 +253,7 @@ class Reload:
         self._home = home
         self._shape = shape
         self._error_log = error_log
-        self._trial: Popen[bytes] | None = None
+        self._trial: Program | None = None
         self._said = self._told = -1  # what the trial writes on standard error and output
         self._began = 0.0
         self._again = self._cancelled = False
@@ -282,8 +280,6 @@ class Reload:
                 self._failed(f"cannot start it: {error}")
 
     def _start(self) -> None:
-        from subprocess import DEVNULL, Popen
-
         from poorhttp.supervisor import reason  # here, where it may fail
 
         if self._cancelled:  # a stop came while that was imported
@@ -301,14 +297,7 @@ class Reload:
         self.note(board.TRYING)
         self._said = os.memfd_create("said")
         self._told = os.memfd_create("told")
-        self._trial = Popen(
-            [sys.executable, *sys.orig_argv[1:]],
-            env=environ,
-            cwd=self._home,
-            stdin=DEVNULL,
-            stdout=self._told,
-            stderr=self._said,
-        )
+        self._trial = Program(sys.orig_argv[1:], environ, self._home, self._told, self._said)
         self._began = time.monotonic()
         if self._cancelled:  # meanwhile
             self._trial.kill()
@@ -335,7 +324,6 @@ class Reload:
             return False
         if code is None:
             trial.kill()
-            trial.wait()
         self._trial = None
         said, told = self._said_and_told()
         # The code alone would not do: the new application may end the process itself, and the old one may have reaped
@@ -360,12 +348,8 @@ class Reload:
 
     def wait(self) -> bool:
         """Wait for the end of the trial: whether it succeeded."""
-        from contextlib import suppress
-        from subprocess import TimeoutExpired
-
         while self._trial is not None:
-            with suppress(TimeoutExpired):
-                self._trial.wait(self.seconds_left())
+            self._trial.wait(self.seconds_left() or 0.0)
             if self.succeeded():
                 return True
         return False
@@ -376,7 +360,6 @@ class Reload:
         trial = self._trial
         if trial is not None:
             trial.kill()
-            trial.wait()
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the keys."""

@@ -9,12 +9,11 @@ kill.
 from __future__ import annotations
 
 import errno
-import os
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
-from poorhttp.lean import signal
+from poorhttp.lean import make_way, os, signal, time
 from poorhttp.signals import HANDLED, expect_end, restore, take_back
 from poorhttp.units import Address
 
@@ -146,11 +145,16 @@ def serve(
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
         enter(settings)
+        if settings.debug:
+            import poorhttp.dev.guard  # noqa: F401  # before modules of the application's are found
         try:
             get_app, title = _loading(settings, app, error_log)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
         is_loaded = True
+        from poorhttp import loader
+
+        settings = loader.suited(settings, lambda text: error_log.write("W", text))
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
@@ -275,8 +279,6 @@ def bind(settings: Config, address: Address) -> socket:
 
 def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
     """Wait for the workers of a server that was killed, which has left its pidfile, if they have the address still."""
-    import time
-
     began = time.monotonic()
     while True:
         try:
@@ -341,9 +343,6 @@ def try_again(
     stop ends this process, but after QUIT once the old workers have finished what they have; after INT they get a
     second for that. USR1 is passed to them.
     """
-    import time
-
-    from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
     from poorhttp.systemd import Manager
 
@@ -455,9 +454,9 @@ def enter(settings: Config) -> None:
     places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
     sys.path[:0] = [os.getcwd(), *places] if settings.chdir else places
     if "TZ" in settings.environ:
-        import time
+        import time as public_time  # that of the application
 
-        time.tzset()
+        public_time.tzset()
 
 
 def _loading(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Callable[[], WSGI], str]:
@@ -512,6 +511,7 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     from poorhttp import loader
 
     if app is not None:
+        make_way()
         title = "app"
         if callable(app):
             title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"

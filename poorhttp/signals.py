@@ -9,11 +9,9 @@ without its clean-up.
 from __future__ import annotations
 
 import atexit
-import os
 import sys
-import time
 
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +26,9 @@ NAMES: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "SIGINT", sig
 RELOADS = (signal.SIGHUP, signal.SIGUSR2)
 COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
 HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
+
+LARGEST_SIGACTION = 256
+"""Bytes: more than a `struct sigaction` has on any machine."""
 
 REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
@@ -250,6 +251,36 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+def keeper_of(signum: int) -> Callable[[], object]:
+    """Return what gives this signal back to a library in C that handles it now, as gevent's does with SIGCHLD; nothing
+    where none does. The interpreter knows nothing of such handlers.
+    """
+    if callable(signal.getsignal(signum)) or not _is_caught(signum):
+        return lambda: None
+    from poorhttp.lean import ctypes
+
+    action, libc = ctypes.create_string_buffer(LARGEST_SIGACTION), ctypes.CDLL(None)
+    libc.sigaction(signum, None, action)
+    return lambda: libc.sigaction(signum, action, None)
+
+
+def _is_caught(signum: int) -> bool:
+    """Whether the process has a handler for this signal, by the kernel's word (proc_pid_status(5))."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            caught = next((int(line.split()[1], 16) for line in file if line.startswith(b"SigCgt:")), 0)
+    except OSError:
+        return False
+    return bool(caught & 1 << signum - 1)
+
+
+def outlive_parent() -> None:
+    """Take back what `end_with` has asked of the kernel."""
+    from poorhttp._engine import die_with_parent
+
+    die_with_parent(False)
+
+
 def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
     """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
 
@@ -257,9 +288,10 @@ def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
     """
     try:
         expect_end(seconds, error_log, (signal.SIGQUIT,))
-        threading: Any = sys.modules.get("threading")
-        if threading:
-            threading._shutdown()
+        if "threading" in sys.modules:
+            from poorhttp.lean import threading
+
+            threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
     except BaseException as exc:
         error_log.exception(exc, "-", f"the exit of process {os.getpid()}")

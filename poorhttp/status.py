@@ -8,15 +8,13 @@ half-written cell is left out, and of a path only printable ASCII is kept, anyth
 
 from __future__ import annotations
 
-import os
 import stat
-import time
-from binascii import crc32
 from sys import byteorder
 
 from poorhttp import calls, control
 from poorhttp.board import CELL, COUNTERS, FACTS, FAILED, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, WORD
 from poorhttp.calls import numbers
+from poorhttp.lean import binascii, os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +187,7 @@ def _facts(descriptor: int) -> dict[str, str]:
             return {}
         length, checksum = numbers(head[: 2 * WORD])
         text = head[2 * WORD :][:length]
-        if crc32(text) == checksum:
+        if binascii.crc32(text) == checksum:
             lines = (line.partition(" ") for line in text.decode("utf-8", "replace").split("\n"))
             return {name: printable(value) for name, _, value in lines}
     return {}
@@ -404,9 +402,9 @@ def prometheus(told: Facts) -> str:
 
 def json(told: Facts) -> str:
     """All of it."""
-    from json import dumps
+    from poorhttp.lean import json
 
-    return dumps(told) + "\n"
+    return json.dumps(told) + "\n"
 
 
 # Answering

@@ -14,17 +14,13 @@ from __future__ import annotations
 import codecs
 import errno
 import gc
-import os
-import select
 import sys
-import time
 
-from poorhttp import birth, calls, listener, signals, worker
-from poorhttp._engine import die_with_parent
+from poorhttp import birth, calls, listener, loader, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
 from poorhttp.errors import PoorhttpError, shortage
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, select, signal, socket, tell_of_fork, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
@@ -156,12 +152,8 @@ def when(seconds: float) -> str:
 
 
 def _name(signum: int) -> str:
-    try:
-        from signal import Signals
-
-        return Signals(signum).name
-    except (ImportError, OSError, ValueError):  # no such signal, or no descriptor left to import that with
-        return f"signal {signum}"
+    names = [name for name, number in vars(signal).items() if name[:3] == "SIG" and name[3] != "_" and number == signum]
+    return min(names, default=f"signal {signum}")
 
 
 class _Supervisor:
@@ -222,6 +214,7 @@ class _Supervisor:
         # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._give_children_back = signals.keeper_of(signal.SIGCHLD)
         self._old: dict[int, Any] = {signum: signals.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
@@ -678,20 +671,22 @@ class _Supervisor:
         """Be a worker, in the child, to the end of the process."""
 
         def ready() -> None:
-            die_with_parent(False)  # the lifeline tells from here on, and leaves a moment for what is in flight
+            signals.outlive_parent()  # the lifeline tells from here on, and leaves a moment for what is in flight
             birth.tell(report, worker.READY)
 
         code = 1
         try:
             self._error_log.wait(True)
             self._forget()
+            tell_of_fork()
             if not bears:
                 self._close_connections()
             worker.hold_signals(mask)
+            app = self._load()
             code = worker.serve(
-                self._load(),
+                app,
                 self._listeners,
-                self._config,
+                loader.suited(self._config, lambda text: self._error_log.write("W", text)),
                 self._error_log,
                 self._access_log,
                 lifeline,
@@ -732,6 +727,7 @@ class _Supervisor:
         if self._watch:
             self._watch.close()
         signals.restore({signum: self._old[signum] for signum in (signal.SIGCHLD, signal.SIGWINCH)})
+        self._give_children_back()
 
 
 def _begin_countdown(countdown: list[int], staying: int) -> None:

@@ -7,13 +7,9 @@ shall answer in the place of this process. Telling never fails and never waits.
 
 from __future__ import annotations
 
-import os
-import select
-import time
-
 from poorhttp import listener
 from poorhttp.errors import ConfigError, printable
-from poorhttp.lean import socket
+from poorhttp.lean import os, select, socket, thread, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,9 +125,7 @@ class Manager:
         """The same, done by a thread of its own, for as long as the process lives."""
         watch = self.watch(listeners, warn)
         if watch is not None:
-            from threading import Thread
-
-            Thread(target=watch.run, name="poorhttp-manager", daemon=True).start()
+            thread.start_new_thread(watch.run, ())
 
 
 class Watch:

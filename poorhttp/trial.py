@@ -6,14 +6,12 @@ Contract: nothing is left behind: no socket, no pidfile, no log.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from contextlib import suppress
 
 from poorhttp import listener, loader, pidfile, privileges, server
 from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 from poorhttp.settings import IS_TRIAL
 from poorhttp.units import Address
 
@@ -331,9 +329,12 @@ def _try(settings: Config, shape: str, *sockets: str) -> WSGI:
 
 
 def _load(settings: Config) -> WSGI:
+    if settings.check_path:
+        import poorhttp.question  # noqa: F401  # before modules of the application's are found
     server.enter(settings)
     os.environ[IS_TRIAL] = "1"
     app = server.load(settings, None, server.say_note)[0]
+    loader.suited(settings, server.say_note)
     if settings.child_exit:
         loader.function(settings.child_exit, settings.import_directory)
     return app

@@ -7,7 +7,7 @@ relative paths are taken from `directory`. `parse(show(value), directory) == val
 
 from __future__ import annotations
 
-import os
+from poorhttp.lean import os
 
 UNIX_PATH_LIMIT = 107
 """Bytes of a unix socket's path: `sun_path` of unix(7) has 108 with the zero at its end."""

@@ -10,14 +10,11 @@ come back.
 from __future__ import annotations
 
 import atexit
-import os
-import time
-from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine, SignalHandler
 from poorhttp.errors import PoorhttpError
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
     COUNTS,
     HANDLED,
@@ -40,7 +37,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Iterable, Sequence
-    from threading import Thread
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -130,9 +126,9 @@ def serve(
     """
     # One more where the server answers for itself while all others are in the application.
     threads = config.threads + (bool(config.health) and config.processes.most == 1)
-    if threads > 1:
+    if config.threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
-        import threading  # noqa: F401  # only a process with more than one thread pays for it
+        from poorhttp.lean import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
@@ -158,7 +154,7 @@ def serve(
             if manager is not None:
                 manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
 
-        _run(engine, threads, tell_ready, signals)
+        _run(engine, config.threads, threads, tell_ready, signals)
         signals.make_way()
         return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
@@ -210,15 +206,15 @@ def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
     if (_serving or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
 def _after_fork_in_parent() -> None:
-    mask = _masks.get(get_ident())
+    mask = _masks.get(thread.get_ident())
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _masks.pop(get_ident(), None)
+        _masks.pop(thread.get_ident(), None)
 
 
 def _after_fork_in_child() -> None:
@@ -226,16 +222,16 @@ def _after_fork_in_child() -> None:
     begun to, it hears signals like any process.
     """
     try:
-        if get_ident() in forking_own:
-            parent = forking_own[get_ident()]
+        if thread.get_ident() in forking_own:
+            parent = forking_own[thread.get_ident()]
             forking_own.clear()  # what it forks from now on, from another hook perhaps, is the application's
             _newborn.append(os.getpid())
             end_with(parent)
             return
         if _newborn:
             _newborn.clear()
-            _masks[get_ident()] = ()
-        if get_ident() in _masks:  # signals were held back
+            _masks[thread.get_ident()] = ()
+        if thread.get_ident() in _masks:  # signals were held back
             forget()
         for engine in _serving:
             engine.abandon()
@@ -289,7 +285,7 @@ class _Signals:
         self._is_supervised = supervised
         self._is_over = False  # `restore` waits for the thread of a trial, which therefore waits for nothing then
         self._is_asked = False  # for a reload
-        self._on_trial = allocate_lock()
+        self._on_trial = thread.allocate_lock()
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -453,7 +449,7 @@ class _Signals:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
         self._is_asked = True
         try:
-            start_new_thread(self._await_trial, ())
+            thread.start_new_thread(self._await_trial, ())
         except RuntimeError as error:
             self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
 
@@ -598,11 +594,13 @@ def _do_nothing(signum: int, frame: FrameType | None) -> None:
 
 
 def _is_inside_application(frame: FrameType | None) -> bool:
-    """Whether the engine was entered above this frame, which belongs to what it called then."""
+    """Whether the engine was entered above this frame, which belongs to what it called then; or the frame is one of
+    another greenlet, to which only the application can have switched.
+    """
     above = frame.f_back if frame else None
-    while above and above.f_code is not _enter.__code__:
+    while above and above.f_code not in (_enter.__code__, serve.__code__):
         above = above.f_back
-    return above is not None
+    return above is None or above.f_code is _enter.__code__
 
 
 def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
@@ -612,17 +610,19 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
             each.close()
 
 
-def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
+def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
     """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised, and
     PoorhttpError where not all of them can be started: then nobody is served.
+
+    calling: how many of these threads, the first ones, call the application.
     """
-    others: list[Thread] = []
+    others: list[thread.LockType] = []
     failures: list[BaseException] = []
-    gate = allocate_lock()  # behind which the others wait until all are there
+    gate = thread.allocate_lock()  # behind which the others wait until all are there
     gate.acquire()
     try:
         for slot in range(1, threads):
-            others.append(_start(engine, slot, threads, gate, failures))
+            others.append(_start(engine, slot, threads, gate, failures, calls=slot < calling))
         _watch(engine)
         ready()
         gate.release()
@@ -634,8 +634,8 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Sign
         gate.release()
     elif others:
         signals.expect_end(LATE)  # the engine is finished: who is still inside the application is late already
-    for thread in others:
-        thread.join()
+    for each in others:
+        each.acquire()
     if failures:
         raise failures[0]
 
@@ -645,8 +645,15 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException]) -> Thread:
-    from threading import Thread
+def _start(
+    engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException], *, calls: bool
+) -> LockType:
+    """Run a slot on a thread of its own, once the gate is open. Return a lock, to be had once that is over.
+
+    calls: it calls the application, which may ask `threading` what thread that is.
+    """
+    over = thread.allocate_lock()
+    over.acquire()
 
     def run() -> None:
         with gate:
@@ -657,15 +664,20 @@ def _start(engine: Engine, slot: int, threads: int, gate: LockType, failures: li
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
-        # The thread is there for a moment after `join`: a signal is the main thread's then, or the next image's.
+        # The thread is there for a moment more: a signal is the main thread's then, or the next image's.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        over.release()
 
-    thread = Thread(target=run, name=f"poorhttp-{slot}")
     try:
-        thread.start()
+        if calls:
+            from poorhttp.lean import threading
+
+            threading.Thread(target=run, name=f"poorhttp-{slot}").start()
+        else:
+            thread.start_new_thread(run, ())
     except (MemoryError, RuntimeError):
         raise _too_many(f"thread {slot + 1} of {threads}") from None
-    return thread
+    return over
 
 
 def _watch(engine: Engine) -> None:

@@ -9,7 +9,6 @@ loaded in a child and called once there. A fault ends it in words: where it is t
 from __future__ import annotations
 
 import inspect
-import os
 import warnings
 from wsgiref import validate
 from wsgiref.util import FileWrapper, is_hop_by_hop
@@ -17,7 +16,7 @@ from wsgiref.util import FileWrapper, is_hop_by_hop
 from poorhttp import control, question, server, trial
 from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal
 from poorhttp.loader import function_of, seen
 from poorhttp.signals import end_with
 

@@ -7,19 +7,17 @@ told; a process whose supervisor is gone is gone too.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from contextlib import contextmanager
 from json import dumps, loads
 
-from poorhttp import config, listener, loader, server, signals, supervisor, worker  # noqa: F401  # each is needed soon
+from poorhttp import config, listener, loader, server, signals, supervisor, worker  # each is needed soon
 from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
-from poorhttp.lean import signal
+from poorhttp.lean import make_way, os, signal, time
 from poorhttp.log import ErrorLog, open_access_log
 from poorhttp.signals import end_with
 from poorhttp.systemd import Manager
@@ -55,6 +53,9 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    if live:
+        import poorhttp.dev.live  # noqa: F401  # before modules of the author's are found
+    make_way()
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
     word = wait_for_word(parent, link, lifeline, gates[-1])
@@ -77,6 +78,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             for place in dev.roots(settings.application, settings.import_directory):
                 teller.searched(place)  # where the code is to come to, if it is not there
             app = _load(settings, error_log)
+            settings = loader.suited(settings, lambda text: error_log.write("W", text))
             if live:
                 from poorhttp.dev.live import Refreshed
 

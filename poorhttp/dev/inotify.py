@@ -9,8 +9,9 @@ look by himself.
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
+
+from poorhttp.lean import os
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import codecs
 import gc
-import os
 import sys
 from json import dumps  # whoever replaces json.dumps does not replace this one
 
 from poorhttp.dev import altered
 from poorhttp.dev.told import is_theirs
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

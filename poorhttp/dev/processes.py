@@ -8,9 +8,7 @@ is shut nobody new is accepted behind it.
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from itertools import chain
 
 from poorhttp import signals, worker
@@ -18,7 +16,7 @@ from poorhttp.dev import child, guard
 from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.told import CHECKPOINT, FORKED, OPENED
 from poorhttp.dev.waiting import GO, INT
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, signal, socket, time
 from poorhttp.signals import end_with
 
 TYPE_CHECKING = False

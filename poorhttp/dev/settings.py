@@ -7,13 +7,12 @@ the next one meets the new code. Nobody is late unless he says so.
 
 from __future__ import annotations
 
-import os
 from ipaddress import ip_address
 
 from poorhttp import listener
 from poorhttp.config import Config
 from poorhttp.errors import ConfigError, LoadError
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 from poorhttp.loader import wsgi_modules
 from poorhttp.settings import SETTINGS
 from poorhttp.units import Address, Span, split_application

@@ -10,10 +10,7 @@ later, never ends this process, and the next good save is served.
 from __future__ import annotations
 
 import json
-import os
-import select
 import sys
-import time
 
 from poorhttp import listener, pidfile, reload, server, signals
 from poorhttp.dev import guard, problem, told
@@ -24,7 +21,7 @@ from poorhttp.dev.processes import Process
 from poorhttp.dev.told import CHECKPOINT, ENTERED, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
 from poorhttp.dev.watch import Watcher
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, select, signal, socket, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -672,7 +669,7 @@ def _heard(signum: int, frame: FrameType | None) -> None:
 def _terminal() -> Any:
     """How the terminal is set, for a debugger that is ended may leave it without an echo; None where there is none."""
     try:
-        import termios
+        from poorhttp.lean import termios
 
         return termios.tcgetattr(sys.stdin.fileno())
     except (AttributeError, ImportError, OSError, ValueError, termios.error):
@@ -681,7 +678,7 @@ def _terminal() -> Any:
 
 def _restore(terminal: Any) -> None:
     if terminal is not None:
-        import termios
+        from poorhttp.lean import termios
 
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:

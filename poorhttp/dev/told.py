@@ -10,14 +10,13 @@ linked there.
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 import struct
 import sys
 from functools import lru_cache
 from importlib import _bootstrap_external as external
 
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,17 +11,14 @@ share, or has done anything that a cold start would do again for others to see, 
 from __future__ import annotations
 
 import errno
-import os
-import select
 import struct
 import sys
-import time
 from json import loads
 
 from poorhttp.dev import preload
 from poorhttp.dev.copying import copy_memory
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
-from poorhttp.lean import socket
+from poorhttp.lean import os, select, socket, time
 from poorhttp.signals import end_with
 
 TYPE_CHECKING = False

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 from hashlib import blake2b
 
 from poorhttp.dev import inotify
 from poorhttp.dev.told import DIRECTORY, MODULES, Identity, Signature, identity, is_theirs, signature, way
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

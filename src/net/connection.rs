@@ -547,7 +547,7 @@ impl<H: Handler> Connection<H> {
 
     fn log(&self, done: Done, shared: &Shared<H>) {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
-            let id = self.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
+            let id = Some(self.peer.id()).filter(|id| !id.is_empty());
             let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
                 shared.handler.detached(|| shared.flush_log());

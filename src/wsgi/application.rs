@@ -228,9 +228,10 @@ impl Application {
         let _ = self.error_log.bind(py).call_method1(intern!(py, "write_trace"), arguments);
     }
 
-    fn stack(&self, py: Python<'_>, known: &Known) -> String {
+    /// Where the thread of `known` is; none where another greenlet than that of the call runs there.
+    fn stack(&self, py: Python<'_>, known: &Known) -> Option<String> {
         let stack = self.error_log.bind(py).call_method1(intern!(py, "stack"), (known.identifier(),));
-        stack.and_then(|stack| stack.extract()).unwrap_or_default()
+        stack.and_then(|stack| stack.extract()).unwrap_or_else(|_| Some(String::new()))
     }
 
     /// In a child that the application forked and that came back here: end it, as its author meant. It shares every
@@ -305,6 +306,7 @@ impl Application {
 }
 
 const TOO_LONG: &str = "the application took too long";
+const SWITCHED: &str = "(it waits, and another greenlet runs on its thread)";
 
 /// What came out where there is no exchange, or another thread keeps it.
 const LOST: Done = Done { status: 500, length: 0, persistent: false };
@@ -468,15 +470,20 @@ impl Handler for Application {
             let Some(known) = self.threads.get(slot) else { return };
             let (about, stack) = (known.about(py), self.stack(py, known));
             // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
-            if is_still_late() {
-                known.interrupt(py.get_type::<RequestTimeout>().as_any());
-                let what = age.map_or_else(
-                    || "is still at work at the end of graceful_timeout".to_owned(),
-                    |age| format!("has been at work for {}", seconds(age)),
-                );
-                let text = format!("{what}; RequestTimeout is raised in it, here:");
-                self.write_trace(py, 'W', &about, &text, &stack);
+            if !is_still_late() {
+                return;
             }
+            let what = age.map_or_else(
+                || "is still at work at the end of graceful_timeout".to_owned(),
+                |age| format!("has been at work for {}", seconds(age)),
+            );
+            // In another greenlet it would end what is not late.
+            let not = if stack.is_none() { " not" } else { "" };
+            if stack.is_some() {
+                known.interrupt(py.get_type::<RequestTimeout>().as_any());
+            }
+            let text = format!("{what}; RequestTimeout is{not} raised in it, here:");
+            self.write_trace(py, 'W', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
         });
     }
 
@@ -493,7 +500,7 @@ impl Handler for Application {
                 .is_some_and(|exchange| exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page)));
             let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
             let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
-            self.write_trace(py, 'E', &about, &text, &stack);
+            self.write_trace(py, 'E', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
             is_answered
         })
     }

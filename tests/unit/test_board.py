@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import calls, control, pidfile, status
+from poorhttp import calls, control, lean, pidfile, status
 from poorhttp.board import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
 from poorhttp.watch import Rates
 
@@ -227,7 +227,7 @@ def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
             return data if len(asked) == 3 else data[:20] + b"!" + data[21:]
         return data
 
-    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(lean.os, "pread", pread)
     assert status._facts(board.descriptor)["title"] == "app.py"
     assert status._facts(board.descriptor) == {}
 
@@ -321,7 +321,7 @@ def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None
     def listdir(path: str) -> list[str]:
         raise PermissionError
 
-    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(lean.os, "listdir", listdir)
     with pytest.raises(PermissionError):
         status.of(os.getpid())
     assert status._elsewhere(os.getpid(), time.monotonic() + 60) == []

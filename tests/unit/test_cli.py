@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli, config, control, server
+from poorhttp import cli, config, control, lean, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -160,6 +160,7 @@ def test_clients_queue_while_the_application_is_loaded(world, tmp_path):
 
 def test_environ_section_is_there_when_the_application_is_loaded(world, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(lean.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\nport = 0\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini"]) == 0
@@ -230,6 +231,7 @@ def test_check_config(capfd, tmp_path, world):
 
 def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(lean.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini", "--check-config"]) == 0

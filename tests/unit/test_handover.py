@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from poorhttp import board, reload, server
+from poorhttp import board, lean, reload, server
 from poorhttp.log import ErrorLog
 from poorhttp.signals import HANDLED
 from poorhttp.systemd import Manager
@@ -56,7 +56,7 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: 
         made.pause = pause
         raise Executed
 
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(lean.time, "sleep", slept.append)
     monkeypatch.setattr(board, "make", lambda *numbers: None)  # it would stay, as the process does here
     monkeypatch.setattr(made, "try_again", try_again)
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
