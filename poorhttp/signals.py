@@ -242,10 +242,15 @@ def restore(handlers: dict[int, Any]) -> None:
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
-def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone."""
-    from poorhttp._engine import die_with_parent
+def die_with_parent(does: bool) -> None:
+    """Let the kernel kill this process when its parent ends, whatever it is doing then; or no more."""
+    from poorhttp import _engine
 
+    _engine.die_with_parent(does)
+
+
+def end_with(parent: int) -> None:
+    """Die with this parent, and at once where that is gone."""
     die_with_parent(True)
     if os.getppid() != parent:
         os._exit(1)
@@ -272,13 +277,6 @@ def _is_caught(signum: int) -> bool:
     except OSError:
         return False
     return bool(caught & 1 << signum - 1)
-
-
-def outlive_parent() -> None:
-    """Take back what `end_with` has asked of the kernel."""
-    from poorhttp._engine import die_with_parent
-
-    die_with_parent(False)
 
 
 def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
