@@ -15,7 +15,7 @@ import time
 
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import signal
+from poorhttp.lean import nameless, signal
 from poorhttp.signals import HANDLED, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
@@ -304,8 +304,8 @@ class Reload:
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
         self.note(board.TRYING)
-        self._said = os.memfd_create("said")
-        self._told = os.memfd_create("told")
+        self._said = nameless("said")
+        self._told = nameless("told")
         self._trial = Popen(
             [sys.executable, *sys.orig_argv[1:]],
             env=environ,
@@ -439,8 +439,9 @@ def _execute(handover: Handover, home: str) -> NoReturn:
     for descriptor in handover.descriptors():
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
-    told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    told = nameless("handover")  # a variable of the environment holds 128 KiB at most
     try:
+        os.set_inheritable(told, True)
         os.pwrite(told, os.fsencode(str(handover)), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % told
         os.chdir(home)

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from poorhttp import listener, pidfile, privileges, server
 from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
-from poorhttp.lean import signal
+from poorhttp.lean import nameless, signal
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ def in_child(
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
     parent = os.getpid()
-    stack = os.memfd_create("stack")
+    stack = nameless("stack")
     last = mmap.mmap(-1, LAST)
     pid = os.fork()
     if pid:
