@@ -48,6 +48,7 @@ __all__ = [
     "glob",
     "json",
     "linecache",
+    "nameless",
     "os",
     "pkgutil",
     "select",
@@ -92,6 +93,19 @@ _before = frozenset(sys.modules)
 
 held: list[str] = []
 """The directories that go before those of the standard library on `sys.path`, while they are not there."""
+
+
+def nameless(name: str) -> int:
+    """The descriptor of an empty file that no path leads to: in memory, where `name` is shown in /proc, or, where a
+    system refuses that, in the directory for temporary files. Raises OSError.
+    """
+    try:
+        return os.memfd_create(name)
+    except (AttributeError, OSError):
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as file:
+            return os.dup(file.fileno())
 
 
 def hold_back() -> None:

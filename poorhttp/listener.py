@@ -238,7 +238,7 @@ def _open(
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family != socket.AF_UNIX:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            prefer(sock, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         _prepare(sock)
@@ -257,9 +257,17 @@ def _open(
 def _prepare(sock: socket.socket) -> None:
     """Set what accepted sockets inherit on Linux."""
     if sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        prefer(sock, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A client that does not read must not make the kernel keep megabytes for it: a thousand would fill it.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+        prefer(sock, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
+def prefer(sock: socket.socket, level: int, option: int, value: int) -> None:
+    """Set what makes a socket better, but serves without: some kernels do not know it."""
+    try:
+        sock.setsockopt(level, option, value)
+    except OSError:
+        return
 
 
 def _is_listening(descriptor: int) -> bool:
@@ -293,6 +301,9 @@ def _refused(address: Address, family: int, place: tuple[object, ...], error: OS
     if error.errno == errno.EACCES and address.port < PRIVILEGED_PORTS:
         hint = f"a port below {PRIVILEGED_PORTS} needs CAP_NET_BIND_SERVICE; choose a higher one behind a front server"
         return ListenError(f"{address}: no permission for port {address.port}", hint)
+    if error.errno == errno.ENOPROTOOPT:
+        hint = "SO_REUSEPORT is not used with reuse_port = no, nor IPV6_V6ONLY with an IPv4 address"
+        return ListenError(f"cannot listen on {address}: this system lacks an option of sockets", hint)
     if error.errno == errno.EADDRNOTAVAIL:
         hint = "127.0.0.1 is this machine alone, 0.0.0.0 every IPv4 address of it"
         return ListenError(f"{address} is not an address of this machine", hint)

@@ -13,7 +13,7 @@ import sys
 
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import os, signal, time
+from poorhttp.lean import nameless, os, signal, time
 from poorhttp.program import Program
 from poorhttp.signals import HANDLED, end_with, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
@@ -295,8 +295,8 @@ class Reload:
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
         self.note(board.TRYING)
-        self._said = os.memfd_create("said")
-        self._told = os.memfd_create("told")
+        self._said = nameless("said")
+        self._told = nameless("told")
         self._trial = Program(sys.orig_argv[1:], environ, self._home, self._told, self._said)
         self._began = time.monotonic()
         if self._cancelled:  # meanwhile
@@ -425,9 +425,10 @@ def _execute(handover: Handover, home: str) -> NoReturn:
     for descriptor in handover.descriptors():
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
-    told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    told = nameless("handover")  # a variable of the environment holds 128 KiB at most
     here = os.open(".", os.O_PATH)
     try:
+        os.set_inheritable(told, True)
         os.pwrite(told, os.fsencode(str(handover)), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % told
         os.chdir(home)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from poorhttp import listener, loader, pidfile, privileges, server
 from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
-from poorhttp.lean import os, signal, time
+from poorhttp.lean import nameless, os, signal, time
 from poorhttp.settings import IS_TRIAL
 from poorhttp.units import Address
 
@@ -150,7 +150,7 @@ def in_child(
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
     parent = os.getpid()
-    stack = os.memfd_create("stack")
+    stack = nameless("stack")
     last = mmap.mmap(-1, LAST)
     pid = os.fork()
     if pid:

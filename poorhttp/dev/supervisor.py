@@ -83,7 +83,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
             listeners.append(listener.take(descriptor) if descriptor >= 0 else server.listen(settings, address))
         for each in listeners:
             if each.family != socket.AF_UNIX:
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
+                listener.prefer(each, socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
         if settings.pidfile:
             pidfile.write(settings.pidfile)
             written = settings.pidfile

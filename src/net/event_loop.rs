@@ -66,7 +66,7 @@ enum Accepting {
     Yes,
     /// `max_connections` are open, and none of them lingers.
     Full,
-    /// Descriptors ran out; try again at this time.
+    /// It cannot be done; try again at this time.
     PausedUntil(u64),
     /// A gate is shut; look again at this time.
     ShutUntil(u64),
@@ -101,10 +101,12 @@ pub struct EventLoop<H: Handler> {
     expects: bool,
     /// The listeners at which somebody waits of whom the kernel told this process, and perhaps no other one.
     owed: Vec<usize>,
+    /// Why a listener could not be watched when it was last tried.
+    unwatched: Option<io::Errno>,
     /// How many connections there were when another process was last let go first.
     yielded: usize,
-    /// Since when there has been no descriptor for a new connection.
-    exhausted_since: Option<u64>,
+    /// Since when no connection can be accepted.
+    failing_since: Option<u64>,
     next_sweep: u64,
     /// When it was last looked at the time; long ago where a call, or the whole process, stood still since.
     seen: u64,
@@ -141,8 +143,9 @@ impl<H: Handler> EventLoop<H> {
             accepting: Accepting::PausedUntil(0),
             expects: false,
             owed: Vec::new(),
+            unwatched: None,
             yielded: 0,
-            exhausted_since: None,
+            failing_since: None,
             next_sweep: 0,
             seen: clock::now(),
             is_put_off: false,
@@ -295,6 +298,9 @@ impl<H: Handler> EventLoop<H> {
         self.next_sweep = now + TICK;
         if matches!(self.accepting, Accepting::PausedUntil(time) if time <= now) {
             self.resume_accepting();
+            if let Some(error) = self.unwatched {
+                self.tell_failure(error, shared);
+            }
         }
         if self.table.earliest_deadline().is_some_and(|deadline| deadline <= now) {
             self.queued.extend(self.table.late(now).into_iter().map(Event::Late));
@@ -324,14 +330,14 @@ impl<H: Handler> EventLoop<H> {
             self.let_others_first();
         }
         let mut accepted = self.accept_at(self.listeners.get(listener)?);
-        while matches!(accepted, Some(Accepted::Exhausted)) && self.make_room(shared) {
+        while matches!(accepted, Some(Accepted::Failed(_))) && self.make_room(shared) {
             accepted = self.accept_at(self.listeners.get(listener)?);
         }
         let Some(accepted) = accepted else {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
         };
-        if self.exhausted_since.is_some() && !matches!(accepted, Accepted::Exhausted) {
+        if self.failing_since.is_some() && !matches!(accepted, Accepted::Failed(_)) {
             self.tell_recovery(shared);
         }
         match accepted {
@@ -344,9 +350,9 @@ impl<H: Handler> EventLoop<H> {
                 }
                 None
             }
-            Accepted::Exhausted => {
+            Accepted::Failed(error) => {
                 self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
-                self.tell_exhaustion(shared);
+                self.tell_failure(error, shared);
                 None
             }
         }
@@ -417,23 +423,29 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Once, however often it is tried in vain.
-    fn tell_exhaustion(&mut self, shared: &Shared<H>) {
-        if self.exhausted_since.is_none() {
-            self.exhausted_since = Some(clock::now());
-            let text = "no descriptor is left for a new connection; accepting pauses (raise `ulimit -n`, or lower \
-                        max_connections)";
-            shared.handler.report('W', None, text);
+    fn tell_failure(&mut self, error: io::Errno, shared: &Shared<H>) {
+        if self.failing_since.is_some() {
+            return;
+        }
+        self.failing_since = Some(clock::now());
+        match error {
+            io::Errno::MFILE | io::Errno::NFILE => shared.handler.report(
+                'W',
+                None,
+                "no descriptor is left for a new connection; accepting pauses (raise `ulimit -n`, or lower \
+                 max_connections)",
+            ),
+            _ => {
+                let text = format!("no connection can be accepted: {error}; clients wait, and it is tried again");
+                shared.handler.report('E', None, &text);
+            }
         }
     }
 
     fn tell_recovery(&mut self, shared: &Shared<H>) {
-        if let Some(since) = self.exhausted_since.take() {
+        if let Some(since) = self.failing_since.take() {
             let seconds = (clock::now() - since).div_ceil(1000);
-            shared.handler.report(
-                'N',
-                None,
-                &format!("descriptors are left again after {seconds} s; accepting goes on"),
-            );
+            shared.handler.report('N', None, &format!("connections are accepted again after {seconds} s"));
         }
     }
 
@@ -720,7 +732,8 @@ impl<H: Handler> EventLoop<H> {
         let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
         let open = (LISTENERS..).zip(&self.listeners).filter(|(_, it)| !it.is_closed);
         let mut added = open.map(|(token, it)| self.poller.add(it, token, interest));
-        if added.any(|it| it.is_err()) {
+        self.unwatched = added.find_map(Result::err);
+        if self.unwatched.is_some() {
             // Out of memory, or of what this user may watch: to be tried again, as those who wait have no other way in.
             self.pause_accepting(Accepting::PausedUntil(clock::now() + TICK));
         }

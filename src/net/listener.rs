@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use libc::{sock_filter, sock_fprog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
-use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags};
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{Shutdown, SocketAddrAny, SocketFlags};
 
 use super::transport::Transport;
 
 /// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
 /// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
 pub const HANDSHAKE: Duration = Duration::from_micros(50);
+/// Why nobody can be accepted; all else is over with a connection, or with the socket.
+const HINDRANCES: [Errno; 7] =
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSYS, Errno::PERM, Errno::ACCESS];
 /// Descriptors that a process needs to begin.
 const RESERVE: usize = 32;
 
@@ -37,8 +40,8 @@ pub enum Accepted {
     Connection(Transport, Option<SocketAddr>),
     /// No connection waits.
     Nothing,
-    /// No descriptor, or no memory, is left.
-    Exhausted,
+    /// None can be taken now: no descriptor or no memory is left, or the system does not let this process.
+    Failed(Errno),
 }
 
 impl Listener {
@@ -52,17 +55,30 @@ impl Listener {
     /// Take the next connection that waits.
     pub fn accept(&self) -> Accepted {
         loop {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            return match rustix::net::acceptfrom_with(&self.socket, flags) {
+            return match self.accepted() {
                 Ok((socket, peer)) => {
                     Accepted::Connection(Transport::new(socket), peer.and_then(|peer| peer.try_into().ok()))
                 }
                 Err(Errno::AGAIN) => Accepted::Nothing,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
                 // This connection failed before it was taken, or the call was interrupted: there may be others.
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => continue,
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
+                Err(error) if HINDRANCES.contains(&error) => Accepted::Failed(error),
                 Err(_) => Accepted::Nothing,
             };
+        }
+    }
+
+    fn accepted(&self) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match rustix::net::acceptfrom_with(&self.socket, flags) {
+            // The kernel, or a sandbox, has no accept4.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let (socket, peer) = rustix::net::acceptfrom(&self.socket)?;
+                fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+                ioctl_fionbio(&socket, true)?;
+                Ok((socket, peer))
+            }
+            other => other,
         }
     }
 
@@ -77,7 +93,7 @@ impl Listener {
                 Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
                 Accepted::Nothing if Instant::now() < until => {}
                 Accepted::Nothing => break,
-                Accepted::Exhausted => {
+                Accepted::Failed(_) => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
                     return taken; // who else shares the socket can accept the others still
                 }

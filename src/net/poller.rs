@@ -61,7 +61,12 @@ impl Poller {
 
     /// Watch `source`; its events carry `token`.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        epoll::add(&self.epoll, source, EventData::new_u64(token), interest.flags())
+        let add = |interest: Interest| epoll::add(&self.epoll, &source, EventData::new_u64(token), interest.flags());
+        match add(interest) {
+            // Linux before 4.5 has no EPOLLEXCLUSIVE: all processes are woken then.
+            Err(io::Errno::INVAL) if interest == Interest::Accept => add(Interest::Read),
+            other => other,
+        }
     }
 
     /// Watch `source` for something else.
@@ -121,5 +126,21 @@ impl Poller {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_watched_for_one_process_is_watched_for_all() {
+        // An epoll instance is refused with EPOLLEXCLUSIVE, as everything is by old kernels.
+        let (inner, mut outer) = (Poller::new().unwrap(), Poller::new().unwrap());
+        outer.add(&inner.epoll, 7, Interest::Accept).unwrap();
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        inner.add(&reader, 1, Interest::Read).unwrap();
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!((outer.wait(None), outer.next_token()), (Ok(1), Some(7)));
     }
 }

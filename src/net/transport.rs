@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +19,8 @@ const SIOCOUTQ: Opcode = 0x5411;
 const SIOCOUTQNSD: Opcode = 0x894B;
 /// Bytes that are looked at before they are read.
 const PEEK: usize = 256;
+/// Bytes of a file that are read at once where the kernel does not send it.
+const PIECE: usize = 64 * 1024;
 
 /// A connected socket. Clones are the same socket.
 #[derive(Clone, Debug)]
@@ -104,7 +107,22 @@ impl Transport {
 
     /// Send at most `count` bytes of `file` from `offset` on, which is moved.
     pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
-        sent(|| rustix::fs::sendfile(self, file, Some(offset), count))
+        match sent(|| rustix::fs::sendfile(self, file, Some(offset), count)) {
+            // The kernel, a sandbox or the file system may have no sendfile; a client that is gone is so for `send` too.
+            Sent::Broken => self.send_read(file, offset, count),
+            other => other,
+        }
+    }
+
+    /// The same, read here.
+    fn send_read(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
+        let mut bytes = vec![0; count.min(PIECE)];
+        let Ok(read) = file.read_at(&mut bytes, *offset) else { return Sent::Broken };
+        let sent = self.send(bytes.get(..read).unwrap_or_default());
+        if let Sent::Bytes(count) = sent {
+            *offset += count as u64;
+        }
+        sent
     }
 
     /// Bytes that were written and that the peer has not taken yet.

@@ -372,5 +372,5 @@ def test_exhausted_descriptors_are_told_once(start: Any, until: Any) -> None:
             time.sleep(0.5)  # it is tried again five times meanwhile
             assert client.request("/give").body == b"here"
             assert other.response().body == b"here"
-    until(lambda: "descriptors are left again" in server.errors(), "the second line")
+    until(lambda: "connections are accepted again" in server.errors(), "the second line")
     assert server.errors().count("no descriptor is left") == 1
