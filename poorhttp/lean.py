@@ -5,6 +5,7 @@ An application may change the standard library (gevent and eventlet put function
 server takes every module that is not part of the interpreter itself from here, and so gets what Python has.
 
 Contract: `os`, `select`, `thread` (that is `_thread`) and `time` are the server's alone, so nobody changes them.
+`public_os` is that of everybody, for who wants to hear of what the application does with it.
 `signal` and `socket` are the compiled modules, which have plain int for each number and weigh a tenth. The modules of
 `LATE` are imported when they are first asked for; where the application's directories hold a module that is named like
 one of Python's, before the application is loaded, which takes 2 MB. For the application each name means what it means
@@ -51,6 +52,7 @@ __all__ = [
     "nameless",
     "os",
     "pkgutil",
+    "public_os",
     "select",
     "signal",
     "socket",

@@ -18,7 +18,7 @@ from json import loads
 from poorhttp.dev import preload
 from poorhttp.dev.copying import copy_memory
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
-from poorhttp.lean import os, select, socket, time
+from poorhttp.lean import os, public_os, select, socket, time
 from poorhttp.signals import end_with
 
 TYPE_CHECKING = False
@@ -121,7 +121,7 @@ class Checkpoints:
         self._is_first = True
         self._is_ours = False  # what happens now
         self._done = ""  # what the author's code did that others see
-        self._register: Any = os.register_at_fork
+        self._register: Any = public_os.register_at_fork
         self._handlers = preload.handlers_now()
         self._begin()
 
@@ -132,12 +132,12 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         if self._hot:
             sys.addaudithook(self._hear)
-            os.register_at_fork = self._registers  # there is no event for it
+            public_os.register_at_fork = self._registers  # there is no event for it
         return self
 
     def __exit__(self, *_: object) -> None:
         self._hot.clear()
-        os.register_at_fork = self._register
+        public_os.register_at_fork = self._register
 
     def arrive(self, path: str) -> None:
         """This module of the author's is imported next, and nothing of it is read yet."""
