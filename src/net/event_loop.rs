@@ -465,8 +465,8 @@ impl<H: Handler> EventLoop<H> {
         taken
     }
 
-    /// Take the streams of the thread of `slot` that wait, all at once, for nothing is sent any more: who has not got all of
-    /// another answer is to see that.
+    /// Take the streams of the thread of `slot` that wait, all at once. Nothing is sent any more: connections
+    /// that have not got all of an answer without a stream are reset.
     pub fn take_streams(&mut self, slot: usize) -> Vec<(Key, Box<Connection<H>>)> {
         let mut streams = Vec::new();
         for key in self.table.waiting() {

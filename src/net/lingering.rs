@@ -54,8 +54,8 @@ impl Lingering {
     }
 }
 
-/// The connections that linger, in the order in which they are cut where a place is needed: who came first, and front
-/// servers that are trusted last, as many clients may wait behind one.
+/// The connections that linger, in the order in which they are cut where a place is needed: the eldest first, and those of
+/// trusted front servers last, since many clients may wait behind such a one.
 #[derive(Debug, Default)]
 pub struct Expendable {
     strangers: VecDeque<Key>,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_cut_before_proxies_and_who_came_first_before_others() {
+    fn strangers_are_cut_before_front_servers_and_the_eldest_first() {
         let (mut table, mut expendable) = (Table::<()>::default(), Expendable::default());
         let keys: Vec<_> = (0..5).map(|descriptor| table.reserve(descriptor)).collect();
         for (key, is_trusted) in keys.iter().zip([true, false, true, false, false]) {

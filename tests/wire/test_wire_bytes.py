@@ -188,10 +188,10 @@ PLACES: dict[str, Place] = {
         LINE + b"Connection: close\r\nHost: [1::", b"]\r\n\r\n", good(HEX), frozenset(b"]"), host_of("[1::{}]")
     ),
     "chunk-first": Place(CHUNKED, chunk("", "5"), good(HEX)),
-    "chunk-last": Place(CHUNKED + b"5", chunk("5", ""), good(HEX), CR | frozenset(b";")),
+    "chunk-last": Place(CHUNKED + b"5", chunk("5", ""), good(HEX), CR | frozenset(b" \t;")),
     "chunk-extension": Place(CHUNKED + b"5;a", b"c\r\nhello\r\n0\r\n\r\n", good(TCHAR, frozenset(b"=;")), CR | frozenset(b" \t")),
     "chunk-extension-quoted": Place(CHUNKED + b'5;a="b', b'c"\r\nhello\r\n0\r\n\r\n', good(VALUE - frozenset(b'"')), frozenset(b'"')),
-    "chunk-cr": Place(CHUNKED + b"5", b"\nhello\r\n0\r\n\r\n", good(CR), HEX | frozenset(b";")),
+    "chunk-cr": Place(CHUNKED + b"5", b"\nhello\r\n0\r\n\r\n", good(CR), HEX | frozenset(b" \t;")),
     "chunk-lf": Place(CHUNKED + b"5\r", b"hello\r\n0\r\n\r\n", good(LF)),
     "chunk-data": Place(CHUNKED + b"5\r\nhe", b"lo\r\n0\r\n\r\n", good(frozenset(range(256)))),
     "data-cr": Place(CHUNKED + b"5\r\nhello", b"\n0\r\n\r\n", good(CR)),

@@ -36,7 +36,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_who_writes_all_before_it_reads_gets_the_refusal(serve: Any, kind: str) -> None:
+def test_a_client_that_writes_all_before_it_reads_gets_the_refusal(serve: Any, kind: str) -> None:
     server = serve("hello", max_body="1m")
     status, head, block = REFUSED[kind]
     calls = len(server.notes())
@@ -66,7 +66,7 @@ def test_over_a_unix_socket(serve: Any) -> None:
         assert client.response().status == 413
 
 
-def test_an_announced_body_may_pause_as_long_as_any(serve: Any) -> None:
+def test_an_announced_body_may_pause_for_body_timeout(serve: Any) -> None:
     """It is silent for longer than linger_timeout, twice; and once it is whole, for that time only."""
     server = serve("hello", max_body="1m", linger_timeout=SHORT, body_timeout=20)
     with server.connect() as client:
@@ -92,7 +92,7 @@ def application(environ, start_response):
 """
 
 
-def test_what_comes_while_all_threads_are_busy_is_not_late(start: Any) -> None:
+def test_bytes_that_come_while_all_threads_are_busy_are_not_late(start: Any) -> None:
     """It lies unread until the time is over."""
     server = start(HOLD, max_body="1m", linger_timeout=SHORT, body_timeout=SHORT)
     with server.connect() as client:
@@ -113,7 +113,7 @@ def test_what_comes_while_all_threads_are_busy_is_not_late(start: Any) -> None:
     [(b"BAD LINE\r\n", 60), (put(MANY, "Expect: 100-continue"), 60), (put(MANY) + b"x", 1)],
     ids=["unannounced", "expecting", "begun"],
 )
-def test_who_is_silent_is_let_go(serve: Any, until: Any, head: bytes, body_timeout: float) -> None:
+def test_a_silent_client_is_let_go(serve: Any, until: Any, head: bytes, body_timeout: float) -> None:
     """Soon where nothing is to come, or the client was told not to send it; else as soon as any body would be."""
     server = serve("hello", max_body="1m", linger_timeout=SHORT, body_timeout=body_timeout)
     until(lambda: server.get("/").status == 200)
@@ -126,7 +126,7 @@ def test_who_is_silent_is_let_go(serve: Any, until: Any, head: bytes, body_timeo
         assert time.monotonic() - began < 12
 
 
-def test_what_comes_more_slowly_than_a_body_may_ends_it(serve: Any) -> None:
+def test_a_client_slower_than_body_rate_is_cut(serve: Any) -> None:
     server = serve("hello", max_body="1m", linger_timeout=SHORT, body_timeout=1.0, body_rate="1m")
     for head in (b"BAD LINE\r\n", put(1 << 40)):
         with server.connect() as client:
@@ -137,7 +137,7 @@ def test_what_comes_more_slowly_than_a_body_may_ends_it(serve: Any) -> None:
             assert 0.9 < time.monotonic() - began < 12
 
 
-def test_who_was_too_late_is_waited_for_no_longer(serve: Any, until: Any) -> None:
+def test_a_client_that_was_too_late_is_waited_for_no_longer(serve: Any, until: Any) -> None:
     server = serve("hello", linger_timeout=SHORT, body_timeout=2.0)
     base = server.descriptors()
     with server.connect() as client:
@@ -148,7 +148,7 @@ def test_who_was_too_late_is_waited_for_no_longer(serve: Any, until: Any) -> Non
         assert time.monotonic() - began < 1.7
 
 
-def test_who_ends_in_the_middle_of_a_body_gets_the_refusal(serve: Any, until: Any) -> None:
+def test_a_client_that_ends_in_the_middle_of_a_body_gets_the_refusal(serve: Any, until: Any) -> None:
     server = serve("hello", max_body="1m")
     base = server.descriptors()
     clients = [server.connect().send(put(MANY) + BLOCK).half_close() for _ in range(50)]
@@ -190,7 +190,7 @@ def senders(server: Any, count: int) -> Any:
         thread.join()
 
 
-def test_others_are_served_beside_those_who_send_for_ever(serve: Any, any_shape: Any) -> None:
+def test_others_are_served_beside_clients_that_send_for_ever(serve: Any, any_shape: Any) -> None:
     """They take no thread and no memory."""
     server = serve("hello", any_shape, max_body="1m")
     assert server.get("/").status == 200
@@ -205,7 +205,7 @@ def test_others_are_served_beside_those_who_send_for_ever(serve: Any, any_shape:
         assert not any(map(is_cut, clients))
 
 
-def test_a_stop_is_not_held_up_by_who_sends_for_ever(start: Any) -> None:
+def test_a_stop_is_not_held_up_by_clients_that_send_for_ever(start: Any) -> None:
     server = start("hello", max_body="1m", graceful_timeout=60, linger_timeout=SHORT)
     with senders(server, 3):
         time.sleep(2 * SHORT)
@@ -218,7 +218,7 @@ def test_a_stop_is_not_held_up_by_who_sends_for_ever(start: Any) -> None:
 # --------------------------------------------------------------------------------------------------------- places
 
 
-def test_who_lingers_goes_first_where_a_place_is_needed(start: Any, until: Any, wrap: Any) -> None:
+def test_lingering_clients_go_first_where_a_place_is_needed(start: Any, until: Any, wrap: Any) -> None:
     """The eldest first, those of trusted proxies last, and all of them before anybody has to wait."""
     server = start("hello", max_body="1m", max_connections=10, trusted_proxies="127.0.0.2")
 
@@ -261,7 +261,7 @@ def application(environ, start_response):
 """
 
 
-def test_who_lingers_goes_first_where_descriptors_run_out(start: Any, until: Any) -> None:
+def test_lingering_clients_go_first_where_descriptors_run_out(start: Any, until: Any) -> None:
     server = start(GREEDY, max_body="1m", descriptors=96)
     crowd = []
     for _ in range(60):
