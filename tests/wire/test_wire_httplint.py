@@ -167,7 +167,7 @@ def refusals() -> dict[str, Case]:
         "server 413": Case(PLAIN, body, 413, {"max_body": "100"}),
         "server 414": Case(PLAIN, asked("/" + "a" * 10000), 414),
         "server 417": Case(PLAIN, asked("/", "Expect: magic"), 417),
-        "server 431 bytes": Case(PLAIN, asked("/", "A: " + "a" * 70000), 431),
+        "server 431 bytes": Case(PLAIN, asked("/", "A: " + "a" * 140000), 431),
         "server 431 fields": Case(PLAIN, asked("/", *["A: b"] * 200), 431),
         "server 501 coding": Case(PLAIN, asked("/", "Transfer-Encoding: gzip, chunked"), 501),
         "server 501 CONNECT": Case(PLAIN, asked("example.com:80", method="CONNECT"), 501),
