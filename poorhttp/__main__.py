@@ -1,6 +1,21 @@
-"""`python -m poorhttp` is the command `poorhttp`."""
+"""`python -m poorhttp`, and the command `poorhttp`."""
 
-from poorhttp.cli import entry
+from __future__ import annotations
+
+from poorhttp import lean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    lean.hold_back()
+    from poorhttp import cli
+
+    cli.entry()
+
 
 if __name__ == "__main__":
     entry()

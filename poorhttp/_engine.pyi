@@ -64,6 +64,16 @@ def take_waiting(listener: int) -> list[int]:
     descriptors of the connections, as many as leave this process some to go on. It listens no more. Raises OSError.
     """
 
+def log_lost(config: Config, access_log: int, client: str | None, head: bytes, request_id: str, status: int) -> None:
+    """Add the line of a request whose process is gone to the access log, with 0 bytes sent. head: its head, as far as
+    it is known; access_log: as for an `Engine`. Waits for no reader of the log. Raises ValueError for no address.
+    """
+
+def die_with_parent(does: bool) -> None:
+    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
+    It is forgotten where the process becomes another user.
+    """
+
 class Engine:
     """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
 
@@ -84,12 +94,13 @@ class Engine:
         listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
             them, the caller keeps and closes its own.
         control: descriptors to read; each byte is a signal number (SIGTERM: stop gracefully, or tell `report`; SIGINT:
-            stop gracefully, but what is in flight gets a second; the second one or SIGQUIT: stop at once) or none (255:
-            stop gracefully; 0: close each connection with its next answer, and stop a second later or when all are
-            gone; a worker accepts nobody meanwhile). End of file means that the parent died: all is over within half a
-            second or so. After each byte Python's own handlers run, on the thread of slot 0, which must be the main
-            thread; they run too where a signal came without its byte. Two seconds after `graceful_timeout`, or after a
-            stop at once, a process whose threads have not left kills itself.
+            stop gracefully, but what is in flight gets a second, or do nothing where there is a `report`; the second
+            one or SIGQUIT: stop at once) or none (255: stop gracefully; 254: as SIGINT in any case; 0: close each
+            connection with its next answer, and stop a second later or when all are gone; a worker accepts nobody
+            meanwhile). End of file means that the parent died: all is over within half a second or so. After each byte
+            Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too where a
+            signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process whose
+            threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
         error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
@@ -108,6 +119,11 @@ class Engine:
         Where `config` has `gates` (see poorhttp.dev), descriptors, nobody is accepted while one of them is readable.
 
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
+        """
+
+    def watch(self) -> None:
+        """Start the thread that watches the others, unless the first `run` is to do so. Raises OSError where it cannot
+        be started.
         """
 
     def run(self, slot: int) -> None:

@@ -6,15 +6,12 @@ Contract: `start` returns when the server serves, or with the exit code of one t
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import time
 from contextlib import suppress
 
 from poorhttp import control, server
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, say, tell
-from poorhttp.lean import signal
+from poorhttp.lean import os, select, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,11 +38,11 @@ HELD = *ENDS, signal.SIGINT
 """What must not come before it would end what was begun."""
 
 
-def start(settings: Config, directory: str, patience: float, may_be_unread: bool = False) -> int:
+def start(settings: Config, home: str, patience: float, may_be_unread: bool = False) -> int:
     """Serve in a process of its own session; return when it serves, or with its exit code.
 
-    patience: seconds after which one that does not serve is ended. may_be_unread: whether a log may be a named pipe
-    that nobody reads, as where a server was stopped for this one.
+    home: as for `server.serve`. patience: seconds after which one that does not serve is ended. may_be_unread: whether
+    a log may be a named pipe that nobody reads, as where a server was stopped for this one.
     """
     pid = control.find(settings)
     if pid > 0:
@@ -58,7 +55,7 @@ def start(settings: Config, directory: str, patience: float, may_be_unread: bool
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         os.close(told)
         os.setsid()
-        sys.exit(_serve(settings, directory, ready, may_be_unread))
+        sys.exit(_serve(settings, home, ready, may_be_unread))
     os.close(ready)
     try:
         for each in ENDS:
@@ -177,7 +174,7 @@ def _end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) -> int:
+def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
     def tell_start(word: bytes) -> None:
         with suppress(OSError):  # the application has closed it, or nobody waits any more
             os.write(ready, word)
@@ -204,7 +201,7 @@ def _serve(settings: Config, directory: str, ready: int, may_be_unread: bool) ->
     waiting, code = [ready], 1
     os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
     try:
-        return server.serve(settings, None, directory, serving=serving, may_be_unread=may_be_unread)
+        return server.serve(settings, None, home, serving=serving, may_be_unread=may_be_unread)
     except PoorhttpError as error:
         if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
             tell_start(YIELDS)

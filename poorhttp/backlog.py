@@ -7,10 +7,9 @@ Contract: looked at only while nobody can accept; a queue that is nearly full is
 
 from __future__ import annotations
 
-import os
 from sys import byteorder
 
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

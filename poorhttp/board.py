@@ -1,17 +1,16 @@
 """What this server does, in memory that whoever may look at this process can read: its head, and who has which row.
 
-Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/board.rs`), nor how it is shown
-(`poorhttp.status`).
+Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/board.rs`; `poorhttp.calls` reads
+it), nor how it is shown (`poorhttp.status`).
 Contract: the memory is sealed in size, belongs to nobody but these processes and is gone with them. A slot is one
 worker's until `free`; what it has counted is not lost then. Nothing here is done for a request.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from binascii import crc32
 from sys import byteorder
+
+from poorhttp.lean import binascii, os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 NAME = "poorhttp-board"
 MAGIC = b"poorhttp"
-LAYOUT = 1
+LAYOUT = 2
 """Of what comes after the magic; another one is not read."""
 
-HEAD, ROW, CELL, WORD = 4096, 128, 256, 8
+HEAD, ROW, CELL, WORD = 4096, 128, 512, 8
 """Bytes: before the first row; of a row before its cells; of each cell, one for each thread; of a number."""
 
 FACTS = 64
@@ -70,7 +69,7 @@ class Board:
     """That of a server of so many processes, each with so many threads that are looked at. Raises OSError."""
 
     def __init__(self, processes: int, threads: int) -> None:
-        from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
+        from poorhttp.lean import fcntl
 
         self._rows = 2 * processes + SPARE
         self._size = ROW + threads * CELL
@@ -78,7 +77,8 @@ class Board:
         self._facts: dict[str, str] = {"pid": str(os.getpid()), "started": str(int(time.time()))}
         self.descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, HEAD + self._rows * self._size)
-        fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
         numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, self._rows, threads))
         os.pwrite(self.descriptor, MAGIC + numbers, 0)
         self.tell()
@@ -96,18 +96,24 @@ class Board:
         if slot >= 0:
             self._pids[slot] = pid
 
-    def free(self, pid: int) -> None:
-        """A process is gone: keep what it counted, and let another one have its slot."""
+    def free(self, pid: int) -> bytes:
+        """A process is gone: keep what it counted, let another one have its slot, and return its row as it left it; b""
+        where it had none.
+        """
         slot = next((slot for slot, owner in self._pids.items() if owner == pid), -1)
         if slot < 0:
-            return
+            return b""
         del self._pids[slot]
-        words = memoryview(os.pread(self.descriptor, ROW, HEAD + slot * self._size)).cast("Q")
+        row = os.pread(self.descriptor, self._size, HEAD + slot * self._size)
         os.pwrite(self.descriptor, bytes(self._size), HEAD + slot * self._size)
+        words = memoryview(row).cast("Q")
+        if words[0] != pid:
+            return b""
         for index, name in COUNTERS.items():
-            if name in SUMS and words[0] == pid:
+            if name in SUMS:
                 self._facts[name] = str(int(self._facts.get(name, "0")) + words[index])
         self.tell()
+        return row
 
     def close(self) -> None:
         """Let go of it, unless the application has."""
@@ -122,7 +128,7 @@ class Board:
             self._facts[name] = " ".join(value.split())[:400]
         text = "\n".join(f"{name} {value}" for name, value in self._facts.items()).encode("utf-8", "replace")
         text = text[: HEAD - FACTS - 2 * WORD]
-        numbers = len(text).to_bytes(WORD, byteorder) + crc32(text).to_bytes(WORD, byteorder)
+        numbers = len(text).to_bytes(WORD, byteorder) + binascii.crc32(text).to_bytes(WORD, byteorder)
         os.pwrite(self.descriptor, numbers + text, FACTS)
 
     def note_reload(self, result: str, why: str = "") -> None:

@@ -6,11 +6,11 @@ Contract: a fault is told in one line and a hint on standard error and in the ex
 
 from __future__ import annotations
 
-import os
 import sys
 
 from poorhttp import config, server
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +32,17 @@ def entry() -> NoReturn:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    if os.getpid() == 1:
+        from poorhttp import pid1
+
+        pid1.step_aside()
     sys.exit(main(sys.argv[1:]))
 
 
 def main(argv: Sequence[str]) -> int:
     """Do what the command line (without the program's name) says; return the exit code."""
     try:
-        return _main(argv, os.getcwd())
+        return _main(argv, _directory())
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
@@ -49,9 +53,10 @@ def main(argv: Sequence[str]) -> int:
         if told is not None:
             tell(told)
             return told.exit_code
-        from traceback import format_exc
+        from poorhttp.lean import traceback
 
-        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", format_exc()))
+        trace = traceback.format_exc()
+        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", trace))
         return UNEXPECTED
 
 
@@ -68,19 +73,45 @@ def run(app: WSGI | str, **settings: Any) -> None:
         where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
         hint = 'put the call under: if __name__ == "__main__":'
         raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {server.loading[0]}", hint)
-    threading: Any = sys.modules.get("threading")
-    if threading and threading.current_thread() is not threading.main_thread():
-        raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
+    if "threading" in sys.modules:
+        from poorhttp.lean import threading
+
+        if threading.current_thread() is not threading.main_thread():
+            hint = "call it there, other work in other threads"
+            raise PoorhttpError("poorhttp.run works in the main thread only", hint)
     if app is None:  # what a factory gives that forgets to return
         from poorhttp.loader import check
 
         check(app, "app")
-    if isinstance(app, str):
-        code = server.serve(config.from_keywords({**settings, "application": app}, os.environ, os.getcwd()), None)
-    else:
-        code = server.serve(config.from_keywords(settings, os.environ, os.getcwd()), app)
+    named = {"application": app} if isinstance(app, str) else {}
+    configured = config.from_keywords({**settings, **named}, os.environ, os.getcwd())
+    if configured.check_path:
+        say("note: check_path is for the command line; serving without it")
+    code = server.serve(configured, None if isinstance(app, str) else app)
     if code:
         raise SystemExit(code)
+
+
+def _directory() -> str:
+    """The current directory. Raises PoorhttpError."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise PoorhttpError(f"the working directory is gone: {error.strerror}", "go to one that is there") from None
+
+
+def way_to(directory: str) -> str:
+    """Return how the current directory was named: PWD, which shells keep, where that names this very directory.
+
+    A symbolic link on this way may lead to another release later, where a reload shall find it. Paths are made absolute
+    by the directory itself, so that what runs stays with one release.
+    """
+    named = os.environ.get("PWD", "")
+    try:
+        is_it = os.path.isabs(named) and os.path.samestat(os.stat(named), os.stat(directory))
+    except OSError:
+        return directory
+    return named if is_it else directory
 
 
 def _main(argv: Sequence[str], directory: str) -> int:
@@ -100,11 +131,12 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
     handover, tried = _from_before()
+    home = way_to(directory)
     try:
         settings = config.read(flags, os.environ, directory)
     except ConfigError as error:
         if handover is not None:
-            server.try_again(handover, directory, error, None)
+            server.try_again(handover, home, error, None)
         if flags.command not in ("stop", "status", "logrotate"):
             raise
         settings = config.read_roughly(flags, os.environ, directory)
@@ -134,15 +166,21 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return check.run(settings)
     if flags.command in config.ACTIONS and handover is None:
         try:
-            return _act(flags, settings, directory)
+            return _act(argv, flags, settings, home)
         except KeyboardInterrupt:
             return INTERRUPTED
     if settings.autoreload and handover is None:
         from poorhttp.dev import supervisor
 
-        return supervisor.run(settings, directory, flags.live)
+        return supervisor.run(settings, home, flags.live)
+    if settings.check_path and handover is None:
+        from poorhttp import trial
+
+        code = trial.before_serving(settings)
+        if code:
+            return code
     try:
-        return server.serve(settings, None, directory, handover)
+        return server.serve(settings, None, home, handover)
     except ListenError as error:
         word = flags.given.get("application", ("",))[0]
         near = nearest(word, config.ACTIONS) if word.isalpha() else ""
@@ -151,19 +189,24 @@ def _main(argv: Sequence[str], directory: str) -> int:
         raise
 
 
-def _act(flags: Flags, settings: Config, directory: str) -> int:
+def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     """Do something with the server of the pidfile."""
     from poorhttp import background, control, trial
 
     patience = flags.wait or trial.PATIENCE
 
     if flags.command == "start":
-        return background.start(settings, directory, patience)
+        code = OK
+        if settings.check_path and control.find(settings) <= 0:
+            background.check(settings)
+            code = trial.in_child(settings, patience)
+        return code or background.start(settings, home, patience)
     if flags.command == "restart":
         background.check(settings)
         pid = control.find(settings)
-        code = trial.restart(settings, pid, patience) or control.stop(settings, say)
-        return code or background.start(settings, directory, patience, may_be_unread=pid > 0)
+        fresh, home = _found_again(argv, settings, home, pid)
+        code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
+        return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
     try:
         if flags.watch:
             from poorhttp import watch
@@ -179,6 +222,25 @@ def _act(flags: Flags, settings: Config, directory: str) -> int:
         if flags.command == "status":
             error.exit_code = control.UNKNOWN
         raise
+
+
+def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:
+    """The configuration and the directory with which a running server is to be restarted.
+
+    A shell stays in the directory to which a symbolic link led, though it still shows the link's name when that leads
+    to another release. Where the server went by this name, as a reload of it would again, go there too.
+    """
+    from poorhttp import status
+
+    named = os.environ.get("PWD", "")
+    try:
+        if pid <= 0 or home == named or status.start(pid).get("home") != named:
+            return settings, home
+        os.chdir(named)
+    except OSError:  # another user's server, or the link leads nowhere
+        return settings, home
+    directory = _directory()
+    return config.read(config.parse_flags(argv, directory), os.environ, directory), named
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:

@@ -8,11 +8,11 @@ read that was not named; no text with control characters gets through.
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.errors import ConfigError, nearest, suggestion
+from poorhttp.lean import os
 from poorhttp.settings import (
     ENVIRON,
+    IS_TRIAL,
     OLD_KEYS,
     OPTIONS,
     PREFIX,
@@ -28,7 +28,9 @@ from poorhttp.units import WORDS, Address, Choice, Seconds, Span, Switch, split_
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    Self = TypeVar("Self", bound="Config")
 
     from poorhttp.settings import Setting
 
@@ -105,21 +107,7 @@ OF_ACTIONS = {
 ALIASES = {"reload": "autoreload", "no_reload": "no_autoreload"}
 FLAGS = ["config", *OF_ACTIONS, *COMMANDS, *SETTINGS, *(f"no_{name}" for name in SWITCHES), *ALIASES]
 
-OF_OTHERS = {
-    "daemon": "poorhttp start",
-    "daemonize": "poorhttp start",
-    "error_logfile": "errorlog",
-    "host": "address",
-    "listen": "bind",
-    "log_file": "errorlog",
-    "logfile": "errorlog",
-    "logto": "errorlog",
-    "timeout": "request_timeout",
-    "workers": "processes",
-}
-"""What other servers call it."""
-
-NOT_OURS = ("POORHTTP_RELOAD_GENERATION",)
+NOT_OURS = ("POORHTTP_RELOAD_GENERATION", IS_TRIAL)
 """Variables with our prefix that are no settings: set for the application, so they may be inherited."""
 
 NEEDED = ("pidfile", "graceful_timeout")
@@ -134,13 +122,15 @@ class Config(Settings):
 
     One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
     addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    directory: of the ini file, or the current one. import_directory: where a module of `application` is looked for.
+    ini: the file that was read, absolute, or "". directory: of that, or the current one. import_directory: where a
+    module of `application` is looked for; that is `chdir` without symbolic links, where it is set.
     sources: setting -> where its value came from. notes: what to tell the user at the start.
     """
 
     addresses: tuple[Address, ...]
     options: dict[str, str]
     environ: dict[str, str]
+    ini: str
     directory: str
     import_directory: str
     sources: dict[str, str]
@@ -152,6 +142,7 @@ class Config(Settings):
         "directory",
         "environ",
         "import_directory",
+        "ini",
         "notes",
         "options",
         "sources",
@@ -160,6 +151,13 @@ class Config(Settings):
     def __init__(self, values: Mapping[str, Any]) -> None:
         for name in Config.__slots__:
             object.__setattr__(self, name, values[name])
+
+    def but(self: Self, **values: Any) -> Self:
+        """The same with other values."""
+        other = object.__new__(type(self))
+        for name in (*Config.__slots__, *set(type(self).__slots__).difference(Config.__slots__)):
+            object.__setattr__(other, name, values.get(name, getattr(self, name)))
+        return other
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Config is frozen: {name} cannot be set")
@@ -477,21 +475,33 @@ def _chosen(ini: _Ini, flags: Flags, environ: Mapping[str, str], directory: str)
         if ("address" in layer or "port" in layer) and not layer.get("bind", ("",))[0]:
             chosen.pop("bind", None)  # else a weaker bind would win over a stronger port
         chosen.update({name: (_parse(SETTINGS[name], given), given) for name, given in layer.items()})
+    if "application" in chosen:
+        text, source, directory = chosen["application"][1]
+        given = text, source, _place(chosen, directory)
+        chosen["application"] = _parse(SETTINGS["application"], given), given
     return chosen
+
+
+def _place(chosen: Chosen, directory: str) -> str:
+    """Where the application is looked for: `chdir`, else a directory. Without symbolic links, one of which may lead to
+    another release while the application runs.
+    """
+    chdir: str = chosen["chdir"][0] if "chdir" in chosen else ""
+    return os.path.realpath(chdir) if chdir else directory
 
 
 def _merge(ini: _Ini, chosen: Chosen, preset: dict[str, Any] | None = None) -> Config:
     """preset: what a command sets in the place of defaults."""
     values = {name: each.default for name, each in SETTINGS.items()} | (preset or {})
-    values["application"] = SETTINGS["application"].unit.parse(values["application"], ini.directory)
-    values["import_directory"] = ini.directory
+    values["import_directory"] = _place(chosen, ini.directory)
+    values["application"] = SETTINGS["application"].unit.parse(values["application"], values["import_directory"])
     sources = dict.fromkeys(SETTINGS, "default") | dict.fromkeys(preset or (), f"default of {DEV}")
     for name, (value, (_, source, directory)) in chosen.items():
         values[name], sources[name] = value, source
         if name == "application":
             values["import_directory"] = directory
     _resolve(values, sources)
-    values.update(directory=ini.directory, sources=sources, notes=tuple(ini.notes))
+    values.update(ini=ini.path if ini.name else "", directory=ini.directory, sources=sources, notes=tuple(ini.notes))
     values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
     return Config(values)
 
@@ -552,10 +562,11 @@ def _unknown(what: str, word: str, names: Iterable[str]) -> ConfigError:
     """The error for a name that is not among `names`; what: `[place: ]kind of name[ in a section]`."""
     place, colon, kind = what.rpartition(": ")
     hint = suggestion(word, names, "poorhttp --help lists the settings, --dump-config the ini file")
-    meant = OF_OTHERS.get(word.lstrip("-").replace("-", "_").lower())
-    if meant:
-        hint = f"did you mean {_dashed(meant) if word.startswith('--') and meant in SETTINGS else meant}?"
-    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", hint)
+    from poorhttp.others import answer
+
+    option = word if word.startswith("--") else word[:2] if word.startswith("-") else word
+    written = {name: _dashed(name) if word.startswith("-") else name for name in SETTINGS}
+    return ConfigError(f"{place}{colon}unknown {kind}: {_quoted(word)}", answer(option, written) or hint)
 
 
 def _quoted(text: str) -> str:
@@ -639,7 +650,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     chosen = _chosen(ini, flags, environ, directory)
     lines = [
         "# Settings of poorhttp. Written by `poorhttp --dump-config`, read by `poorhttp -c poorhttp.ini`.",
-        "# Each value is the default unless its comment names another. Relative paths start from this directory.",
+        "# Each value is the default unless its comment names another. Relative paths start from this directory; that",
+        "# of the application from chdir, where it is set.",
         "# A comment has a line of its own. Times: seconds, or 250ms, 2m, 1h. Sizes: bytes, or 64k, 1m, 1g.",
         "",
         f"[{SECTION}]",
@@ -652,7 +664,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
         default, text = "", setting.shown_default
         if setting.name in chosen:
             value, (written, _, place) = chosen[setting.name]
-            text = written if place == directory else setting.unit.show(value)
+            is_in_chdir = setting.name == "application" and place == _place(chosen, "")  # wherever the ini file is
+            text = written if place == directory or is_in_chdir else setting.unit.show(value)
             default = f" (default: {setting.shown_default or 'empty'})" if text != setting.shown_default else ""
         lines += ["", f"# {setting.help}{default}", f"{setting.name} = {text}".rstrip()]
     lines += ["", f"[{OPTIONS}]", "# Any keys: what req.get_options() returns; the keys are in lower case."]

@@ -8,12 +8,9 @@ left, 3 not running, 4 not known (LSB).
 
 from __future__ import annotations
 
-import os
-import time
-
 from poorhttp.board import REPLACING, SUCCEEDED, TRYING
 from poorhttp.errors import ConfigError
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,11 +105,11 @@ def wrote(pid: int, descriptor: int) -> bool:
 
 def _holders(descriptor: int) -> set[int] | None:
     """The processes that lock this file; None where that cannot be told."""
-    from fcntl import LOCK_NB, LOCK_SH, LOCK_UN, flock
+    from poorhttp.lean import fcntl
 
     try:
-        flock(descriptor, LOCK_SH | LOCK_NB)
-        flock(descriptor, LOCK_UN)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         return set()
     except BlockingIOError:
         pass
@@ -183,8 +180,28 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
 
 
 def _absent(settings: Config) -> str:
-    other = _other(settings)
-    return f"not running; {other}" if other else "not running"
+    """Say why no server is found, and where there is one of the same ini file."""
+    pid, _ = _named(settings)
+    why = f"there is no pidfile {settings.pidfile}"
+    if pid:
+        why = _other(settings) or f"a dead process has left {settings.pidfile}"
+    return "; ".join(filter(None, (f"not running: {why}", _elsewhere(settings))))
+
+
+def _elsewhere(settings: Config) -> str:
+    """Tell of a server of the same ini file with another pidfile, which was changed in it since; "" for none."""
+    from poorhttp import status as board
+
+    path, name = os.path.realpath(settings.ini), os.fsencode(os.path.basename(settings.ini))
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc")) if settings.ini else ()):
+        try:
+            begun = board.start(pid) if name in _read(pid, "cmdline") else {}
+        except PermissionError:
+            continue
+        if begun.get("ini") and os.path.realpath(begun["ini"]) == path:
+            where = f"with --pidfile {begun['pidfile']} until a reload" if begun["pidfile"] else "without a pidfile"
+            return f"pid {pid} runs by this ini file, {where}"
+    return ""
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
@@ -264,12 +281,9 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     except ConfigError as error:
         say(f"not known: {error}")
         return UNKNOWN
-    if pid == 0:
-        say("not running")
-        return ABSENT
-    if pid < 0:
-        say(f"not running; {_other(settings) or f'a dead process has left {settings.pidfile}'}")
-        return DEAD
+    if pid <= 0:
+        say(_absent(settings))
+        return DEAD if pid else ABSENT
     from poorhttp import memory
     from poorhttp import status as board
 
@@ -302,7 +316,7 @@ def facts(settings: Config) -> tuple[int, str]:
     of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
     `board`, what `poorhttp.status.of` tells, or null (then `error` may say why).
     """
-    import json
+    from poorhttp.lean import json
 
     told: dict[str, object] = {"state": "running", "pidfile": settings.pidfile}
     try:
@@ -311,8 +325,8 @@ def facts(settings: Config) -> tuple[int, str]:
         return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
-        other = _other(settings) if pid else ""
-        return code, json.dumps(told | {"state": state} | ({"error": other} if other else {}))
+        why = "; ".join(filter(None, (_other(settings) if pid else "", _elsewhere(settings))))
+        return code, json.dumps(told | {"state": state} | ({"error": why} if why else {}))
     from poorhttp import status as board
 
     told |= _weight(pid) | {"workers": [_weight(each) for each in children(pid)], "board": None}

@@ -8,8 +8,9 @@ Contract: whatever a message quotes from outside is printed as one line of print
 from __future__ import annotations
 
 import errno
-import os
 import sys
+
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,12 +84,12 @@ def printable(text: str) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return the one of `names` that `word` was probably meant to be, "" where none is near. Case counts at last."""
-    from difflib import get_close_matches  # only somebody who made a mistake pays for the module
+    from poorhttp.lean import difflib  # only somebody who made a mistake pays for the module
 
     listed = list(names)
     in_lower_case = {each.lower(): each for each in listed}
-    near = get_close_matches(word, listed, n=1, cutoff=0.6)
-    near += [in_lower_case[each] for each in get_close_matches(word.lower(), in_lower_case, n=1, cutoff=0.6)]
+    near = difflib.get_close_matches(word, listed, n=1, cutoff=0.6)
+    near += [in_lower_case[each] for each in difflib.get_close_matches(word.lower(), in_lower_case, n=1, cutoff=0.6)]
     return near[0] if near else ""
 
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # a wildcard is reached on this machine
 TIME_TO_ANSWER = 10
 """Seconds that the front server waits longer than poorhttp, which then tells the client itself."""
+LIGHTTPD_HEAD = 65535
+"""The largest request head that lighttpd can be told to take, in bytes."""
+HAPROXY_ROOM, HAPROXY_FIELDS = 16 << 10, 20
+"""What HAProxy needs in its buffer beside a request head, in bytes, and how many fields it may add."""
+ANSWER_HEAD = "32k"
+"""The largest answer head that nginx takes: a buffer of this size for each request."""
 
 
 def render(program: str, config: Config) -> str:
@@ -69,13 +75,15 @@ def _lighttpd(config: Config, backends: Sequence[Address]) -> list[str]:
     ]
     return [
         "server.port = 80",
+        "# Its own default is 8192, and more than 65535 is not possible.",
+        f"server.max-request-field-size = {min(config.max_head, LIGHTTPD_HEAD)}",
         "# Started by root it stays root, unless it is told whose it is to be:",
         '# server.username = "www-data"',
         '# server.groupname = "www-data"',
         'server.document-root = "/var/empty"',
         'server.modules += ( "mod_setenv", "mod_proxy" )',
         "",
-        "# Else a stream of events, or any other answer, would be held back until its end.",
+        "# Else a stream of events would be held back until its end, and an answer that breaks off would look whole.",
         "server.stream-response-body = 1",
         "",
         "# X-Forwarded-For, -Proto and -Host are set by lighttpd; these would come as the client wrote them.",
@@ -126,9 +134,12 @@ def _nginx(config: Config, backends: Sequence[Address]) -> list[str]:
         "    server {",
         "        listen 80;",
         f"        client_max_body_size {config.max_body};",
+        f"        large_client_header_buffers 2 {config.max_head};",
         "        location / {",
         "            proxy_pass http://poorhttp;",
         "            proxy_http_version 1.1;",
+        f"            proxy_buffer_size {ANSWER_HEAD};",
+        f"            proxy_buffers 4 {ANSWER_HEAD};",
         f"            proxy_read_timeout {_waits(config)};",
         "            # nginx would pass on what the client wrote.",
         *(f"            proxy_set_header {name} {value};" for name, value in fields.items()),
@@ -160,6 +171,9 @@ def _haproxy(config: Config, backends: Sequence[Address]) -> list[str]:
         f'    http-request set-header Forwarded for=\\"[%[src]]\\";{rest} if {{ var(txn.from) -m sub : }}',
     ]
     return [
+        "global",
+        f"    tune.bufsize {config.max_head + HAPROXY_ROOM}",
+        f"    tune.http.maxhdr {config.max_fields + HAPROXY_FIELDS}",
         "defaults",
         "    mode http",
         "    timeout connect 5s",

@@ -8,12 +8,11 @@ unix socket is removed only by the process that made it, and only while it is st
 from __future__ import annotations
 
 import errno
-import os
 import stat
 import sys
 
 from poorhttp.errors import InUseError, ListenError
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 from poorhttp.units import Address
 
 TYPE_CHECKING = False

@@ -8,10 +8,10 @@ remedy; the traceback of an application that fails is its own, without our frame
 
 from __future__ import annotations
 
-import os
 import sys
 
 from poorhttp.errors import LoadError, nearest, suggestion
+from poorhttp.lean import make_way, maker_of_greenlets, os
 from poorhttp.units import Application, split_application
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType, ModuleType
     from typing import Any
+
+    from poorhttp.config import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -50,6 +52,9 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
         try:
             return _attribute(imported, name, place)
         except LoadError as error:
+            beside = os.path.join(directory, *place.split("."))
+            if _is_pythons(place) and os.path.isdir(beside):  # which was meant, and of which Python makes nothing
+                raise _no_file(beside) from None
             is_theirs = not is_own(getattr(imported, "__file__", None) or "<")
             near = _command_near(place) if may_be_command and is_theirs else ""
             error.hint += f"; or did you mean poorhttp {near}?" if near else ""
@@ -61,6 +66,16 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
         raise _no_file(place)
     directory, module = _module_of(path)
     return _attribute(_import_file(path, directory, module), name, title(place))
+
+
+def function(spec: str, directory: str) -> Callable[[int], object]:
+    """Return what `module:name` names; `directory` (absolute) is where the module is looked for. Raises LoadError."""
+    place, name = split_application(spec)
+    found = _named(_import(place, directory), name, place)
+    if not callable(found):
+        raise LoadError(f"{spec} is not callable: {type(found).__name__}", "name a function")
+    called: Callable[[int], object] = found
+    return called
 
 
 def title(spec: str) -> str:
@@ -141,10 +156,10 @@ def _table(directory: str) -> str:
 
 
 def _dispatch(place: str) -> WSGI:
+    from poorhttp.dispatch import TableError, application  # before modules of the author's are found
+
     path = _table(place)
     module = _import_file(path, os.path.dirname(path), TABLE)
-    from poorhttp.dispatch import TableError, application
-
     try:
         return application(module)
     except TableError as error:
@@ -180,9 +195,9 @@ def _no_file(place: str) -> LoadError:
 
 def wsgi_modules(directory: str) -> list[str]:
     """Return each `package/wsgi.py` of a directory: where a Django project has its application."""
-    from glob import glob
+    from poorhttp.lean import glob
 
-    return sorted(glob("*/wsgi.py", root_dir=directory))
+    return sorted(glob.glob("*/wsgi.py", root_dir=directory))
 
 
 def _near(file: str, directory: str) -> str:
@@ -214,6 +229,7 @@ def _import_file(path: str, directory: str, module: str) -> ModuleType:
 def _import(module: str, directory: str, may_be_command: bool = False) -> ModuleType:
     if "" in module.split(".") or ":" in module:
         raise LoadError(f"{module!r} is not the name of a module", _mistyped(module))
+    make_way(directory)
     if sys.path[:1] != [directory]:
         sys.path.insert(0, directory)
     try:
@@ -225,6 +241,12 @@ def _import(module: str, directory: str, may_be_command: bool = False) -> Module
         raise _failed(module, error, _beside(error.name or "", directory, module)) from None
     except (Exception, SystemExit) as error:
         raise _failed(module, error) from None
+
+
+def _is_pythons(module: str) -> bool:
+    """Whether it is Python's own, or a mere directory, of which Python makes a module where there is no other one."""
+    is_standard = module.partition(".")[0] in sys.stdlib_module_names
+    return is_standard or getattr(sys.modules[module], "__file__", None) is None
 
 
 def _beside(missing: str, directory: str, module: str) -> str:
@@ -270,7 +292,7 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
             hint = f"it is a command, which goes first and alone: poorhttp {spec}"
         elif spec.replace("-", "_") in COMMANDS:
             hint = f"did you mean --{spec}?"
-    otherwise = "start in its directory, or in the environment in which it is installed"
+    otherwise = "name its directory by chdir, or start in the environment in which it is installed"
     hint = hint or suggestion(missing, modules, otherwise)
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)
 
@@ -290,6 +312,12 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
     if not name:
         hint = _elsewhere(module) or _callables(module, place, DEFAULT_NAMES[0])
         raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", hint)
+    found = _named(module, name, place)
+    return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
+
+
+def _named(module: ModuleType, name: str, place: str) -> Any:
+    """Return what a module has under this name (`a.b`); of `factory()` the factory. Raises LoadError."""
     found: Any = module
     for part in name.removesuffix("()").split("."):
         if not hasattr(found, part):
@@ -297,7 +325,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
             hint = f"did you mean {place}:{name.replace(part, near)}?" if near else _callables(module, place, part)
             raise LoadError(f"{place} has no attribute {part!r}", hint)
         found = getattr(found, part)
-    return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")
+    return found
 
 
 def _made_by(factory: Any, title: str) -> Any:
@@ -350,7 +378,7 @@ def _failed(what: str, error: BaseException, remedy: str = "") -> LoadError:
     """The error for an application that raised `error` while it was loaded, with its own traceback."""
     if isinstance(error, LoadError):
         return error
-    trace, line = _told(error)
+    trace, line = account_of(error)
     where = place_of(error)
     return LoadError(f"{where or f'{what} cannot be loaded: '}{line}", remedy or _remedy(error, trace, what), trace)
 
@@ -367,17 +395,17 @@ def place_of(error: BaseException) -> str:
     return f"{seen(file)}:{line}: " if file else ""
 
 
-def _told(error: BaseException) -> tuple[str, str]:
+def account_of(error: BaseException) -> tuple[str, str]:
     """Return the traceback with the application's own frames, also where one exception led to another, and the line
     that says what the exception is, which may suggest something.
     """
-    from traceback import StackSummary, TracebackException
+    from poorhttp.lean import traceback
 
-    told = TracebackException.from_exception(error)
+    told = traceback.TracebackException.from_exception(error)
     lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
-    each: TracebackException | None = told
+    each: traceback.TracebackException | None = told
     while each:
-        each.stack = StackSummary.from_list(
+        each.stack = traceback.StackSummary.from_list(
             [frame for frame in each.stack if not frame.filename.startswith(NOT_THEIRS)]
         )
         each = each.__cause__ or each.__context__
@@ -386,21 +414,22 @@ def _told(error: BaseException) -> tuple[str, str]:
 
 def _absent(module: str) -> str:
     """The hint about a module that the application imports and that is not there; it may be mistyped."""
-    from contextlib import suppress
-    from pkgutil import iter_modules
+    from poorhttp.lean import pkgutil
 
     package, dot, _ = module.rpartition(".")
     places, near = [], ""
-    with suppress(Exception):  # a package and the hooks of imports may be the author's
+    try:  # a package and the hooks of imports may be the author's
         found = sys.modules[package].__path__ if package else sys.path[:1]
         places = [each for each in found if isinstance(each, str)]
-        near = nearest(module, [package + dot + each.name for each in iter_modules(places)])
+        near = nearest(module, [package + dot + each.name for each in pkgutil.iter_modules(places)])
+    except Exception:
+        near = ""
     if package and places and is_own(os.path.join(places[0], "")):
         return f"did you mean {near}?" if near else f"there is none of this name in {seen(places[0])}"
     return f"{f'did you mean {near}? Or ' if near else ''}is it installed for {sys.executable}?"
 
 
-def _suggestion(error: BaseException, trace: str) -> str:
+def suggested(error: BaseException, trace: str) -> str:
     """What Python says itself from 3.12 on."""
     frame = _innermost(error)
     if not isinstance(error, NameError) or frame is None or "Did you mean" in trace:
@@ -430,7 +459,19 @@ def _remedy(error: BaseException, trace: str, what: str) -> str:
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "name the module with its package: package.module:name"
     if '  File "' in trace:
-        return _suggestion(error, trace) or "the traceback above is the application's own"
+        return suggested(error, trace) or "the traceback above is the application's own"
     if isinstance(error, OSError):
         return "may this user read it?"
     return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"
+
+
+def suited(settings: Config, warn: Callable[[str], None]) -> Config:
+    """The configuration with which the application, which is loaded, can be served: with one thread where it has made
+    greenlets of threads, since what it takes for locks and queues then works within one thread only.
+    """
+    maker = maker_of_greenlets()
+    if not maker or settings.threads == 1:
+        return settings
+    text = f"{maker} makes greenlets of threads: one thread serves in each process, not {settings.threads}"
+    warn(f"{text}; more processes serve more requests at once")
+    return settings.but(threads=1)

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import stat
 import sys
-import time
 
 from poorhttp.errors import printable, say
+from poorhttp.lean import os, time
 from poorhttp.settings import LEVELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any, TextIO
 
 LETTERS = "SACEWNID0"
@@ -110,16 +110,21 @@ class ErrorLog:
         """Write one line and below it, indented, the lines of a traceback, whatever the level."""
         self._append((_line(level, text, remote) + "".join(_indented(trace))).encode())
 
-    def stack(self, thread: int) -> str:
-        """Return where a thread (by its identifier) is in the application, as a traceback shows it."""
+    def stack(self, thread: int) -> str | None:
+        """Return where a thread (by its identifier) is in the application, as a traceback shows it; None where the call
+        of the application waits, and another greenlet runs on its thread.
+        """
         frame = sys._current_frames().get(thread)
+        if "greenlet" in sys.modules and frame and not _comes_from_server(frame):
+            return None
         try:
-            from traceback import extract_stack, format_list
+            from poorhttp.lean import traceback
+
+            frames = traceback.extract_stack(frame) if frame else []
+            ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+            return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
         except Exception:  # as in `_traceback`
-            return "(no stack: the traceback module cannot be imported)\n"
-        frames = extract_stack(frame) if frame else []
-        ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
-        return "".join(format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
+            return "(no stack: the traceback module cannot be used)\n"
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer that the server gives by itself."""
@@ -292,6 +297,12 @@ def _line(level: str, text: str, remote: str) -> str:
     return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{printable(remote)}] [{level}] {printable(text)}\n"
 
 
+def _comes_from_server(frame: FrameType | None) -> bool:
+    while frame and frame.f_code.co_filename != _SERVING:
+        frame = frame.f_back
+    return frame is not None
+
+
 def _report(text: str) -> bytes:
     return _line("W", text, "-").encode()
 
@@ -304,14 +315,25 @@ def _indented(trace: str) -> Iterator[str]:
 
 def _traceback(exc: BaseException) -> str:
     try:
-        from traceback import TracebackException
-    except Exception:  # out of descriptors or memory: that may be the very fault that is to be told
-        try:
-            text = f": {exc}".removesuffix(": ")
-        except BaseException:  # it is the application's
-            text = ""
-        return f"{type(exc).__name__}{text} (no traceback: the traceback module cannot be imported)\n"
-    told = TracebackException.from_exception(exc)
+        return _formatted(exc)
+    except Exception:  # out of descriptors or memory, or a module of the application hides one that is needed (3.13)
+        trace, frames = exc.__traceback__, ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            frames += f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
+        trace = trace.tb_next
+    try:
+        text = f": {exc}".removesuffix(": ")
+    except BaseException:  # it is the application's
+        text = ""
+    return f"{frames}{type(exc).__name__}{text} (without source: the traceback module cannot be used)\n"
+
+
+def _formatted(exc: BaseException) -> str:
+    from poorhttp.lean import traceback
+
+    told = traceback.TracebackException.from_exception(exc)
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
     while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
         del told.stack[-1]

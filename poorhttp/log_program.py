@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import os
-import select
 import sys
-import time
 
 from poorhttp import privileges
-from poorhttp.lean import signal
+from poorhttp.lean import os, select, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ Contract: `Budget.judge` is pure: every time and every figure is given to it, an
 
 from __future__ import annotations
 
-import os
-
+from poorhttp.lean import os
 from poorhttp.units import Bytes
 
 TYPE_CHECKING = False

@@ -6,10 +6,9 @@ Knows one path. Does not know who is looked for by it (`poorhttp.control`).
 from __future__ import annotations
 
 import errno
-import os
-import time
 
 from poorhttp.errors import ConfigError, say
+from poorhttp.lean import os, time
 
 LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
@@ -148,11 +147,11 @@ def _is_ours(path: str) -> bool:
 
 def _lock(descriptor: int) -> None:
     """Wait until no other start replaces this file. Who locks it for a second is none, and keeps nobody from it."""
-    from fcntl import LOCK_EX, LOCK_NB, flock
+    from poorhttp.lean import fcntl
 
     for _ in range(100):
         try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except OSError:
             time.sleep(0.01)

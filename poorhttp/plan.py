@@ -10,7 +10,8 @@ Contract: `plan` changes nothing. What happened is told to `State` by its method
 from __future__ import annotations
 
 YOUNG = 1.0
-"""A worker that dies in this many seconds has failed to start; one that lived longer shows that starting works."""
+"""A worker that dies in this many seconds, or before it serves, has failed to start; one that lived longer shows that
+starting works."""
 
 KILLED = -9
 """The exit code of whom SIGKILL ended."""
@@ -26,6 +27,9 @@ DRAIN = 1.0
 
 SOON = 0.5
 """Seconds in which a worker that drains is gone, as a rule; the next one is started beside one that takes longer."""
+
+PATIENCE = 3.0
+"""Seconds that a worker which does not serve yet gets at a stop, for those who wait for it."""
 
 GRACE = 1.0
 """Seconds that a worker gets beyond its own deadline before it is killed."""
@@ -201,7 +205,7 @@ class State:
             self.cut = self.cut or (worker.is_ready and code != 0)
         elif worker.draining is not None or (worker.is_ready and code == KILLED):
             return  # it was asked to, or killed from outside: it had not failed to start
-        elif now - worker.born >= YOUNG:
+        elif worker.is_ready and now - worker.born >= YOUNG:
             self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
         elif self.is_probe(worker):  # the others that were born together with it tell nothing new
             self.not_born(now)
@@ -236,7 +240,8 @@ class State:
 
     def back_off(self, now: float) -> float:
         """Seconds to leave between two spawns: none once a worker, started after the last failure, has lived."""
-        lived = any(self.is_probe(worker) and now >= worker.born + YOUNG for worker in self.workers.values())
+        serving = (worker for worker in self.workers.values() if worker.is_ready)
+        lived = any(self.is_probe(worker) and now >= worker.born + YOUNG for worker in serving)
         return 0.0 if lived else self._back_off
 
     def is_probe(self, worker: Worker) -> bool:
@@ -351,7 +356,8 @@ def _deadline(state: State, worker: Worker) -> float | None:
     if worker.quitting is not None:
         return worker.quitting + GRACE
     if worker.stopping is not None:
-        return worker.stopping + state.graceful_timeout + GRACE
+        patience = state.graceful_timeout if worker.is_ready else min(state.graceful_timeout, PATIENCE)
+        return worker.stopping + patience + GRACE
     if worker.draining is not None:
         return worker.draining + DRAIN + state.graceful_timeout + GRACE
     return None

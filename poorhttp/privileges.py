@@ -6,9 +6,8 @@ caller's. Contract: after `drop` no way back to root is left, which is tried; be
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.errors import ConfigError
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,21 +9,19 @@ the workers stay, everything else is as after a start, a newly installed poorhtt
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import nameless, signal
-from poorhttp.signals import HANDLED, raise_delayed
+from poorhttp.lean import nameless, os, signal, time
+from poorhttp.program import Program
+from poorhttp.signals import HANDLED, end_with, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from socket import socket
-    from subprocess import Popen
     from typing import Any, NoReturn
 
     from poorhttp.board import Board
@@ -49,8 +47,8 @@ END = 1 << 16
 TOLD = b"ok\n"
 """What a trial writes in the end on the standard output that it had at its start, which the application has not."""
 
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that this process gets when its parent is gone."""
+UNASKED = "unasked"
+"""What a trial is told whose application is not to be asked for `check_path`."""
 
 LINES = 40
 """Lines of what a failed trial said that are logged: the last ones."""
@@ -213,17 +211,6 @@ def tried() -> list[str] | None:
     return facts
 
 
-def end_with(parent: int) -> None:
-    """Let the kernel end this trial with who asked for it, whatever the application does in it: nobody else would."""
-    try:
-        import ctypes
-    except ImportError:
-        return  # a Python without it
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was gone before
-        os._exit(1)
-
-
 def _distrust_bytecode() -> None:
     """Compile anew what was edited since its bytecode was written, or just before.
 
@@ -249,8 +236,9 @@ def _distrust_bytecode() -> None:
 class Reload:
     """How this server is replaced by a fresh one.
 
-    home: the directory that it was started in. shape: in words, with or without a supervisor, which a reload
-    does not change. keys: that of each listening socket. outcome: of a trial that fails.
+    home: the directory that it was started in, as it was named. shape: in words, with or without a supervisor, which a
+    reload does not change. keys: that of each listening socket. outcome: of a trial that fails. asks: whether a trial
+    asks for `check_path`.
     """
 
     def __init__(
@@ -259,12 +247,13 @@ class Reload:
         self.handover = Handover()
         self.keys: list[str] = []
         self.outcome = "the server goes on as it was"
+        self.asks = True
         self._manager = manager
         self._reason: Callable[[int], str] = str  # how the end of a trial is told
         self._home = home
         self._shape = shape
         self._error_log = error_log
-        self._trial: Popen[bytes] | None = None
+        self._trial: Program | None = None
         self._said = self._told = -1  # what the trial writes on standard error and output
         self._began = 0.0
         self._again = self._cancelled = False
@@ -285,11 +274,12 @@ class Reload:
             self._start()
         except Exception as error:  # out of descriptors, or Python is not where it was
             self._said_and_told()
-            self._failed(f"cannot start it: {error}")
+            if isinstance(error, OSError) and error.filename == self._home:
+                self._failed(unreachable(self._home, error))
+            else:
+                self._failed(f"cannot start it: {error}")
 
     def _start(self) -> None:
-        from subprocess import DEVNULL, Popen
-
         from poorhttp.supervisor import reason  # here, where it may fail
 
         if self._cancelled:  # a stop came while that was imported
@@ -297,7 +287,8 @@ class Reload:
         self._reason = reason
         environ = _first_environ()
         passed = (f"passed {descriptor} {name}" for descriptor, name in self.handover.passed)
-        facts = [f"{os.getpid()} {FORMAT}", self._shape, *filter(_is_kept, self.keys), *passed]
+        unasked = [] if self.asks else [UNASKED]
+        facts = [f"{os.getpid()} {FORMAT}", self._shape, *filter(_is_kept, self.keys), *passed, *unasked]
         for name in NOTIFIED:
             environ.pop(os.fsencode(name), None)  # a trial is not the service
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
@@ -306,14 +297,7 @@ class Reload:
         self.note(board.TRYING)
         self._said = nameless("said")
         self._told = nameless("told")
-        self._trial = Popen(
-            [sys.executable, *sys.orig_argv[1:]],
-            env=environ,
-            cwd=self._home,
-            stdin=DEVNULL,
-            stdout=self._told,
-            stderr=self._said,
-        )
+        self._trial = Program(sys.orig_argv[1:], environ, self._home, self._told, self._said)
         self._began = time.monotonic()
         if self._cancelled:  # meanwhile
             self._trial.kill()
@@ -340,7 +324,6 @@ class Reload:
             return False
         if code is None:
             trial.kill()
-            trial.wait()
         self._trial = None
         said, told = self._said_and_told()
         # The code alone would not do: the new application may end the process itself, and the old one may have reaped
@@ -365,12 +348,8 @@ class Reload:
 
     def wait(self) -> bool:
         """Wait for the end of the trial: whether it succeeded."""
-        from contextlib import suppress
-        from subprocess import TimeoutExpired
-
         while self._trial is not None:
-            with suppress(TimeoutExpired):
-                self._trial.wait(self.seconds_left())
+            self._trial.wait(self.seconds_left() or 0.0)
             if self.succeeded():
                 return True
         return False
@@ -381,7 +360,6 @@ class Reload:
         trial = self._trial
         if trial is not None:
             trial.kill()
-            trial.wait()
 
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the keys."""
@@ -420,6 +398,14 @@ class Reload:
         self._manager.reload_failed(why)
 
 
+def unreachable(home: str, error: OSError) -> str:
+    """Say why the working directory cannot be entered again: a symbolic link on the way may lead nowhere now, or the
+    user that serves may not go there.
+    """
+    what = "cannot be entered" if isinstance(error, PermissionError) else "is gone"
+    return f"the working directory {what}: {home}: {error.strerror}"
+
+
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
     """Those sockets, key and descriptor, that the next image gets, as a handover has them."""
     return {key: (descriptor, *listener.made(_path(key))) for key, descriptor in sockets if _is_kept(key)}
@@ -440,6 +426,7 @@ def _execute(handover: Handover, home: str) -> NoReturn:
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
     told = nameless("handover")  # a variable of the environment holds 128 KiB at most
+    here = os.open(".", os.O_PATH)
     try:
         os.set_inheritable(told, True)
         os.pwrite(told, os.fsencode(str(handover)), 0)
@@ -447,6 +434,8 @@ def _execute(handover: Handover, home: str) -> NoReturn:
         os.chdir(home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
     finally:  # it was impossible
+        os.fchdir(here)
+        os.close(here)
         os.close(told)
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)

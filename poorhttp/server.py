@@ -9,18 +9,19 @@ kill.
 from __future__ import annotations
 
 import errno
-import os
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
+from poorhttp.lean import make_way, os, signal, time
+from poorhttp.signals import HANDLED, expect_end, restore, take_back
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from socket import socket
-    from typing import NoReturn, TypeVar
+    from typing import Any, NoReturn, TypeVar
 
     from poorhttp.board import Board
     from poorhttp.config import Config
@@ -41,6 +42,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 SUPERVISED = "a supervisor with workers"
 """The shape of a server that has some."""
 
+READ_BEFORE, READ_LATER = ("PYTHON", "LD_", "MALLOC_", "GLIBC_"), ("PYTHONPATH", "PYTHONBREAKPOINT")
+"""How the names of variables begin that the interpreter and the C library read at their start, but for those that count
+later too.
+"""
+
 loading: list[str] = []
 """The title of the application, while it is being loaded."""
 
@@ -55,8 +61,9 @@ def serve(
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    home: the directory of the start, "" where the process goes on afterwards and another program than poorhttp began
-    it: then there is no reload, and signals are given back. handover: what the image before this one left.
+    home: the directory of the start, as it was named (`cli.way_to`), "" where the process goes on afterwards and
+    another program than poorhttp began it: then there is no reload, and signals are given back. handover: what the
+    image before this one left.
     serving: called when clients are about to be served; what it returns, when a process does so.
     may_be_unread: as for an `ErrorLog`.
     """
@@ -74,6 +81,8 @@ def serve(
     boot = _boot(handover is not None)
     from poorhttp.worker import close_in_children
 
+    mask, pipes = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGPIPE)
+    is_loaded = False
     listeners: list[socket] = []
     bound: list[socket] = []
     dropped: dict[str, socket] = {}
@@ -135,25 +144,26 @@ def serve(
             boot.go_on(handover.signals)
         if settings.user or settings.group:
             _drop_privileges(settings, bool(home), error_log)
-        os.environ.update(settings.environ)
+        enter(settings)
+        if settings.debug:
+            import poorhttp.dev.guard  # noqa: F401  # before modules of the application's are found
         try:
-            loaded, title = application(settings, app)
+            get_app, title = _loading(settings, app, error_log)
         finally:
             boot.check()  # a stop goes before whatever the application made of it
+        is_loaded = True
+        from poorhttp import loader
+
+        settings = loader.suited(settings, lambda text: error_log.write("W", text))
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
-        app = loaded
-        if settings.debug:
-            from poorhttp.dev.guard import Guard
-
-            app = Guard(app, error_log, settings.editor)
         facts = _facts(settings, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
             shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")
-            shown.tell(serves="no")
+            shown.tell(serves="no", home=home, ini=settings.ini, pidfile=settings.pidfile)
         if handover is not None:
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
@@ -179,7 +189,7 @@ def serve(
             from poorhttp.supervisor import supervise
 
             return supervise(
-                app,
+                get_app,
                 listeners,
                 settings,
                 error_log,
@@ -194,7 +204,7 @@ def serve(
         from poorhttp.worker import serve
 
         return serve(
-            app,
+            get_app(),
             listeners,
             settings,
             error_log,
@@ -207,7 +217,7 @@ def serve(
             row=None if shown is None else shown.row(0),
         )
     except Exception as error:
-        if handover is not None and app is None:
+        if handover is not None and not is_loaded:
             pairs = zip(keys, listeners, strict=False)  # whose last one may not be there
             handover.note_sockets((key, each) for key, each in pairs if each in held() and each not in bound)
             try_again(handover, home, error, settings, error_log, manager)
@@ -231,13 +241,15 @@ def serve(
         if shown is not None:
             shown.close()
         if home:
-            boot.expect_end(settings.graceful_timeout, error_log)
+            expect_end(settings.graceful_timeout, error_log)
         else:  # a program that goes on
             if close_in_child in close_in_children:
                 close_in_children.remove(close_in_child)
                 if lock >= 0:  # in a child that the application has forked it is closed
                     os.close(lock)
             boot.restore()
+            restore({signal.SIGPIPE: pipes})
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _are_waiting(listeners: list[socket], handover: Handover | None) -> bool:
@@ -267,8 +279,6 @@ def bind(settings: Config, address: Address) -> socket:
 
 def _bound(settings: Config, bind: Callable[[], socket]) -> socket:
     """Wait for the workers of a server that was killed, which has left its pidfile, if they have the address still."""
-    import time
-
     began = time.monotonic()
     while True:
         try:
@@ -333,9 +343,6 @@ def try_again(
     stop ends this process, but after QUIT once the old workers have finished what they have; after INT they get a
     second for that. USR1 is passed to them.
     """
-    import time
-
-    from poorhttp.lean import signal
     from poorhttp.signals import RELOADS, REPEAT, STOPS, raise_delayed
     from poorhttp.systemd import Manager
 
@@ -431,11 +438,80 @@ def _watch_meanwhile(handover: Handover, manager: Manager) -> Watch | None:
     return manager.watch(copies, say)
 
 
+def enter(settings: Config) -> None:
+    """Go to `chdir`, which Python's path gets first, and set the variables of [environ]. Raises ConfigError.
+
+    PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
+    """
+    if settings.chdir:
+        try:
+            os.chdir(settings.chdir)
+        except OSError as error:
+            hint = f"is it a directory, and may {settings.user or 'this user'} enter it?"
+            raise ConfigError(f"cannot go to chdir = {settings.chdir}: {error.strerror}", hint) from None
+    os.environ.update(settings.environ)
+    named = settings.environ.get("PYTHONPATH", "")
+    places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
+    sys.path[:0] = [os.getcwd(), *places] if settings.chdir else places
+    if "TZ" in settings.environ:
+        import time as public_time  # that of the application
+
+        public_time.tzset()
+
+
+def _loading(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Callable[[], WSGI], str]:
+    """Return what gives the application, and its title. It is loaded here, before workers are forked, unless each of
+    them is to load it (`preload`). Raises LoadError.
+    """
+
+    def guarded(app: WSGI) -> WSGI:
+        if not settings.debug:
+            return app
+        from poorhttp.dev.guard import Guard
+
+        return Guard(app, error_log, settings.editor)
+
+    if app is None and not settings.preload and is_supervised(settings):
+        from poorhttp import loader
+
+        return lambda: guarded(application(settings, None)[0]), loader.title(settings.application)
+    loaded, title = load(settings, app, lambda text: error_log.write("W", text))
+    guarded_app = guarded(loaded)
+    return lambda: guarded_app, title
+
+
+def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tuple[WSGI, str]:
+    """The same as `application`, in a process from which workers are forked if there are any: warn of what they will
+    lack or share. Raises LoadError.
+    """
+    if not (settings.preload and is_supervised(settings)):
+        return application(settings, app)
+    from poorhttp import before_fork
+
+    before = before_fork.descriptors() if app is None else {"0", "1", "2"}
+    loaded = application(settings, app)
+    warning = before_fork.warning(before)
+    if warning:
+        warn(warning)
+    return loaded
+
+
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
-    """Return the application and its title; load it unless there is one. Raises LoadError."""
+    """Return the application and its title; load it unless there is one. What it has set of the signals that are the
+    server's is set back. Raises LoadError.
+    """
+    handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
+    try:
+        return _application(settings, app)
+    finally:
+        take_back(handlers)
+
+
+def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     from poorhttp import loader
 
     if app is not None:
+        make_way()
         title = "app"
         if callable(app):
             title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
@@ -517,12 +593,17 @@ def is_supervised(settings: Config) -> bool:
 
 def say_notes(settings: Config, note: Callable[[str], None] | None = None) -> None:
     """Print what the configuration, and the kernel about it, have to say; or let `note` do so."""
-    note = note or _note
-    for name in "max_requests", "memory":
+    note = note or say_note
+    if not (settings.preload or is_supervised(settings)):
+        note("preload = no changes nothing where there are no workers; type = forking has them")
+    for name in "max_requests", "memory", "child_exit":
         if getattr(settings, name) and not is_supervised(settings):
-            note(f"{name} replaces workers, and here is none; type = forking has them, with processes = 1 too")
+            note(f"{name} is about workers, and here is none; type = forking has them, with processes = 1 too")
     if settings.status_path and not (settings.forwarded or settings.proxy_protocol):
         note("status_path: a front server on this machine needs forwarded, or its clients see it too")
+    late = [name for name in settings.environ if name.startswith(READ_BEFORE) and name not in READ_LATER]
+    if late:
+        note(f"[environ] sets {', '.join(late)}, which this process has read before: set it where poorhttp is started")
     for each in filter(None, (*settings.notes, backlog.note(settings.backlog))):
         note(each)
     if settings.autoreload:
@@ -534,7 +615,7 @@ def version() -> str:
     return f"poorhttp {__version__}, Python {sys.version.split()[0]}"
 
 
-def _note(text: str) -> None:
+def say_note(text: str) -> None:
     say(f"note: {text}")
 
 
@@ -544,7 +625,7 @@ def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
         return [], None
     from poorhttp import systemd
 
-    return systemd.passed(os.environ, _note), systemd.Manager.of(os.environ)
+    return systemd.passed(os.environ, say_note), systemd.Manager.of(os.environ)
 
 
 def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) -> None:

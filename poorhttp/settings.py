@@ -18,11 +18,13 @@ from poorhttp.units import (
     Counts,
     EditorUrl,
     FieldValue,
+    Function,
     Host,
     Mode,
     Names,
     Networks,
     Path,
+    Question,
     Seconds,
     SendfileHeader,
     Span,
@@ -78,6 +80,9 @@ def setting(unit: Unit[T], default: T, group: str, help: str, *, short: str = ""
 PREFIX = "POORHTTP_"
 SECTION, OPTIONS, ENVIRON = "http", "application", "environ"
 
+IS_TRIAL = "POORHTTP_IS_TRIAL"
+"""The variable, 1, in a process that loads the application only to find out whether it can be."""
+
 LEVELS = ("emerg", "alert", "crit", "error", "warning", "notice", "info", "debug")
 LEVEL_NAMES = {
     **{str(number): level for number, level in enumerate((*LEVELS, "debug"))},
@@ -104,11 +109,18 @@ class Settings:
     application = setting(
         Application(), "./", SERVING, "module:name, file.py[:name], or a directory with dispatch_table.py"
     )
+    chdir = setting(
+        Path("DIRECTORY", empty=True),
+        "",
+        SERVING,
+        "directory to run in, with APP and its modules; empty: where it is started",
+    )
     type = setting(Choice(*PRESETS), "single", SERVING, "single, forking (processes) or threading (threads)")
     processes = setting(
         Counts(0, 1024), Span(0, 0), SERVING, "processes that serve, or 2..8: by load; 0: by type (1, forking 4)"
     )
     threads = setting(Count(0, 1024), 0, SERVING, "threads of each process; 0: by type (1, threading 16)")
+    preload = setting(Switch(), True, SERVING, "load once, before workers are forked; no: in each of them")
     address = setting(Host(), "127.0.0.1", SERVING, "address to listen on", short="a")
     port = setting(PORT, 8080, SERVING, "port to listen on; 0: any free one")
     bind = setting(
@@ -127,6 +139,12 @@ class Settings:
 
     debug = setting(Switch(), False, RUNNING, "error pages tell clients of this machine what went wrong", short="d")
     autoreload = setting(Switch(), False, RUNNING, "serve new code as soon as it is saved (--reload)")
+    check_path = setting(
+        Question(), "", RUNNING, "path or URL that new code must answer below 500 before it serves; or empty"
+    )
+    child_exit = setting(
+        Function(), "", RUNNING, "module:function, called with the process number of each worker that ended"
+    )
     editor = setting(
         EditorUrl(), "vscode://file/{path}:{line}", RUNNING, "URL by which error pages link to files; or empty"
     )
@@ -192,8 +210,9 @@ class Settings:
     graceful_timeout = setting(Seconds(), 30.0, DEADLINES, "requests in flight may last so long at a stop")
 
     max_request_line = setting(Bytes(64, 1 << 20), 8 << 10, LIMITS, "longest request line")
-    max_head = setting(Bytes(256, 16 << 20), 64 << 10, LIMITS, "largest request head")
-    max_fields = setting(Count(1, 10000), 100, LIMITS, "most header fields of a request")
+    # A Kerberos ticket of 64 KiB is 87 KB in base64; Mercurial sends the heads of a repository in fields of 1 KiB.
+    max_head = setting(Bytes(256, 16 << 20), 128 << 10, LIMITS, "largest request head")
+    max_fields = setting(Count(1, 10000), 200, LIMITS, "most header fields of a request")
     max_body = setting(Bytes(), 64 << 20, LIMITS, "largest request body")
     body_memory = setting(Bytes(0, 1 << 30), 256 << 10, LIMITS, "a larger body goes to a temporary file")
     max_connections = setting(Count(1, 1 << 20), 16384, LIMITS, "connections of each process")

@@ -9,11 +9,9 @@ without its clean-up.
 from __future__ import annotations
 
 import atexit
-import os
 import sys
-import time
 
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +27,9 @@ RELOADS = (signal.SIGHUP, signal.SIGUSR2)
 COUNTS = (signal.SIGTTIN, signal.SIGTTOU)
 HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
 
+LARGEST_SIGACTION = 256
+"""Bytes: more than a `struct sigaction` has on any machine."""
+
 REPEAT = 0.3
 """Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
 its whole group; nobody's patience ends so soon."""
@@ -36,6 +37,10 @@ its whole group; nobody's patience ends so soon."""
 PATIENCE = 3.0
 """Seconds for which a stop waits for what is being loaded: whoever waits for the stop has a little more than the time
 for what is in flight then."""
+
+
+SHORTEST_END = 0.1
+"""Seconds that the application gets at its end, where `graceful_timeout` is less."""
 
 
 class Boot:
@@ -58,7 +63,7 @@ class Boot:
         self._alarm: Any = None
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
         for signum in HANDLED:
-            later = signal.SIG_IGN if signum in COUNTS and not is_reload else _delay
+            later = signal.SIG_IGN if signum in COUNTS and not is_reload else delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
     def go_on(self, signals: int) -> None:
@@ -89,29 +94,6 @@ class Boot:
         for signum in STOPS:
             signal.signal(signum, signal.SIG_IGN)
 
-    def expect_end(self, seconds: float, error_log: ErrorLog) -> None:
-        """Where the application has left threads for which the interpreter waits, for ever if need be: they get so many
-        seconds, and the next signal to stop, which is heard again, ends the process at once.
-        """
-        if "threading" not in sys.modules:
-            return
-        import threading  # that of a reload may just be importing it
-
-        if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
-            return
-        began = time.monotonic()
-
-        def leave(signum: int, frame: FrameType | None) -> None:
-            if signum == signal.SIGALRM:
-                error_log.write("E", f"process {os.getpid()}: a thread of the application did not end; left without it")
-                leave_at_once(1, error_log)
-            if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
-                leave_at_once(128 + signum, error_log)
-
-        for signum in (*STOPS, signal.SIGALRM):
-            signal.signal(signum, leave)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
     def restore(self) -> None:
         """Give the signals back to whoever had them before."""
         self._disarm()
@@ -126,7 +108,7 @@ class Boot:
         if before is not None and now - before < REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
-        _delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
         self._is_patient = before is None and signum == signal.SIGTERM  # another signal may come in the next line
         if not (self._is_patient and (self._is_loaded or self._are_waiting())):
             self._is_patient = False
@@ -148,11 +130,58 @@ class Boot:
             self._alarm = None
 
 
+def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STOPS) -> None:
+    """Let what the application does once serving is over, in its threads and in functions of atexit, last so long, for
+    it may have no end. The next one of these signals, which are heard again, ends the process at once.
+    """
+    began = time.monotonic()
+
+    def leave(signum: int, frame: FrameType | None) -> None:
+        if signum == signal.SIGALRM:
+            what = "a thread of the application, or a function of its atexit, did not end; left without it"
+            error_log.write("E", f"process {os.getpid()}: {what}")
+            leave_at_once(1, error_log)
+        if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+            leave_at_once(128 + signum, error_log)
+
+    for signum in (*heard, signal.SIGALRM):
+        signal.signal(signum, leave)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, SHORTEST_END))
+    _ending.append(True)
+
+
+_ending: list[bool] = []
+"""Not empty once the process is about to end (`expect_end`)."""
+
+
+def _end_quietly() -> None:
+    """The application has done what it had to: from here on the interpreter ends, which gives its handlers back to the
+    kernel, and no signal is to come then.
+    """
+    if _ending:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for signum in STOPS:
+            signal.signal(signum, signal.SIG_IGN)
+
+
+atexit.register(_end_quietly)  # the last one to be called: it is the first
+
+
+def take_back(handlers: dict[int, Any]) -> None:
+    """The application is loaded: let signals come that it has blocked meanwhile, to these handlers of before. A write
+    to a pipe without a reader is an error again, and ends nobody.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*HANDLED, signal.SIGALRM, signal.SIGCHLD, signal.SIGWINCH))
+    changed = {signum: handler for signum, handler in handlers.items() if signal.getsignal(signum) != handler}
+    restore({**changed, signal.SIGPIPE: signal.SIG_IGN})
+
+
 _delayed: set[int] = set()
 """The signals for a reload, new logs or a stop that came before there was a server."""
 
 
-def _delay(signum: int, frame: FrameType | None) -> None:
+def delay(signum: int, frame: FrameType | None) -> None:
+    """A handler: let the signal come again with `raise_delayed`."""
     _delayed.add(signum)
 
 
@@ -166,7 +195,7 @@ def raise_delayed() -> None:
 def afterwards(signum: int) -> Any:
     """Return the handler that is to be there again when serving is over: the present one, or none for that of Boot."""
     present = signal.getsignal(signum)
-    return signal.SIG_IGN if present is _delay or _is_leave(present) else present
+    return signal.SIG_IGN if present is delay or _is_leave(present) else present
 
 
 def is_starting() -> bool:
@@ -213,15 +242,54 @@ def restore(handlers: dict[int, Any]) -> None:
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
-def leave(code: int, error_log: ErrorLog) -> NoReturn:
+def die_with_parent(does: bool) -> None:
+    """Let the kernel kill this process when its parent ends, whatever it is doing then; or no more."""
+    from poorhttp import _engine
+
+    _engine.die_with_parent(does)
+
+
+def end_with(parent: int) -> None:
+    """Die with this parent, and at once where that is gone."""
+    die_with_parent(True)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def keeper_of(signum: int) -> Callable[[], object]:
+    """Return what gives this signal back to a library in C that handles it now, as gevent's does with SIGCHLD; nothing
+    where none does. The interpreter knows nothing of such handlers.
+    """
+    if callable(signal.getsignal(signum)) or not _is_caught(signum):
+        return lambda: None
+    from poorhttp.lean import ctypes
+
+    action, libc = ctypes.create_string_buffer(LARGEST_SIGACTION), ctypes.CDLL(None)
+    libc.sigaction(signum, None, action)
+    return lambda: libc.sigaction(signum, action, None)
+
+
+def _is_caught(signum: int) -> bool:
+    """Whether the process has a handler for this signal, by the kernel's word (proc_pid_status(5))."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            caught = next((int(line.split()[1], 16) for line in file if line.startswith(b"SigCgt:")), 0)
+    except OSError:
+        return False
+    return bool(caught & 1 << signum - 1)
+
+
+def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
     """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
 
-    Waits for the threads of the application, calls what it registered with atexit, flushes.
+    Waits so long for the threads of the application, calls what it registered with atexit, flushes.
     """
     try:
-        threading: Any = sys.modules.get("threading")
-        if threading:
-            threading._shutdown()
+        expect_end(seconds, error_log, (signal.SIGQUIT,))
+        if "threading" in sys.modules:
+            from poorhttp.lean import threading
+
+            threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
     except BaseException as exc:
         error_log.exception(exc, "-", f"the exit of process {os.getpid()}")
@@ -231,13 +299,18 @@ def leave(code: int, error_log: ErrorLog) -> NoReturn:
 def leave_at_once(code: int, error_log: ErrorLog, clean_up: Callable[[], None] | None = None) -> NoReturn:
     """End this process, whatever its threads are doing; what is already written is flushed. Safe in a handler."""
     try:
-        error_log.flush()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, RuntimeError, ValueError):
-                continue  # none, closed, nobody reads it any more, or interrupted in a write by this very signal
+        flush(error_log)
         if clean_up is not None:
             clean_up()
     finally:
         os._exit(code)
+
+
+def flush(error_log: ErrorLog) -> None:
+    """Empty the buffers of the error log and of the standard streams; a child would write out what they hold again."""
+    error_log.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, RuntimeError, ValueError):
+            continue  # none, closed, nobody reads it any more, or interrupted in a write by a signal

@@ -8,14 +8,13 @@ half-written cell is left out, and of a path only printable ASCII is kept, anyth
 
 from __future__ import annotations
 
-import os
 import stat
-import time
-from binascii import crc32
 from sys import byteorder
 
-from poorhttp import control
+from poorhttp import calls, control
 from poorhttp.board import CELL, COUNTERS, FACTS, FAILED, HEAD, LAYOUT, MAGIC, NAME, ROW, SPARE, SUCCEEDED, SUMS, WORD
+from poorhttp.calls import numbers
+from poorhttp.lean import binascii, os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025
 LONGEST = 1.0
 """Seconds after which no more calls are looked at: another process can write whatever it wants into its board."""
 
-TEXT = CELL - 5 * WORD
-"""Bytes of a cell in which its request stands."""
+MOMENT = 0.02
+"""Seconds that a call lasts before it is worth a line."""
 
 TRIES = 5
 """How often a head is read that does not fit its checksum: it is being written."""
@@ -70,6 +69,15 @@ def serves(pid: int) -> bool:
     """Whether a process of this server was ready to serve clients. Raises PermissionError."""
     facts = _facts_of(pid) or {"serves": "no"}
     return facts.get("serves") != "no"  # a version before this one does not tell
+
+
+def start(pid: int) -> dict[str, str]:
+    """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
+    and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
+    """
+    facts = _facts_of(pid) or {}
+    is_it = "home" in facts and facts.get("pid") == str(pid)
+    return {name: facts[name] for name in ("home", "ini", "pidfile")} if is_it else {}
 
 
 def last_reload(pid: int) -> Facts | None:
@@ -166,7 +174,7 @@ def _shape(descriptor: int) -> tuple[int, int]:
     head = os.pread(descriptor, len(MAGIC) + 3 * WORD, 0)
     if len(head) != len(MAGIC) + 3 * WORD or not head.startswith(MAGIC):
         return 0, 0
-    layout, rows, cells = _words(head[len(MAGIC) :])
+    layout, rows, cells = numbers(head[len(MAGIC) :])
     fits = HEAD + rows * (ROW + cells * CELL) <= os.fstat(descriptor).st_size
     return (rows, cells) if layout == LAYOUT and rows <= MOST_ROWS and cells <= MOST_CELLS and fits else (0, 0)
 
@@ -177,9 +185,9 @@ def _facts(descriptor: int) -> dict[str, str]:
         head = os.pread(descriptor, HEAD - FACTS, FACTS)
         if len(head) < 2 * WORD:
             return {}
-        length, checksum = _words(head[: 2 * WORD])
+        length, checksum = numbers(head[: 2 * WORD])
         text = head[2 * WORD :][:length]
-        if crc32(text) == checksum:
+        if binascii.crc32(text) == checksum:
             lines = (line.partition(" ") for line in text.decode("utf-8", "replace").split("\n"))
             return {name: printable(value) for name, _, value in lines}
     return {}
@@ -212,37 +220,30 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
     (fields, for their names), `calls`: those that have lasted a moment, `seconds`, `method`, `path`, the oldest first;
     null where that cannot be known.
     """
-    words = _words(data[:ROW])
+    words = numbers(data[:ROW])
     row: Facts = {"pid": words[0], "state": STATES.get(words[2], "unknown"), "started": words[1]}
     row["seconds"] = max(int(time.time()) - words[1], 0)
     counts = {name: words[index] for index, name in COUNTERS.items()}
     counts["2xx"] = _second_class(counts)
-    now = int(time.clock_gettime(CLOCK) * 1000)
-    calls: list[Facts] = []
+    going: list[Facts] = []
     busy = 0
     for start in range(ROW, len(data), CELL):
-        cell = data[start : start + CELL]
-        began, last = _words(cell[: 2 * WORD])
-        if not last:
-            continue
-        busy += 1
-        call = _call(before[start : start + CELL], cell, after[start : start + CELL])
-        if call is not None:
-            method, _, path = call.partition(" ")
-            calls.append({"seconds": max(now - began, 0) / 1000, "method": method, "path": path})
-    calls.sort(key=lambda call: -call["seconds"])
+        cells = [each[start : start + CELL] for each in (before, data, after)]
+        busy += any(cells[1][WORD : 2 * WORD])
+        call = _call(*cells)
+        if call is not None and call.seconds() > MOMENT:
+            about = {"method": printable(call.method), "path": printable(call.path())}
+            going.append({"seconds": call.seconds()} | about)
+    going.sort(key=lambda call: -call["seconds"])
     row |= {"threads": words[3], "busy": min(busy, words[3]), "connections": counts["connections"]}
     row |= {name: counts[name] for name in ("accepted", "requests", "refused", "cut", "dropped")}
-    return row | {"answers": {name: counts[name] for name in CLASSES}, "calls": calls}
+    return row | {"answers": {name: counts[name] for name in CLASSES}, "calls": going}
 
 
-def _call(before: bytes, cell: bytes, after: bytes) -> str | None:
-    """Method and path of the call that goes on; None where it is too young, or is being written."""
-    began, last, sequence, shown, length = _words(cell[: 5 * WORD])
-    same = _words(before[: 5 * WORD])[2] == sequence == _words(after[: 5 * WORD])[2]
-    if not last or sequence % 2 or not same or shown != began or length > TEXT:
-        return None
-    return printable(cell[5 * WORD :][:length].decode("latin-1"))
+def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
+    """The call that goes on in a cell; None where there is none, or it is being written."""
+    sequences = {each[2 * WORD : 3 * WORD] for each in (before, cell, after)}
+    return calls.of_cell(cell) if len(sequences) == 1 else None
 
 
 def _elsewhere(pid: int, end: float) -> list[Facts]:
@@ -260,18 +261,10 @@ def _elsewhere(pid: int, end: float) -> list[Facts]:
             os.close(own)
 
 
-CLOCK = getattr(time, "CLOCK_MONOTONIC_COARSE", time.CLOCK_MONOTONIC)
-"""That of the engine."""
-
-
 def _second_class(counts: dict[str, int]) -> int:
     """How many answers were 2xx: those are not counted by themselves."""
     others = sum(counts[name] for name in ("1xx", "3xx", "4xx", "5xx"))
     return max(counts["requests"] + counts["refused"] - others, 0)
-
-
-def _words(data: bytes) -> tuple[int, ...]:
-    return tuple(int.from_bytes(data[start : start + WORD], byteorder) for start in range(0, len(data), WORD))
 
 
 def _number(text: str) -> int:
@@ -409,9 +402,9 @@ def prometheus(told: Facts) -> str:
 
 def json(told: Facts) -> str:
     """All of it."""
-    from json import dumps
+    from poorhttp.lean import json
 
-    return dumps(told) + "\n"
+    return json.dumps(told) + "\n"
 
 
 # Answering

@@ -14,16 +14,13 @@ from __future__ import annotations
 import codecs
 import errno
 import gc
-import os
-import select
 import sys
-import time
-from _thread import get_ident
 
-from poorhttp import listener, signals, worker
+from poorhttp import birth, calls, listener, loader, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.lean import signal, socket
+from poorhttp.errors import PoorhttpError, shortage
+from poorhttp.lean import os, select, signal, socket, tell_of_fork, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
 
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from poorhttp.board import Board
+    from poorhttp.child_exit import ChildExit
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.memory import Budget
@@ -46,7 +44,7 @@ HEARD = (*signals.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
 
 
 def supervise(
-    app: Application,
+    load: Callable[[], Application],
     listeners: Sequence[socket.socket],
     config: Config,
     error_log: ErrorLog,
@@ -58,18 +56,20 @@ def supervise(
     connections: Sequence[tuple[int, int]] = (),
     ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """Keep `config.processes` workers serving `app` until a signal stops them; main thread only.
+    """Keep `config.processes` workers serving an application until a signal stops them; main thread only.
 
-    make_reload: how HUP and USR2 replace this image, None: not at all. handover: the workers of the image before this
-    one, which leave as new ones serve. manager: the service manager, that is told how this server does. board: where
-    all show what they do. connections: that wait to be served, descriptor and number of the listener. ready: called
-    when the first worker serves.
+    load: called in each worker; it gives the application, and what it raises ends the worker. make_reload: how HUP and
+    USR2 replace this image, None: not at all. handover: the workers of the image before this one, which leave as new
+    ones serve. manager: the service manager, that is told how this server does. board: where all show what they do.
+    connections: that wait to be served, descriptor and number of the listener. ready: called when the first worker
+    serves.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
     USR1 reopens the logs everywhere; TTIN and TTOU keep one worker more or fewer, WINCH none until HUP or TTIN.
     Returns 0 after a clean stop; 128 + signal number where a second TERM or INT came, or a QUIT or INT that cut
     something off; else 1 if a worker that served had to be killed or failed while it was stopping.
-    Raises OSError where the limit of descriptors keeps the first worker from serving.
+    Raises PoorhttpError where a worker cannot begin to serve and none has, OSError where no descriptor is left for one.
+    No worker is left then.
     """
     error_log.follow(access_log, config.accesslog)
     if "socket" in sys.modules:
@@ -77,7 +77,7 @@ def supervise(
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
     supervisor = _Supervisor(
-        app, listeners, config, error_log, access_log, make_reload, manager or Manager(), board, ready
+        load, listeners, config, error_log, access_log, make_reload, manager or Manager(), board, ready
     )
     if handover is not None:
         supervisor.adopt(handover, connections)
@@ -114,7 +114,6 @@ def await_workers(handover: Handover, seconds: float) -> None:
     """Let the workers of the image before this one, which has none, finish what they have; return when they are gone.
     Who is not in so many seconds, and one more, is killed.
     """
-    end = time.monotonic() + seconds + 1
     living = {pid for pid in handover.workers if _exit_code(pid) is None}
     staying = sum(not is_leaving for pid, (_, _, is_leaving, _) in handover.workers.items() if pid in living)
     _begin_countdown(handover.countdown, staying)
@@ -123,6 +122,12 @@ def await_workers(handover: Handover, seconds: float) -> None:
             os.write(lifeline, worker.STOP)
         except OSError:
             continue  # it is gone
+    _await_ends(living, seconds + 1)
+
+
+def _await_ends(living: set[int], seconds: float) -> None:
+    """Return when these workers are gone; who is not in so many seconds is killed."""
+    end = time.monotonic() + seconds
     while living:
         time.sleep(0.02)
         living = {pid for pid in living if _exit_code(pid) is None}
@@ -130,7 +135,7 @@ def await_workers(handover: Handover, seconds: float) -> None:
             send(pid, signal.SIGKILL)
 
 
-def _no_application(*_: object) -> NoReturn:
+def _no_application() -> NoReturn:
     raise AssertionError
 
 
@@ -147,12 +152,8 @@ def when(seconds: float) -> str:
 
 
 def _name(signum: int) -> str:
-    try:
-        from signal import Signals
-
-        return Signals(signum).name
-    except (ImportError, OSError, ValueError):  # no such signal, or no descriptor left to import that with
-        return f"signal {signum}"
+    names = [name for name, number in vars(signal).items() if name[:3] == "SIG" and name[3] != "_" and number == signum]
+    return min(names, default=f"signal {signum}")
 
 
 class _Supervisor:
@@ -160,7 +161,7 @@ class _Supervisor:
 
     def __init__(
         self,
-        app: Application,
+        load: Callable[[], Application],
         listeners: Sequence[socket.socket],
         config: Config,
         error_log: ErrorLog,
@@ -170,7 +171,8 @@ class _Supervisor:
         board: Board | None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._app = app
+        self._load = load
+        self._process = os.getpid()
         self._ready = ready
         self._serves = False
         self._board = board
@@ -212,11 +214,13 @@ class _Supervisor:
         # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._give_children_back = signals.keeper_of(signal.SIGCHLD)
         self._old: dict[int, Any] = {signum: signals.afterwards(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signals.raise_delayed()
+        self._child_exit = _child_exit(config, error_log)
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
         """Go on with the workers of the image before this one, and with their number unless the configuration's is
@@ -250,6 +254,7 @@ class _Supervisor:
             actions = plan(self._state, self._now())
             for action in actions:
                 if isinstance(action, Exit):
+                    self._call_for_the_last()
                     return self._exit_code(action.code)
                 self._perform(action)
             self._conclude()
@@ -309,8 +314,8 @@ class _Supervisor:
     def _hear_worker(self, descriptor: int) -> None:
         """A worker tells something, or is gone."""
         pid = self._reports[descriptor]
-        told = os.read(descriptor, 4096)
-        if not told:
+        told, failed, fault = os.read(descriptor, 1 << 16).partition(worker.FAILED)
+        if not (told or failed):
             del self._reports[descriptor]
             os.close(descriptor)
         if pid not in self._state.workers:
@@ -323,8 +328,8 @@ class _Supervisor:
             self._tell_manager()
         if worker.CLOSED in told:
             self._state.closed(pid)
-        if worker.SHORT in told:
-            self._note_shortage()
+        if failed:
+            self._note_fault(pid, birth.fault_of(fault))
         if worker.STUCK in told:
             self._killed.add(pid)  # it may do that itself
             if self._state.retire(pid):
@@ -392,13 +397,16 @@ class _Supervisor:
         return self._late_code if planned else 0
 
     def close(self) -> None:
-        """Give back descriptors and signals; workers that are still there stop, for their lifelines end."""
+        """Give back descriptors and signals. Workers that are still there, after an exception, stop, as their lifelines
+        end; who does not is killed.
+        """
         worker.close_in_children.remove(self._close_in_child)
         self._error_log.wait(True)
         signals.restore(self._old)
         signal.set_wakeup_fd(self._old_wake)
         self._close_descriptors()
         _end_countdown(self._countdown)
+        _await_ends(set(self._state.workers), worker.FAST)
 
     def _close_in_child(self) -> None:
         """A child that the application has forked keeps no worker alive, and no client waiting."""
@@ -520,6 +528,7 @@ class _Supervisor:
         reload.handover.countdown = self._countdown
         if not self._are_away:
             reload.handover.wanted, reload.handover.configured = self._state.wanted, str(self._config.processes)
+        self._call_for_the_last()
         reports = {pid: report for report, pid in self._reports.items()}
         reload.handover.workers = {
             pid: (self._lifelines[pid], reports.get(pid, -1), each.draining is not None, each.is_closed)
@@ -542,15 +551,31 @@ class _Supervisor:
             if code is None:
                 continue
             self._cut_lifeline(pid)
-            if self._board:
-                self._board.free(pid)
+            row = self._board.free(pid) if self._board else b""
             now = self._now()
             gone = self._state.workers[pid]
             self._state.died(pid, code, now)
+            if self._child_exit:
+                self._child_exit.note(pid)
             if gone.draining is not None and self._state.stopping is None:
                 self._error_log.write("E" if code else "I", f"worker {pid} left: {reason(code, pid in self._killed)}")
             else:
                 self._say_death(gone, code, now)
+            self._say_lost(pid, row)
+        if self._child_exit:
+            self._child_exit.look()
+
+    def _call_for_the_last(self) -> None:
+        """Call `child_exit` for the workers that ended just now."""
+        if self._child_exit:
+            self._child_exit.finish()
+
+    def _say_lost(self, pid: int, row: bytes) -> None:
+        """Name the requests that a worker was in as it ended: nobody answers them any more."""
+        for call in calls.of_row(row):
+            text = f"request lost with worker {pid}: {call.about()}, at work for {call.seconds():.1f} s"
+            self._error_log.write("E", text, call.client or "-")
+            worker.log_lost(call, self._config, self._access_log)
 
     def _say_death(self, gone: Worker, code: int, now: float) -> None:
         pid = gone.pid
@@ -597,12 +622,12 @@ class _Supervisor:
 
     def _spawn(self) -> None:
         """Fork one worker. Signals wait meanwhile, in the child until it hears them: none is lost, none kills it."""
-        self._flush()
+        signals.flush(self._error_log)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         slot = self._board.next_slot() if self._board else -1
         bears = bool(self._waiting())
         try:
-            pid = _fork(self._unborn)
+            pid = birth.fork(self._unborn)
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             self._not_born(error)
@@ -622,44 +647,51 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
 
-    def _note_shortage(self) -> None:
-        """No descriptor is left for a worker. Raises OSError where none has served yet: the next one will neither."""
-        if not (self._is_ready or self._is_reloading):
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    def _is_beginning(self) -> bool:
+        """Whether no worker has served yet: the next one will fare no better, so that the start has failed."""
+        return not (self._is_ready or self._is_reloading) and self._state.stopping is None
+
+    def _note_fault(self, pid: int, fault: PoorhttpError) -> None:
+        """A worker cannot begin to serve, and is about to end."""
+        if self._is_beginning():
+            raise fault
+        for line in fault.detail.splitlines():
+            self._error_log.write("E", f"| {line}")
+        hint = f"; {fault.hint}" if fault.hint else ""
+        self._error_log.write("E", f"worker {pid} cannot begin to serve: {fault.message}{hint}")
 
     def _not_born(self, error: OSError) -> None:
-        if error.errno == errno.EMFILE and not self._state.workers:
-            self._note_shortage()
+        if error.errno == errno.EMFILE and not self._state.workers and self._is_beginning():
+            raise error
         self._state.not_born(self._now())
         what = "descriptors" if error.errno in (errno.EMFILE, errno.ENFILE) else "memory or processes"
         self._error_log.write("E", f"cannot start a worker: {error.strerror}; out of {what}, to be tried again")
 
-    def _flush(self) -> None:
-        """Empty the buffers, lest each child writes out what they hold once more."""
-        self._error_log.flush()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, ValueError):
-                continue
-
     def _work(self, lifeline: int, report: int, mask: Any, slot: int, bears: bool) -> NoReturn:
         """Be a worker, in the child, to the end of the process."""
+
+        def ready() -> None:
+            signals.die_with_parent(False)  # the lifeline tells from here on, and leaves a moment for what is in flight
+            birth.tell(report, worker.READY)
+
         code = 1
         try:
             self._error_log.wait(True)
             self._forget()
+            tell_of_fork()
             if not bears:
                 self._close_connections()
+            worker.hold_signals(mask)
+            app = self._load()
             code = worker.serve(
-                self._app,
+                app,
                 self._listeners,
-                self._config,
+                loader.suited(self._config, lambda text: self._error_log.write("W", text)),
                 self._error_log,
                 self._access_log,
                 lifeline,
                 report,
-                ready=lambda: _be_born(report, mask),
+                ready=ready,
                 connections=self._connections,
                 row=self._board.row(slot) if self._board else None,
                 # That of the image before may be for other sockets than those which are passed to this one.
@@ -667,14 +699,19 @@ class _Supervisor:
             )
         except SystemExit:
             code = 1  # it was told why
-        except BaseException as exc:
-            if isinstance(exc, OSError) and exc.errno == errno.EMFILE:
-                self._error_log.write("E", f"worker {os.getpid()}: {os.strerror(errno.EMFILE)}; raise RLIMIT_NOFILE")
-                os.write(report, worker.SHORT)
+        except Exception as error:
+            fault = error if isinstance(error, PoorhttpError) else shortage(error)
+            if fault is None:
+                self._error_log.exception(error, "-", f"worker {os.getpid()}")
             else:
-                self._error_log.exception(exc, "-", f"worker {os.getpid()}")
+                birth.tell(report, worker.FAILED + birth.fault(fault))
+                code = fault.exit_code
+        except BaseException as error:
+            self._error_log.exception(error, "-", f"worker {os.getpid()}")
         finally:
-            signals.leave(code, self._error_log)
+            signals.die_with_parent(True)
+            is_orphan = os.getppid() != self._process
+            signals.leave(code, self._error_log, worker.LATE if is_orphan else self._config.graceful_timeout)
 
     def _forget(self) -> None:
         """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines.
@@ -689,8 +726,8 @@ class _Supervisor:
             os.close(self._countdown.pop())  # that end is the supervisor's alone
         if self._watch:
             self._watch.close()
-        for signum in signal.SIGCHLD, signal.SIGWINCH:
-            signal.signal(signum, signal.SIG_DFL)
+        signals.restore({signum: self._old[signum] for signum in (signal.SIGCHLD, signal.SIGWINCH)})
+        self._give_children_back()
 
 
 def _begin_countdown(countdown: list[int], staying: int) -> None:
@@ -703,6 +740,14 @@ def _begin_countdown(countdown: list[int], staying: int) -> None:
 def _end_countdown(countdown: list[int]) -> None:
     while countdown:
         os.close(countdown.pop())
+
+
+def _child_exit(config: Config, error_log: ErrorLog) -> ChildExit | None:
+    if not config.child_exit:
+        return None
+    from poorhttp.child_exit import ChildExit
+
+    return ChildExit(config, error_log)
 
 
 def _budget(memory: int) -> Budget | None:
@@ -732,42 +777,6 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-def _fork(pipes: list[int]) -> int:
-    """Fork: the pid. Raises OSError.
-
-    pipes: what of them is open, for whoever forks meanwhile (though not in the middle of making them); in the end the
-    lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
-    the other, the child (pid 0) the other ends.
-    """
-    worker.forking_own.add(get_ident())
-    try:
-        pipes += os.pipe()
-        pipes += os.pipe()
-        pid = os.fork()
-    except OSError:
-        while pipes:
-            os.close(pipes.pop())
-        raise
-    finally:
-        worker.forking_own.discard(get_ident())
-    ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
-    pipes[:] = ours
-    for descriptor in theirs:
-        os.close(descriptor)
-    if not pid:
-        os.set_blocking(pipes[1], False)
-    return pid
-
-
-def _be_born(report: int, mask: Any) -> None:
-    """Hear signals, and tell the supervisor that this worker serves."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    try:
-        os.write(report, worker.READY)
-    except BrokenPipeError:
-        return  # it was killed, and this worker is about to hear of it
 
 
 def send(pid: int, signum: int) -> None:

@@ -7,13 +7,9 @@ shall answer in the place of this process. Telling never fails and never waits.
 
 from __future__ import annotations
 
-import os
-import select
-import time
-
 from poorhttp import listener
 from poorhttp.errors import ConfigError, printable
-from poorhttp.lean import socket
+from poorhttp.lean import os, select, socket, thread, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +36,7 @@ def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> 
     pid, count, names, _ = (environ.pop(name, "") for name in PASSED)
     if not count.isdecimal() or not pid.isdecimal():
         return []
-    if pid != str(os.getpid()):
+    if not _is_this(pid):
         note(f"LISTEN_FDS is for process {pid}, not for this one: its sockets are not used")
         return []
     told = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
@@ -52,6 +48,11 @@ def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> 
     except OSError:
         raise ConfigError(f"LISTEN_FDS is {count[:99]}, but descriptor {descriptor} is not open", "unset it") from None
     return list(enumerate(told[:number], FIRST))
+
+
+def _is_this(pid: str) -> bool:
+    """Whether the variables are for this process; in a container PID 1 got them and has passed them on (`pid1`)."""
+    return pid == str(os.getpid()) or (pid == "1" and os.getppid() == 1)
 
 
 class Manager:
@@ -69,7 +70,7 @@ class Manager:
     def of(cls, environ: MutableMapping[str, str]) -> Manager:
         """The one that the environment names."""
         address, microseconds, pid = (environ.pop(name, "") for name in NOTIFIED)
-        is_for_us = microseconds.isdecimal() and pid in ("", str(os.getpid()))
+        is_for_us = microseconds.isdecimal() and (not pid or _is_this(pid))
         watchdog = (
             min(max(float(microseconds) / 1e6, SHORTEST), LONGEST) if is_for_us and int(microseconds[:20]) else 0.0
         )
@@ -124,9 +125,7 @@ class Manager:
         """The same, done by a thread of its own, for as long as the process lives."""
         watch = self.watch(listeners, warn)
         if watch is not None:
-            from threading import Thread
-
-            Thread(target=watch.run, name="poorhttp-manager", daemon=True).start()
+            thread.start_new_thread(watch.run, ())
 
 
 class Watch:

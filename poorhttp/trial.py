@@ -6,14 +6,13 @@ Contract: nothing is left behind: no socket, no pidfile, no log.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from contextlib import suppress
 
-from poorhttp import listener, pidfile, privileges, server
+from poorhttp import listener, loader, pidfile, privileges, server
 from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
-from poorhttp.lean import nameless, signal
+from poorhttp.lean import nameless, os, signal, time
+from poorhttp.settings import IS_TRIAL
 from poorhttp.units import Address
 
 TYPE_CHECKING = False
@@ -43,8 +42,9 @@ LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""
 
 
-def check(settings: Config, use: Callable[[WSGI], None] = lambda app: None) -> int:
-    """Look at users, logs and pidfile, load the application, `use` it, and say `ok`; return the exit code.
+def check(settings: Config, use: Callable[[WSGI], None] | None = None) -> int:
+    """Look at users, logs and pidfile, load the application, `use` it (None: ask it for `check_path`), and say `ok`;
+    return the exit code.
 
     Raises PoorhttpError.
     """
@@ -63,6 +63,20 @@ def restart(settings: Config, pid: int, patience: float) -> int:
     """
     check_addresses(settings, pid)
     return in_child(settings, patience, more="; restart --wait SECONDS gives it another time")
+
+
+def before_serving(settings: Config) -> int:
+    """Ask the application for `check_path`, in a child, before this process serves. Returns the exit code; raises
+    LoadError, and SystemExit where a TERM comes meanwhile.
+    """
+
+    def stop(signum: int, frame: object) -> NoReturn:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    code = in_child(settings)
+    signal.signal(signal.SIGTERM, before)
+    return code
 
 
 def check_addresses(settings: Config, pid: int) -> None:
@@ -92,11 +106,16 @@ def _bind(settings: Config, is_held: Callable[[Address, str], bool], passed: lis
 
 def end(settings: Config, *tried: str) -> NoReturn:
     """Try, say so, and end at once: what the application has started, threads for instance, is thrown away with it."""
+    from poorhttp.reload import UNASKED
+
+    began = time.monotonic()
     # Out of reach of what the application prints.
     trial, telling = os.getpid(), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
-        _try(settings, *tried)
+        app = _try(settings, *tried)
+        if UNASKED not in tried:
+            _ask(app, settings, began + PATIENCE - GRACE - time.monotonic())
         if os.getpid() == trial:  # else it is a fork of it, which the application has made
             _tell_success(telling)
         code = 0
@@ -119,11 +138,12 @@ def _tell_success(descriptor: int) -> None:
 
 
 def in_child(
-    settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] = lambda app: None, more: str = ""
+    settings: Config, patience: float = PATIENCE, use: Callable[[WSGI], None] | None = None, more: str = ""
 ) -> int:
     """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
-    application and `use` it. Returns its exit code. Raises LoadError where it dies, loading takes longer than
-    `patience`, or the use does not come to an end. more: what the hint about a late one has to add.
+    application and `use` it (None: ask it for `check_path`). Returns its exit code. Raises LoadError where it dies,
+    loading takes longer than `patience`, or the use does not come to an end. more: what the hint about a late one has
+    to add.
     """
     import mmap
 
@@ -150,7 +170,7 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
-    from poorhttp.reload import end_with
+    from poorhttp.signals import end_with
 
     code, doing = 1, LOADED
     _telling.append(telling)
@@ -164,17 +184,15 @@ def in_child(
         app = _load(settings)
         os.write(telling, b"loaded %d\n" % os.getpid())
         doing = CALLED
-        use(app)
+        _ask(app, settings) if use is None else use(app)
         os.write(telling, b"used %d\n" % os.getpid())
         code = 0
     except PoorhttpError as error:
         tell(error)
         code = error.exit_code
     except KeyboardInterrupt as error:
-        from poorhttp.loader import place_of
-
         code = 128 + signal.SIGINT
-        say(f"error: {place_of(error)}stopped while it {doing} the application")
+        say(f"error: {loader.place_of(error)}stopped while it {doing} the application")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -204,27 +222,22 @@ def _keep_stack(descriptor: int) -> None:
 
 def _keep_last(memory: mmap) -> None:
     """Let it hold the file of the author's that was imported last, from its cached bytecode too."""
-    from poorhttp.loader import is_own
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         file = getattr(arguments[0], "co_filename", "") if event == "exec" else ""
-        if os.path.isabs(file) and is_own(file):
+        if os.path.isabs(file) and loader.is_own(file):
             memory[:] = file.encode("utf-8", "replace")[:LAST].ljust(LAST, b"\0")
 
     sys.addaudithook(hear)
 
 
 def _last_in(memory: mmap) -> str:
-    from poorhttp.loader import seen
-
     file = memory[:].rstrip(b"\0").decode("utf-8", "replace")
-    return f"; the last file it imported was {seen(file)}" if file else ""
+    return f"; the last file it imported was {loader.seen(file)}" if file else ""
 
 
 def _place_in(stack: int) -> str:
     """The innermost line of the application in what was written there, as `file:line: `; "" where there is none."""
-    from poorhttp import loader
-
     for line in os.pread(stack, 1 << 16, 0).decode("utf-8", "replace").splitlines():
         file, is_frame, rest = line.removeprefix('  File "').partition('", line ')
         if is_frame and loader.is_own(file):
@@ -257,9 +270,7 @@ def _read(descriptor: int) -> str:
 
 
 def _end_of(pid: int, steps: int, stack: int, last: mmap, patience: float, settings: Config, more: str) -> int:
-    from poorhttp.loader import title
-
-    application, told, is_loaded = title(settings.application), "", False
+    application, told, is_loaded = loader.title(settings.application), "", False
     end = time.monotonic() + patience
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -300,8 +311,10 @@ def _where_it_is(pid: int, stack: int) -> str:
     return where
 
 
-def _try(settings: Config, shape: str, *sockets: str) -> None:
-    """Be the trial of a reload: find out whether a server with these sockets could go on as this one."""
+def _try(settings: Config, shape: str, *sockets: str) -> WSGI:
+    """Be the trial of a reload: find out whether a server with these sockets could go on as this one, and return its
+    application.
+    """
     server.check_shape(settings, shape)
     privileges.owner(settings.socket_owner, settings.user, settings.group)
     passed = [each.split(" ", 2)[1:] for each in sockets if each.startswith("passed ")]
@@ -312,9 +325,35 @@ def _try(settings: Config, shape: str, *sockets: str) -> None:
         pidfile.write(settings.pidfile)
         pidfile.remove(settings.pidfile)
     server.say_notes(settings)
-    _load(settings)
+    return _load(settings)
 
 
 def _load(settings: Config) -> WSGI:
-    os.environ.update(settings.environ)
-    return server.application(settings, None)[0]
+    if settings.check_path:
+        import poorhttp.question  # noqa: F401  # before modules of the application's are found
+    server.enter(settings)
+    os.environ[IS_TRIAL] = "1"
+    app = server.load(settings, None, server.say_note)[0]
+    loader.suited(settings, server.say_note)
+    if settings.child_exit:
+        loader.function(settings.child_exit, settings.import_directory)
+    return app
+
+
+def _ask(app: WSGI, settings: Config, seconds: float = PATIENCE) -> None:
+    """Ask the application for `check_path`, if there is one, and say what came; in so many seconds at most, or in
+    `request_timeout` where that is shorter. Raises LoadError.
+    """
+    if not settings.check_path:
+        return
+    from poorhttp import question  # in this process alone, which does not serve
+
+    where = f"{loader.title(settings.application)}: "
+    limit = max(seconds, 1.0)
+    question.end_after(min(settings.request_timeout or limit, limit), settings, where, leave)
+    try:
+        answer = question.ask(app, settings)
+    except (Exception, SystemExit) as error:
+        raise question.fault(error, settings, where) from None
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    question.judge(answer, settings)

@@ -7,7 +7,7 @@ relative paths are taken from `directory`. `parse(show(value), directory) == val
 
 from __future__ import annotations
 
-import os
+from poorhttp.lean import os
 
 UNIX_PATH_LIMIT = 107
 """Bytes of a unix socket's path: `sun_path` of unix(7) has 108 with the zero at its end."""
@@ -220,12 +220,12 @@ class FieldValue(Text):
 
 
 class Path(Text):
-    """A file: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where `pipe`."""
+    """A file or a directory: absolute; "-" (a standard stream) where `dash`, "" (none) where `empty`, "|program" where
+    `pipe`.
+    """
 
-    metavar = "FILE"
-
-    def __init__(self, *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
-        self.dash, self.empty, self.pipe = dash, empty, pipe
+    def __init__(self, metavar: str = "FILE", *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
+        self.metavar, self.dash, self.empty, self.pipe = metavar, dash, empty, pipe
 
     def parse(self, text: str, directory: str = "") -> str:
         if text == "-" and self.dash:
@@ -269,6 +269,26 @@ class UrlPath(Text):
         return text
 
 
+class Question(Text):
+    """What new code is asked for: a path, escaped, with or without a query; or a URL, whose scheme and host the
+    application sees; or nothing.
+    """
+
+    metavar = "PATH"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        scheme, host, target = split_url(text)
+        try:
+            name, port = split_port(host)
+            PORT.parse(port or "0")
+            UrlPath().parse(target.replace("?", "/"))
+            if text[:1] not in ("", "/") and not (scheme in ("http", "https") and _is_host(name.strip("[]"))):
+                raise ValueError
+        except ValueError:
+            raise ValueError("a path such as /, or a URL such as https://www.example.com/") from None
+        return text
+
+
 class EditorUrl(Text):
     """A URL with `{path}` in it, and `{line}` where the editor takes one; or nothing. None that a browser runs or shows
     by itself.
@@ -303,7 +323,11 @@ class SendfileHeader(Text):
 
 
 class Application(Text):
-    """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute."""
+    """Where the application is: `module:name` as it is, `file.py[:name]` and a directory absolute.
+
+    A word that names a directory is that directory where it has a dispatch table or is a package. Any other one is left
+    to the import, which prefers a module or an installed package of its name, as Python does.
+    """
 
     metavar = "APP"
 
@@ -312,9 +336,24 @@ class Application(Text):
             raise ValueError("module:name, file.py or a directory")
         path, name = split_application(text)
         absolute = os.path.normpath(os.path.join(directory, path))
-        if path.endswith(".py") or "/" in path or path in (".", "..") or (path and os.path.isdir(absolute)):
+        marks = ("__init__.py",) if name else ("__init__.py", "dispatch_table.py")
+        is_marked = any(os.path.isfile(os.path.join(absolute, each)) for each in marks)
+        is_directory = bool(path) and os.path.isdir(absolute) and (is_marked or not path.isidentifier())
+        if path.endswith(".py") or "/" in path or path in (".", "..") or is_directory:
             path = absolute
         return f"{path}:{name}" if name else path
+
+
+class Function(Text):
+    """Where a function is: `module:name`, or nothing."""
+
+    metavar = "MODULE:NAME"
+
+    def parse(self, text: str, directory: str = "") -> str:
+        module, name = split_application(text)
+        if text and not (name and all(each.isidentifier() for each in f"{module}.{name}".split("."))):
+            raise ValueError("module:function")
+        return text
 
 
 class Host(Text):
@@ -376,6 +415,15 @@ def split_port(text: str) -> tuple[str, str | None]:
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         return text, None
     return host, port
+
+
+def split_url(text: str) -> tuple[str, str, str]:
+    """Split `/path?query` or `https://host:port/path?query` into scheme, host:port ("" for a mere path), and path."""
+    scheme, colon, rest = text.partition("://")
+    if not colon or text.startswith("/"):
+        return "http", "", text
+    host, _, path = rest.partition("/")
+    return scheme, host, f"/{path}"
 
 
 def split_application(spec: str) -> tuple[str, str]:

@@ -6,13 +6,11 @@ Contract: however it ends, the terminal is as it was.
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import time
 
 from poorhttp import control
 from poorhttp.errors import PoorhttpError, put
+from poorhttp.lean import os, select, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,9 +95,7 @@ class _Terminal(_Pipe):
     """A terminal, whose second screen is used."""
 
     def __enter__(self) -> _Terminal:
-        import termios
-
-        from poorhttp.lean import signal
+        from poorhttp.lean import signal, termios
 
         self._mode = termios.tcgetattr(0)
         mode = termios.tcgetattr(0)
@@ -112,10 +108,9 @@ class _Terminal(_Pipe):
         return self
 
     def __exit__(self, *_: object) -> None:
-        import termios
         from contextlib import suppress
 
-        from poorhttp.lean import signal
+        from poorhttp.lean import signal, termios
 
         for each in self._old:
             signal.signal(each[0], signal.SIG_IGN)  # what comes now would leave it half done

@@ -10,13 +10,11 @@ come back.
 from __future__ import annotations
 
 import atexit
-import os
-import time
-from _thread import allocate_lock, get_ident, start_new_thread
 
 from poorhttp import listener
 from poorhttp._engine import Engine, SignalHandler
-from poorhttp.lean import signal, socket
+from poorhttp.errors import PoorhttpError
+from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
     COUNTS,
     HANDLED,
@@ -24,6 +22,8 @@ from poorhttp.signals import (
     RELOADS,
     REPEAT,
     afterwards,
+    delay,
+    end_with,
     forget,
     hold_back,
     is_starting,
@@ -35,13 +35,14 @@ from poorhttp.signals import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Iterable, Sequence
-    from threading import Thread
     from types import FrameType
     from typing import Any, NoReturn
 
     from poorhttp.backlog import Backlog
     from poorhttp.board import Row
+    from poorhttp.calls import Call
     from poorhttp.config import Config
     from poorhttp.log import ErrorLog
     from poorhttp.reload import Reload
@@ -64,6 +65,9 @@ DRAIN_SECONDS = 1.0
 STOP = b"\xff"
 """What the engine reads on a lifeline where the supervisor stops: a graceful stop, which is not SIGTERM told twice."""
 
+INTERRUPT = b"\xfe"
+"""And what it reads there where that is to be a stop as by SIGINT, which a terminal sends to all."""
+
 FAST = 1.0
 """Seconds that what is in flight gets after SIGINT; the engine and the supervisor have the same."""
 
@@ -76,10 +80,10 @@ RETRY = 30.0
 LOST = f"what is lost stays lost, to be tried again in {RETRY:.0f} s"
 """What a failed try means then."""
 
-READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, SHORT, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", b"D", 128
+READY, STUCK, SPENT, ASKED, PRESSED, CLOSED, FAILED, LOAD = b"1", b"S", b"R", b"T", b"P", b"C", b"F", 128
 """What a worker tells its supervisor: it serves; a call does not return, even after RequestTimeout; it has answered
-`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners; no
-descriptor is left for it to serve; from 128 on: how busy they were in the last second, in percent.
+`max_requests`; a TERM came to it; all its threads are busy and somebody waits; it has closed its listeners; it cannot
+begin to serve, and what follows is why (`birth.fault`); from 128 on: how busy they were in the last second, in percent.
 """
 
 
@@ -122,9 +126,9 @@ def serve(
     """
     # One more where the server answers for itself while all others are in the application.
     threads = config.threads + (bool(config.health) and config.processes.most == 1)
-    if threads > 1:
+    if config.threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
-        import threading  # noqa: F401  # only a process with more than one thread pays for it
+        from poorhttp.lean import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
     signals = _Signals(config.graceful_timeout, error_log, lifeline is not None, clean_up, make_reload, manager)
     try:
@@ -135,7 +139,6 @@ def serve(
         numbers = [each.fileno() for each in listeners]
         engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
         _serving.append(engine)
-        _newborn.clear()
         if countdown is not None:
             os.close(countdown)
         for descriptor, number in connections:
@@ -151,7 +154,7 @@ def serve(
             if manager is not None:
                 manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
 
-        _run(engine, threads, tell_ready, signals)
+        _run(engine, config.threads, threads, tell_ready, signals)
         signals.make_way()
         return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
@@ -168,6 +171,14 @@ def accept_last(sock: socket.socket) -> list[int]:
     return take_waiting(sock.fileno())
 
 
+def log_lost(call: Call, config: Config, access_log: int) -> None:
+    """Add the line of a request whose worker has died in it: 504 where that was answered in its place, else 500."""
+    from poorhttp._engine import log_lost
+
+    status = 504 if call.is_given_up else 500
+    log_lost(config, access_log, call.client or None, call.head(), call.request_id, status)
+
+
 _serving: list[Engine] = []
 """The engine of this process, while it serves."""
 
@@ -175,11 +186,14 @@ _serving: list[Engine] = []
 close_in_children: list[Callable[[], None]] = []
 """Each closes what is not to be open in a child that the application forks."""
 
-forking_own: set[int] = set()
-"""The threads that are forking a child which is no such one."""
+forking_own: dict[int, int] = {}
+"""The threads that are forking a child which is no such one, with the number of their process. The kernel kills that
+child with its parent until it serves: what the application does in it before, in a hook or while it is loaded, may
+never come to an end.
+"""
 
 _newborn: list[int] = []
-"""In a child of the server's own, which has all signals blocked until it serves: its process number."""
+"""In a child of the server's own, which has all signals blocked until `hold_signals`: its process number."""
 
 _abandoned: list[Engine] = []
 """In such a child: the engine of its parent, which is not to be taken down."""
@@ -192,15 +206,15 @@ def _before_fork() -> None:
     """Hold signals back: a child that got one before it is its own would write it into the pipe that it shares."""
     if (_serving or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
 
 def _after_fork_in_parent() -> None:
-    mask = _masks.get(get_ident())
+    mask = _masks.get(thread.get_ident())
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _masks.pop(get_ident(), None)
+        _masks.pop(thread.get_ident(), None)
 
 
 def _after_fork_in_child() -> None:
@@ -208,14 +222,16 @@ def _after_fork_in_child() -> None:
     begun to, it hears signals like any process.
     """
     try:
-        if get_ident() in forking_own:
+        if thread.get_ident() in forking_own:
+            parent = forking_own[thread.get_ident()]
             forking_own.clear()  # what it forks from now on, from another hook perhaps, is the application's
             _newborn.append(os.getpid())
+            end_with(parent)
             return
         if _newborn:
             _newborn.clear()
-            _masks[get_ident()] = ()
-        if get_ident() in _masks:  # signals were held back
+            _masks[thread.get_ident()] = ()
+        if thread.get_ident() in _masks:  # signals were held back
             forget()
         for engine in _serving:
             engine.abandon()
@@ -226,6 +242,17 @@ def _after_fork_in_child() -> None:
         close_in_children.clear()
     finally:
         _after_fork_in_parent()
+
+
+def hold_signals(mask: Any) -> None:
+    """In a child of the server's own: let signals come, those to which a server listens when it serves.
+
+    mask: those that its parent had blocked.
+    """
+    for signum in HANDLED:
+        signal.signal(signum, delay)
+    _newborn.clear()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
@@ -258,7 +285,7 @@ class _Signals:
         self._is_supervised = supervised
         self._is_over = False  # `restore` waits for the thread of a trial, which therefore waits for nothing then
         self._is_asked = False  # for a reload
-        self._on_trial = allocate_lock()
+        self._on_trial = thread.allocate_lock()
         self._graceful_timeout = graceful_timeout
         self._error_log = error_log
         self._clean_up = clean_up
@@ -278,9 +305,10 @@ class _Signals:
         self._handle(signal.SIGTERM, self._stop)
         self._handle(signal.SIGQUIT, self._stop)
         self._handle(signal.SIGUSR1, self._reopen)
-        self._handle(signal.SIGINT, signal.SIG_IGN if supervised else self._stop)
+        # Not ignored: what the application starts would ignore it too.
+        self._handle(signal.SIGINT, _do_nothing if supervised else self._stop)
         for signum in RELOADS:
-            self._handle(signum, signal.SIG_IGN if supervised else self._begin_reload)
+            self._handle(signum, _do_nothing if supervised else self._begin_reload)
         for signum in COUNTS:
             self._handle(signum, signal.SIG_IGN)
         raise_delayed()
@@ -420,7 +448,10 @@ class _Signals:
     def _begin_trial(self) -> None:
         """Let a thread try the new code. In a handler, which another signal may interrupt, nothing is imported."""
         self._is_asked = True
-        start_new_thread(self._await_trial, ())
+        try:
+            thread.start_new_thread(self._await_trial, ())
+        except RuntimeError as error:
+            self._error_log.write("E", f"reload failed, the server goes on as it was: {error}")
 
     def _await_trial(self) -> None:
         """Try the new code, unless another thread does, again where that was asked for meanwhile; where it succeeds,
@@ -459,7 +490,8 @@ class _Signals:
     def _begin(self, reload: Reload) -> None:
         self._is_asked = False
         if self._is_stuck:
-            reload.outcome = LOST
+            # What this process is stuck in may keep the new code from answering too; it is no worse than a lost thread.
+            reload.outcome, reload.asks = LOST, False
         reload.begin()
 
     def _let_succeed(self, reload: Reload) -> None:
@@ -557,12 +589,18 @@ class _Signals:
         self._error_log.reopen()
 
 
+def _do_nothing(signum: int, frame: FrameType | None) -> None:
+    """Be the supervisor's to hear."""
+
+
 def _is_inside_application(frame: FrameType | None) -> bool:
-    """Whether the engine was entered above this frame, which belongs to what it called then."""
+    """Whether the engine was entered above this frame, which belongs to what it called then; or the frame is one of
+    another greenlet, to which only the application can have switched.
+    """
     above = frame.f_back if frame else None
-    while above and above.f_code is not _enter.__code__:
+    while above and above.f_code not in (_enter.__code__, serve.__code__):
         above = above.f_back
-    return above is not None
+    return above is None or above.f_code is _enter.__code__
 
 
 def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
@@ -572,23 +610,32 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
             each.close()
 
 
-def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
-    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised."""
-    others: list[Thread] = []
+def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
+    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised, and
+    PoorhttpError where not all of them can be started: then nobody is served.
+
+    calling: how many of these threads, the first ones, call the application.
+    """
+    others: list[thread.LockType] = []
     failures: list[BaseException] = []
+    gate = thread.allocate_lock()  # behind which the others wait until all are there
+    gate.acquire()
     try:
-        # First: a thread inherits which signals are blocked, and so does a child that the application forks from it.
-        ready()
         for slot in range(1, threads):
-            others.append(_start(engine, slot, failures))
+            others.append(_start(engine, slot, threads, gate, failures, calls=slot < calling))
+        _watch(engine)
+        ready()
+        gate.release()
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
         engine.stop()
-    if others:
+    if gate.locked():  # nobody is behind it, nor will be
+        gate.release()
+    elif others:
         signals.expect_end(LATE)  # the engine is finished: who is still inside the application is late already
-    for thread in others:
-        thread.join()
+    for each in others:
+        each.acquire()
     if failures:
         raise failures[0]
 
@@ -598,18 +645,49 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, failures: list[BaseException]) -> Thread:
-    from threading import Thread
+def _start(
+    engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException], *, calls: bool
+) -> LockType:
+    """Run a slot on a thread of its own, once the gate is open. Return a lock, to be had once that is over.
+
+    calls: it calls the application, which may ask `threading` what thread that is.
+    """
+    over = thread.allocate_lock()
+    over.acquire()
 
     def run() -> None:
+        with gate:
+            pass
         try:
-            engine.run(slot)
+            if not failures:
+                engine.run(slot)
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
-        # The thread is there for a moment after `join`: a signal is the main thread's then, or the next image's.
+        # The thread is there for a moment more: a signal is the main thread's then, or the next image's.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        over.release()
 
-    thread = Thread(target=run, name=f"poorhttp-{slot}")
-    thread.start()
-    return thread
+    try:
+        if calls:
+            from poorhttp.lean import threading
+
+            threading.Thread(target=run, name=f"poorhttp-{slot}").start()
+        else:
+            thread.start_new_thread(run, ())
+    except (MemoryError, RuntimeError):
+        raise _too_many(f"thread {slot + 1} of {threads}") from None
+    return over
+
+
+def _watch(engine: Engine) -> None:
+    try:
+        engine.watch()
+    except OSError:
+        raise _too_many("the thread that watches the others") from None
+
+
+def _too_many(what: str) -> PoorhttpError:
+    why = "the system has neither memory nor a number for it"
+    hint = "lower `threads`; or raise ulimit -v and -u, TasksMax= in a unit of systemd, the limits of the container"
+    return PoorhttpError(f"cannot start {what}: {why}", hint)

@@ -1,6 +1,7 @@
 //! The one class that Python sees: settings and descriptors in, a running server out.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +10,21 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::http::forwarded::Fields;
+use crate::http::head::HeadParser;
 use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
-use crate::net::access_log::{AccessLog, Format};
+use crate::net::access_log::{AccessLog, Entry, Format};
 use crate::net::board::Row;
 use crate::net::front::{Fronts, Networks};
+use crate::net::handler::Done;
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
-use crate::wsgi::application::{Application, Manner};
+use crate::net::watchdog;
+use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
 
@@ -28,6 +33,35 @@ use crate::wsgi::handover::Handover;
 pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
     let listener = Listener::adopt(listener).map_err(os_error)?;
     Ok(listener.take_waiting().into_iter().map(IntoRawFd::into_raw_fd).collect())
+}
+
+/// Add the line of a request whose process is gone to the access log; see `_engine.pyi`.
+#[pyfunction]
+pub fn log_lost(
+    config: &Bound<'_, PyAny>,
+    access_log: RawFd,
+    client: Option<IpAddr>,
+    head: &[u8],
+    request_id: &str,
+    status: u16,
+) -> PyResult<()> {
+    let mut parser = HeadParser::default();
+    // What stands there is a thing to look at, and may be cut: of what is no head there is a line all the same.
+    let _ = parser.parse(head, &limits(config)?);
+    let peer = client.map(|client| SocketAddr::new(client, 0));
+    let id = Some(request_id).filter(|id| !id.is_empty());
+    let done = Done { status, length: 0, persistent: false };
+    let log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
+    log.record(&Entry { peer, head: &parser.head, bytes: head, id, done }, utc_offset);
+    // A log that takes nothing loses the line: the supervisor waits for nobody.
+    let _ = log.flush(|| false);
+    Ok(())
+}
+
+/// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.
+#[pyfunction]
+pub fn die_with_parent(does: bool) -> PyResult<()> {
+    set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(os_error)
 }
 
 /// One process's server; see `_engine.pyi` for its manual.
@@ -86,6 +120,10 @@ impl Engine {
         let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
         let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
+    }
+
+    fn watch(&self) -> PyResult<()> {
+        watchdog::start(&self.server).map_err(os_error)
     }
 
     fn run(&self, slot: usize) -> PyResult<()> {

@@ -4,6 +4,7 @@
 
 /// Times in milliseconds, sizes in bytes; 0 means "none" where a comment says so.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct Limits {
     /// Longest wait of a connection between two requests.
     pub keepalive_timeout: u64,
@@ -43,4 +44,12 @@ pub struct Limits {
     pub tells_load: bool,
     /// Other processes accept at the same listeners.
     pub has_neighbours: bool,
+}
+
+impl Limits {
+    /// Whether a body of which so many bytes came in so many milliseconds is below `body_rate`. It is judged once it has
+    /// had `body_timeout` to get going.
+    pub const fn is_too_slow(&self, received: u64, elapsed: u64) -> bool {
+        elapsed > self.body_timeout && received.saturating_mul(1000) < self.body_rate.saturating_mul(elapsed)
+    }
 }

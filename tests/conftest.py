@@ -122,8 +122,8 @@ def until(condition: Callable[[], Any], what: str = "", patience: float = PATIEN
 class Response:
     """One response as it was read.
 
-    framing: none, length, chunked or close. complete: false where the body ended before its end. interim: the statuses
-    of the 1xx responses before it.
+    framing: none, length, chunked or close. complete: false where the body ended before its end. was_reset: the connection
+    did so by a reset. interim: the statuses of the 1xx responses before it.
     """
 
     def __init__(self, status: int, reason: str, headers: list[tuple[str, str]]) -> None:
@@ -133,6 +133,7 @@ class Response:
         self.body = b""
         self.framing = "none"
         self.complete = True
+        self.was_reset = False
         self.interim: list[int] = []
 
     def all(self, name: str) -> list[str]:
@@ -202,10 +203,11 @@ class Client:
         response.interim = interim
         try:
             self._body(response, method)
-        except EOFError:
+        except (EOFError, ConnectionResetError) as error:
             if not truncated:
                 raise
             response.complete = False
+            response.was_reset = isinstance(error, ConnectionResetError)
         return response
 
     def _head(self, version: str) -> Response:
@@ -247,9 +249,9 @@ class Client:
             assert response.closes, "a body that ends with the connection needs Connection: close"
             try:
                 response.body = self.rest()
-            except ConnectionResetError as error:
+            except ConnectionResetError:
                 response.body, self.buffer = self.buffer, b""
-                raise EOFError("reset") from error
+                raise
 
     def _chunks(self, response: Response) -> None:
         body = bytearray()

@@ -102,3 +102,28 @@ fn tiny_chunks_of_one_read_are_written_at_once() {
     inbound.next_request();
     assert_eq!(inbound.head_bytes(), b"GET ");
 }
+
+#[test]
+fn what_a_refused_client_has_still_to_send_is_known() {
+    let left = |bytes: &[u8]| {
+        let mut inbound = Inbound::<Vec<u8>>::default();
+        inbound.buffer().extend_from_slice(bytes);
+        while inbound.advance(&limits()) == Ok(Step::Continue) {}
+        inbound.announced()
+    };
+    let head = |lines: &str| format!("PUT / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+    for (request, expected) in [
+        (head(""), 0),
+        (head("Content-Length: 5\r\n") + "abc", 2),
+        (head("Content-Length: 5\r\n") + "abcde", 0),
+        (head("Content-Length: 99999999999\r\n") + "abc", 99_999_999_996),
+        (head("Content-Length: 99999999999\r\nExpect: 100-continue\r\n"), 0),
+        (head("Content-Length: 99999999999\r\nExpect: 100-continue\r\n") + "abc", 99_999_999_996),
+        (head("Content-Length: 5\r\nExpect: 200-ok\r\n") + "abc", 2),
+        (head("Transfer-Encoding: chunked\r\n") + "fffffffff\r\n", u64::MAX),
+        (head("Transfer-Encoding: chunked\r\nExpect: 200-ok\r\n"), u64::MAX),
+        ("BAD LINE\r\n".to_owned(), 0),
+    ] {
+        assert_eq!(left(request.as_bytes()), expected, "{request:?}");
+    }
+}

@@ -156,7 +156,9 @@ impl Handler for Site {
         self.log('W', "interrupted");
     }
 
-    fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) {}
+    fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) -> bool {
+        false
+    }
 
     fn told(&self, _: u8) {}
 

@@ -23,6 +23,7 @@ SERVING = [
     "__init__",
     "backlog",
     "board",
+    "calls",
     "cli",
     "config",
     "errors",
@@ -73,36 +74,56 @@ HEAVY = {
     "wsgiref",
 }
 
-# module -> the modules of poorhttp that it may import at its top
+# module -> the modules of poorhttp that it may import at its top; each may import `lean`, which imports none
 ALLOWED = {
     "errors": set(),
     "units": {"errors"},
     "settings": {"units", "errors"},
     "config": {"errors", "settings", "units"},
     "front": {"errors"},
-    "lean": set(),
-    "listener": {"errors", "lean", "units"},
+    "listener": {"errors", "units"},
     "loader": {"errors", "units"},
     "log": {"errors", "settings"},
     "plan": set(),
-    "systemd": {"errors", "lean", "listener"},
+    "systemd": {"errors", "listener"},
+    "others": set(),
     "pidfile": {"errors"},
-    "server": {"backlog", "board", "errors", "listener", "pidfile", "units"},
-    "trial": {"errors", "lean", "listener", "pidfile", "privileges", "server", "units"},
-    "log_program": {"lean", "privileges"},
-    "background": {"control", "errors", "lean", "server"},
-    "backlog": {"lean"},
+    "pid1": set(),
+    "server": {"backlog", "board", "errors", "listener", "pidfile", "signals", "units"},
+    "trial": {"errors", "listener", "loader", "pidfile", "privileges", "server", "settings", "units"},
+    "question": {"__init__", "errors", "loader", "units"},
+    "child_exit": {"errors", "loader", "signals"},
+    "log_program": {"privileges"},
+    "background": {"control", "errors", "server"},
+    "backlog": set(),
     "board": set(),
-    "status": {"board", "control"},
+    "calls": {"board", "lean"},
+    "status": {"board", "calls", "control"},
     "watch": {"control", "errors"},
     "memory": {"units"},
     "scale": set(),
-    "signals": {"lean"},
-    "worker": {"errors", "lean", "listener", "loader", "log", "signals", "_engine"},
-    "control": {"board", "errors", "lean"},
+    "signals": set(),
+    "worker": {"errors", "listener", "loader", "log", "signals", "_engine"},
+    "control": {"board", "errors"},
     "privileges": {"errors"},
-    "reload": {"board", "control", "errors", "lean", "listener", "signals", "systemd"},
-    "supervisor": {"backlog", "board", "errors", "lean", "listener", "log", "plan", "signals", "systemd", "worker"},
+    "program": set(),
+    "reload": {"board", "control", "errors", "listener", "program", "signals", "systemd"},
+    "birth": {"errors", "worker"},
+    "before_fork": set(),
+    "supervisor": {
+        "backlog",
+        "birth",
+        "board",
+        "calls",
+        "errors",
+        "listener",
+        "loader",
+        "log",
+        "plan",
+        "signals",
+        "systemd",
+        "worker",
+    },
 }
 
 
@@ -184,7 +205,7 @@ def test_plan_imports_nothing_that_acts() -> None:
 
 @pytest.mark.parametrize("module", sorted(ALLOWED))
 def test_imports_point_one_way(module: str) -> None:
-    known = own_modules(imports_of(ROOT / "poorhttp" / f"{module}.py", everywhere=False)) - {module}
+    known = own_modules(imports_of(ROOT / "poorhttp" / f"{module}.py", everywhere=False)) - {module, "lean"}
     assert known <= ALLOWED[module]
 
 
@@ -204,8 +225,13 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_the_worker_and_an_answer_know_the_engine(path: Path) -> None:
-    if name_of(path) not in ("poorhttp/worker.py", "poorhttp/__init__.py", "poorhttp/dispatch/answer.py"):
+def test_only_what_serves_signals_and_an_answer_know_the_engine(path: Path) -> None:
+    if name_of(path) not in (
+        "poorhttp/worker.py",
+        "poorhttp/signals.py",
+        "poorhttp/__init__.py",
+        "poorhttp/dispatch/answer.py",
+    ):
         assert "_engine" not in own_modules(imports_of(path, everywhere=True))
 
 
@@ -224,6 +250,59 @@ def test_a_serving_process_has_imported_nothing_heavy() -> None:
         for rest in ("", f", poorhttp, {modules}")
     )
     assert not (serving - bare) & HEAVY
+
+
+# What an application may replace, or would have to import late: `poorhttp.lean` has it for everybody.
+REPLACED = {"_signal", "_socket", "_thread", "os", "select", "signal", "socket", "subprocess", "threading", "time"}
+
+# Part of every interpreter, or imported by it at its start: no file can take their names.
+ALWAYS = {"__future__", "atexit", "builtins", "codecs", "errno", "gc", "io", "itertools", "marshal", "stat", "sys"}
+
+# Imports of other modules of Python that could find one of the application's, as they may come after it was loaded ->
+# why they do not.
+BEFORE_THE_APPLICATION = {
+    "poorhttp/__init__.py: importlib": "asked for by whoever imports poorhttp",
+    "poorhttp/background.py: contextlib": "a command about a server",
+    "poorhttp/dev/live.py: socket": "imported before the application by the processes that load one",
+    "poorhttp/dev/preload.py: importlib": "part of the interpreter",
+    "poorhttp/log_program.py: fcntl": "when logs are opened",
+    "poorhttp/log_program.py: shlex": "when logs are opened",
+    "poorhttp/pid1.py: os": "PID 1 loads no application",
+    "poorhttp/pid1.py: time": "PID 1 loads no application",
+    "poorhttp/privileges.py: grp": "when users are looked up",
+    "poorhttp/privileges.py: pwd": "when users are looked up",
+    "poorhttp/question.py: types": "before the load that is tried",
+    "poorhttp/question.py: urllib": "before the load that is tried",
+    "poorhttp/question.py: wsgiref": "before the load that is tried",
+    "poorhttp/reload.py: importlib": "the begin of a trial, and of an image",
+    "poorhttp/server.py: time": "the application's, right before the load",
+    "poorhttp/trial.py: contextlib": "a command, or a trial",
+    "poorhttp/trial.py: faulthandler": "right before the load, in a child",
+    "poorhttp/trial.py: mmap": "right before the load",
+    "poorhttp/units.py: _socket": "when the configuration is read",
+    "poorhttp/units.py: shlex": "when the configuration is read",
+    "poorhttp/watch.py: contextlib": "a command about a server",
+}
+
+
+def test_modules_of_python_that_are_needed_late_come_from_one_place() -> None:
+    """Else they could be replaced, or hidden by modules of the application. `dev` is imported before any application:
+    there it is only asked what is imported within functions, or may be replaced.
+    """
+    found = set()
+    for path in PYTHON:
+        name = name_of(path)
+        if "/dispatch/" in name or name in ("poorhttp/http.py", "poorhttp/lean.py", "poorhttp/moved.py"):
+            continue  # the application's, the place itself, and no module of the server
+        top, all_ = (imports_of(path, everywhere=everywhere) for everywhere in (False, True))
+        counted = all_ - top | {each for each in top if "/dev/" not in name or each in REPLACED}
+        modules = {each.partition(".")[0] for each in counted} & (sys.stdlib_module_names - ALWAYS)
+        found |= {f"{name}: {module}" for module in modules}
+    assert found == set(BEFORE_THE_APPLICATION)
+
+
+def test_lean_imports_nothing_of_the_server() -> None:
+    assert not own_modules(imports_of(ROOT / "poorhttp" / "lean.py", everywhere=True))
 
 
 def run(code: str) -> str:
@@ -383,6 +462,7 @@ WALL_CLOCK = {
     "poorhttp/control.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",
     "poorhttp/dev/bytecode.py: is_settled": "compared with times of files: bytecode that seems too young is not believed",
     "poorhttp/dispatch/error_log.py: strftime": "the time of a line",
+    "poorhttp/dispatch/preconditions.py: last_modified": "the field Last-Modified",
     "poorhttp/log.py: _line": "the time of a line",
     "poorhttp/status.py: _reload": "told: when",
     "poorhttp/status.py: _row": "told: for how long a process runs",

@@ -8,7 +8,6 @@ nothing. What else was changed in others' modules (their constants, what is insi
 
 from __future__ import annotations
 
-import os
 import sys
 from _contextvars import copy_context
 from _locale import LC_ALL, setlocale
@@ -18,6 +17,7 @@ from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from poorhttp.dev.told import is_theirs
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,9 +85,15 @@ def surroundings() -> dict[str, Any]:
         "sys.argv": list(sys.argv),
         "the limit of recursion": sys.getrecursionlimit(),
         "the locale": setlocale(LC_ALL, None),
-        "which warnings are errors": [each for each in sys.modules["warnings"].filters if each[0] == "error"],
+        "which warnings are errors": [each for each in _warning_filters() if each[0] == "error"],
         "the decimal context": _decimal(),
     }
+
+
+def _warning_filters() -> list[Any]:
+    """None where the module is not there, which the interpreter does without."""
+    filters: list[Any] = getattr(sys.modules.get("warnings"), "filters", [])
+    return filters
 
 
 def _decimal() -> list[Any]:

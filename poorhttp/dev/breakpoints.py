@@ -11,15 +11,12 @@ the terminal at a time, and it is set afterwards as before; without a terminal t
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-from _thread import get_ident
 
 from poorhttp.dev.problem import shown
 from poorhttp.dev.told import OPENED, Teller
 from poorhttp.errors import say
-from poorhttp.lean import socket
+from poorhttp.lean import os, select, socket, thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +80,7 @@ def attend(teller: Teller) -> None:
 
     def returned(self: Any, frame: FrameType, value: Any) -> Any:
         result = dispatch_return(self, frame, value)
-        if get_ident() in _visits and _is_over(frame):
+        if thread.get_ident() in _visits and _is_over(frame):
             self.set_continue()
             _leave()
         return result
@@ -94,10 +91,10 @@ def attend(teller: Teller) -> None:
 
 def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
     """Tell the supervisor, then wait for a turn, unless this thread has one."""
-    visit = _visits.get(get_ident())
+    visit = _visits.get(thread.get_ident())
     if visit is None:
         theirs, link = socket.socketpair()
-        visit = _visits[get_ident()] = _Visit(link.detach())
+        visit = _visits[thread.get_ident()] = _Visit(link.detach())
         try:
             teller.pass_on(OPENED, [], theirs.fileno())
         except OSError:
@@ -111,7 +108,7 @@ def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
 
 
 def _leave() -> None:
-    visit = _visits.pop(get_ident())
+    visit = _visits.pop(thread.get_ident())
     try:
         os.write(visit.link, LEFT)
         heard = select.poll()
@@ -164,11 +161,11 @@ def _has_terminal() -> bool:
 
 def _turn() -> int:
     """Wait until nobody else, in whatever process, asks on this terminal: what is to be closed then; -1 for nothing."""
-    from fcntl import LOCK_EX, flock
+    from poorhttp.lean import fcntl
 
     try:
         descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY)
-        flock(descriptor, LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
         return -1  # it has no name here
     return descriptor
@@ -179,7 +176,7 @@ def _set_terminal() -> Any:
     readline: Any = sys.modules.get("readline")
     if readline is None or "libedit" in (readline.__doc__ or ""):
         return None
-    import termios
+    from poorhttp.lean import termios
 
     try:
         before = termios.tcgetattr(sys.stdin.fileno())
@@ -194,7 +191,7 @@ def _set_terminal() -> Any:
 
 def _restore(terminal: Any) -> None:
     if terminal is not None:
-        import termios
+        from poorhttp.lean import termios
 
         try:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, terminal)

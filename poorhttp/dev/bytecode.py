@@ -8,12 +8,11 @@ source is compiled. Contract: what is not the author's is left to Python.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from importlib import _bootstrap_external as external
 
 from poorhttp.dev.told import is_theirs, way
+from poorhttp.lean import os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,22 +7,19 @@ told; a process whose supervisor is gone is gone too.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from _thread import get_ident
 from contextlib import contextmanager
 from json import dumps, loads
 
-from poorhttp import config, listener, loader, server, signals, supervisor, worker  # noqa: F401  # each is needed soon
+from poorhttp import config, listener, loader, server, signals, supervisor, worker  # each is needed soon
 from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
-from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
-from poorhttp.lean import signal
+from poorhttp.lean import make_way, os, signal, time
 from poorhttp.log import ErrorLog, open_access_log
+from poorhttp.signals import end_with
 from poorhttp.systemd import Manager
 
 TYPE_CHECKING = False
@@ -50,12 +47,15 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     """Be such a process, to its end; or one from which they are forked."""
     parent, live, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
     gates, sockets = tuple(rest[:count]), rest[count:]
-    end_with_parent(parent, signal.SIGKILL)
+    end_with(parent)
     for descriptor in (link, lifeline, *rest):
         os.set_inheritable(descriptor, False)
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
         signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    if live:
+        import poorhttp.dev.live  # noqa: F401  # before modules of the author's are found
+    make_way()
     teller = Teller(link)
     _prepare(teller, os.read(link, LARGEST_ORDER))
     word = wait_for_word(parent, link, lifeline, gates[-1])
@@ -66,12 +66,19 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     code = FAILED
     try:
         settings = _settings(argv, directory, gates)
+        if settings.chdir:
+            teller.entered(settings.chdir)
+        server.enter(settings)
+        recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         kept = list(sockets)
         with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
             distrust(teller, checkpoints)
+            for place in dev.roots(settings.application, settings.import_directory):
+                teller.searched(place)  # where the code is to come to, if it is not there
             app = _load(settings, error_log)
+            settings = loader.suited(settings, lambda text: error_log.write("W", text))
             if live:
                 from poorhttp.dev.live import Refreshed
 
@@ -91,8 +98,8 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             teller.tell(READY, dumps(dev.fixed(settings)).encode())
 
         if is_supervised:
-            _take_workers_along()
-            code = supervisor.supervise(app, listeners, settings, error_log, access_log, None, None, _Told(ready))
+            told = _Told(ready)
+            code = supervisor.supervise(lambda: app, listeners, settings, error_log, access_log, manager=told)
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
             code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)
@@ -101,7 +108,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
-        signals.leave(code, error_log)
+        signals.leave(code, error_log, settings.graceful_timeout)
 
 
 def _prepare(teller: Teller, order: bytes) -> None:
@@ -132,10 +139,9 @@ def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Co
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     dev.refuse_nothing(settings)
-    os.environ.update(settings.environ)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
-    app, _ = server.application(settings, None)
+    app, _ = server.load(settings, None, lambda text: error_log.write("W", text))
     return guard.Guard(app, error_log, settings.editor) if settings.debug else app
 
 
@@ -154,19 +160,6 @@ def _kept_from_forks(sockets: list[int]) -> Iterator[None]:
         yield
     finally:
         sockets.clear()
-
-
-def _take_workers_along() -> None:
-    """Let the kernel end the workers, whatever they are doing, where this process is killed. Whom other threads fork,
-    and the workers themselves, is the application's.
-    """
-    process, thread = os.getpid(), get_ident()
-
-    def end_with_this() -> None:
-        if os.getppid() == process and get_ident() == thread:
-            end_with_parent(process, signal.SIGKILL)
-
-    os.register_at_fork(after_in_child=end_with_this)
 
 
 def _tell_problem(teller: Teller, error: BaseException) -> None:

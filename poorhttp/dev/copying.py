@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import select
+
+from poorhttp.lean import select
 
 _LIBC = ctypes.CDLL(None)
 

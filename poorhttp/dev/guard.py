@@ -8,10 +8,9 @@ Contract: a request that does not fail is answered as without it; of each failur
 
 from __future__ import annotations
 
-import os
-
 from poorhttp import RequestTimeout
 from poorhttp.dev import page, problem
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

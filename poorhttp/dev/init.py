@@ -1,16 +1,17 @@
 """`poorhttp init`: the first files of a new application.
 
-Contract: a file that exists is left as it is, and then none is written.
+Contract: a file that exists is left as it is, and then none is written. `poorhttp dev` never serves another program
+afterwards than before.
 """
 
 from __future__ import annotations
 
-import os
-
 from poorhttp.dev.problem import shown
+from poorhttp.dev.settings import TABLE, found
 from poorhttp.errors import ConfigError, write
+from poorhttp.lean import os
 
-TABLE = '''\
+TABLE_TEXT = '''\
 """Which function answers which URI."""
 
 from poorhttp import http
@@ -32,8 +33,8 @@ INI = """\
 # Settings of poorhttp; `poorhttp --dump-config` shows all there are.
 [http]
 
-# The directory of dispatch_table.py, from here.
-application = ./
+# What is served, from here: file.py, module:name, or a directory with dispatch_table.py
+application = {application}
 
 # single, forking (processes) or threading (threads)
 type = single
@@ -42,12 +43,18 @@ address = 127.0.0.1
 port = 8080
 """
 
-FILES = {"dispatch_table.py": TABLE, "poorhttp.ini": INI}
-
 
 def run(directory: str) -> int:
-    """Write them into a directory, which is made where it is missing. Returns 0. Raises ConfigError."""
-    paths = {os.path.join(directory, name): text for name, text in FILES.items()}
+    """Write them into a directory, which is made where it is missing. Returns 0. Raises ConfigError.
+
+    Where an application is there that `poorhttp dev` would find, write the ini file alone.
+    """
+    served = found(directory)  # the directory itself where that has a dispatch table, or nothing to serve
+    program = os.path.join(directory, TABLE) if served == directory else served
+    is_there = os.path.isfile(program)
+    files = {} if is_there else {TABLE: TABLE_TEXT}
+    files["poorhttp.ini"] = INI.format(application=os.path.relpath(served, directory))
+    paths = {os.path.join(directory, name): text for name, text in files.items()}
     try:
         os.makedirs(directory, exist_ok=True)
         for path in paths:
@@ -59,6 +66,6 @@ def run(directory: str) -> int:
     except OSError as error:
         name = shown(error.filename or directory)
         raise ConfigError(f"cannot write {name}: {error.strerror}", "name another directory") from None
-    place = shown(directory)
-    serve = "poorhttp dev" if place == "." else f"poorhttp dev {place}"
-    return write("".join(f"wrote {shown(path)}\n" for path in paths) + f"{serve}    serves it while you write\n")
+    serve = "poorhttp dev" if shown(directory) == "." else f"poorhttp dev {shown(served)}"
+    what = f"{shown(program)}, which was there," if is_there else "it"
+    return write("".join(f"wrote {shown(path)}\n" for path in paths) + f"{serve}    serves {what} while you write\n")

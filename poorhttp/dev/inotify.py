@@ -9,8 +9,9 @@ look by himself.
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
+
+from poorhttp.lean import os
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -94,13 +95,6 @@ def distance(path: str) -> str:
     if _LIBC.statfs(os.fsencode(path), ctypes.byref(told)):
         return ""
     return _DISTANT.get(told[0] & 0xFFFFFFFF, "")
-
-
-def end_with_parent(parent: int, signum: int) -> None:
-    """Let the kernel end this process with `parent`, whatever it is doing then."""
-    _LIBC.prctl(1, signum, 0, 0, 0)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def adopt_orphans() -> None:

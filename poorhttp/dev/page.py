@@ -7,13 +7,13 @@ escaped; the page does nothing, loads nothing, leads nowhere but to the author's
 
 from __future__ import annotations
 
-import os
 import re
 from html import escape
 from json import dumps
 
 from poorhttp.dev.problem import HIDDEN, cut, is_secret, without_secrets
 from poorhttp.dev.settings import is_loopback
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,10 +165,10 @@ def _place(shown: str, file: str, editor: str) -> str:
     code = f"<code>{escape(shown)}</code>"
     if not editor or not file or file.startswith("<"):
         return code
-    from urllib.parse import quote_from_bytes  # a start takes longer with it
+    from poorhttp.lean import urllib  # a start takes longer with it
 
     try:
-        path = quote_from_bytes(os.fsencode(os.path.abspath(file)))
+        path = urllib.parse.quote_from_bytes(os.fsencode(os.path.abspath(file)))
     except UnicodeEncodeError:
         return code
     if "//{path}" not in editor:

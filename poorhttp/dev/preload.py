@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import codecs
 import gc
-import os
 import sys
 from json import dumps  # whoever replaces json.dumps does not replace this one
 
 from poorhttp.dev import altered
 from poorhttp.dev.told import is_theirs
-from poorhttp.lean import signal
+from poorhttp.lean import os, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,9 +86,13 @@ class Recorder:
         self._path = {os.path.abspath(place) for place in sys.path}
         self._order = [place for place in sys.path if not is_theirs(os.path.join(os.path.abspath(place), ""))]
         self._finders = sys.meta_path.copy()
-        self._surroundings = altered.surroundings()
         self._is_over = False
+        self.begin()
         sys.addaudithook(self._hear)
+
+    def begin(self) -> None:
+        """What belongs to the process is, for now, as the configuration wants it."""
+        self._surroundings = altered.surroundings()
 
     def outcome(self, environ: Iterable[str]) -> bytes:
         """What is to be imported in advance too the next time, which modules must not be among it, which variables the

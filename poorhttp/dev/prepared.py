@@ -9,12 +9,12 @@ has found; why not is told.
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 from poorhttp.dev import problem, told
 from poorhttp.dev.processes import Process
 from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, UNFIT
+from poorhttp.lean import held, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,4 +247,6 @@ class Prepared:
 
 def _installed() -> list[told.Signature | None]:
     """What changes where packages are installed or removed."""
-    return [told.signature(path, True) for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    return [
+        told.signature(path, True) for path in (*held, *sys.path) if path.endswith(("site-packages", "dist-packages"))
+    ]

@@ -9,7 +9,6 @@ usual ways; what comes out can be sent as JSON.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import traceback
@@ -18,6 +17,7 @@ from reprlib import Repr
 
 from poorhttp.dev.told import is_theirs
 from poorhttp.errors import LoadError, PoorhttpError, suggestion
+from poorhttp.lean import os
 from poorhttp.loader import seen
 
 TYPE_CHECKING = False
@@ -135,9 +135,9 @@ def shown(path: str) -> str:
 def is_secret(name: str) -> bool:
     """Whether a name, also one of a query, looks like a secret's."""
     if "%" in name:
-        from urllib.parse import unquote
+        from poorhttp.lean import urllib
 
-        name = unquote(name)
+        name = urllib.parse.unquote(name)
     return SECRET.search(name) is not None
 
 
@@ -331,7 +331,7 @@ def _quoted(text: str) -> str:
 
 
 def _source(file: str, line: int) -> list[tuple[int, str]]:
-    import linecache
+    from poorhttp.lean import linecache
 
     lines = _without_values(tuple(linecache.getlines(file)))
     numbers = range(max(line - AROUND, 1), min(line + AROUND, len(lines)) + 1)
@@ -343,7 +343,7 @@ def _without_values(lines: tuple[str, ...]) -> list[str]:
     """Source without the strings that follow the name of a secret and `=` or `:` in the same statement, however that is
     laid out; as far as it is Python.
     """
-    import tokenize
+    from poorhttp.lean import tokenize
 
     spans = []
     is_named = is_given = False

@@ -8,18 +8,16 @@ is shut nobody new is accepted behind it.
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from itertools import chain
 
 from poorhttp import signals, worker
 from poorhttp.dev import child, guard
-from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.told import CHECKPOINT, FORKED, OPENED
 from poorhttp.dev.waiting import GO, INT
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, signal, socket, time
+from poorhttp.signals import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +192,7 @@ class Process:
                     os.close(descriptor)
                 signal.set_wakeup_fd(-1)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                end_with_parent(parent, signal.SIGKILL)
+                end_with(parent)
                 app = guard.stand_in(told, status, refresh, settings.editor)
                 if self._live:
                     from poorhttp.dev.live import Refreshed
@@ -254,7 +252,7 @@ class Process:
     def _ask(self, signum: int) -> None:
         """Ask for a stop, by TERM or INT."""
         if not self.is_supervised:  # TERM would be told to a supervisor of workers
-            self._tell(bytes([signum]) if signum == signal.SIGINT else worker.STOP)
+            self._tell(worker.INTERRUPT if signum == signal.SIGINT else worker.STOP)
         elif not self._is_finishing:  # a second signal would mean: at once
             self.send(signum if self.served else signal.SIGTERM)  # INT may not be heard yet; TERM ends it then
             self._is_finishing = True

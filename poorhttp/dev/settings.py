@@ -7,16 +7,15 @@ the next one meets the new code. Nobody is late unless he says so.
 
 from __future__ import annotations
 
-import os
 from ipaddress import ip_address
 
 from poorhttp import listener
 from poorhttp.config import Config
 from poorhttp.errors import ConfigError, LoadError
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 from poorhttp.loader import wsgi_modules
 from poorhttp.settings import SETTINGS
-from poorhttp.units import Address, Span
+from poorhttp.units import Address, Span, split_application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
             values[name] = 0.0  # a debugger is to wait for its user
+    if not settings.preload:  # each worker loads the application: here the process that does is the only one
+        values.update(type="single", processes=Span(1, 1), preload=True)
     if settings.sources["application"] == "default":
         values["application"] = found(settings.application)
     return Settings(values, gates)
@@ -89,6 +90,16 @@ def found(directory: str) -> str:
             return directory if name == TABLE else os.path.join(directory, name)
     projects = wsgi_modules(directory) if os.path.isfile(os.path.join(directory, "manage.py")) else []
     return os.path.join(directory, projects[0]) if len(projects) == 1 else directory
+
+
+def roots(application: str, directory: str) -> list[str]:
+    """The directory of the author's code; two where one has the name of a module, which may take its place."""
+    place, _ = split_application(application)
+    if not os.path.isabs(place):
+        return [directory]
+    if not os.path.isdir(place):
+        return [os.path.dirname(place)]
+    return [place, os.path.dirname(place)] if place.endswith(".py") else [place]
 
 
 def refuse_nothing(settings: Config, command: str = "dev") -> None:

@@ -10,22 +10,18 @@ later, never ends this process, and the next good save is served.
 from __future__ import annotations
 
 import json
-import os
-import select
 import sys
-import time
 
-from poorhttp import listener, pidfile, server, signals
+from poorhttp import listener, pidfile, reload, server, signals
 from poorhttp.dev import guard, problem, told
 from poorhttp.dev import settings as dev
 from poorhttp.dev.inotify import adopt_orphans
 from poorhttp.dev.prepared import Prepared
 from poorhttp.dev.processes import Process
-from poorhttp.dev.told import CHECKPOINT, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
+from poorhttp.dev.told import CHECKPOINT, ENTERED, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
 from poorhttp.dev.watch import Watcher
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.lean import signal, socket
-from poorhttp.units import split_application
+from poorhttp.lean import os, select, signal, socket, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +123,7 @@ class _Supervisor:
         self._streams = streams
         self._fixed = self._last_fixed = dev.fixed(settings)
         self._application = dev.for_process(settings, ()).application
-        self._watcher = Watcher(_roots(self._application, settings.import_directory))
+        self._watcher = Watcher(dev.roots(self._application, settings.import_directory))
         self._current: Process | None = None
         self._loading: Process | None = None
         self._leaving: list[Process] = []
@@ -257,7 +253,7 @@ class _Supervisor:
         self._watcher.notes.clear()
 
     def _hear_process(self, process: Process, kind: bytes, fields: list[bytes], now: float) -> None:
-        path = os.fsdecode(fields[0]) if kind in (READ, WROTE, LISTED) else ""
+        path = os.fsdecode(fields[0]) if kind in (READ, WROTE, LISTED, ENTERED) else ""
         if kind == WROTE:
             self._watcher.wrote(path, process)
         elif kind == FORKED:
@@ -278,6 +274,9 @@ class _Supervisor:
                 self._mark(now)  # the event may have come first, when the file did not matter yet
         elif kind == LISTED:
             self._watcher.listed(path)
+        elif kind == ENTERED:
+            numbers = [int(each) for each in fields[1].split()]
+            self._watcher.entered(path, (numbers[0], numbers[1]) if numbers else None)
         elif kind == PROBLEM:
             process.problem = b"\0".join(fields)
         elif kind == LOADED:
@@ -467,8 +466,7 @@ class _Supervisor:
         try:
             is_anew = self._enter_directory() or is_anew
         except OSError as error:  # the processes would find the code of before, where it is now
-            told = problem.plain(f"the working directory is gone: {self._directory}: {error.strerror}", "make it again")
-            self._refuse(told)
+            self._refuse(problem.plain(reload.unreachable(self._directory, error), "make it again"))
             self._is_asked = True  # whoever is prepared meanwhile begins elsewhere too, so the next load is a cold one
             return
         if is_anew:
@@ -483,10 +481,11 @@ class _Supervisor:
         """Go where the working directory of this name is; return whether that is another one now. Raises OSError
         where there is none.
         """
-        if os.path.samestat(os.stat(self._directory), os.stat(".")):
-            return False
-        os.chdir(self._directory)
-        return True
+        is_another = not os.path.samestat(os.stat(self._directory), os.stat("."))
+        if is_another:
+            os.chdir(self._directory)
+        self._watcher.entered(self._directory, told.identity("."))
+        return is_another
 
     def _end_loading(self) -> None:
         process, self._loading = self._loading, None
@@ -650,16 +649,6 @@ class _Supervisor:
                 process.stop(now, signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT, seconds)
 
 
-def _roots(application: str, directory: str) -> list[str]:
-    """The directory of the author's code; two where one has the name of a module, which may take its place."""
-    place, _ = split_application(application)
-    if not os.path.isabs(place):
-        return [directory]
-    if not os.path.isdir(place):
-        return [os.path.dirname(place)]
-    return [place, os.path.dirname(place)] if place.endswith(".py") else [place]
-
-
 def _names(paths: list[str]) -> str:
     names = problem.shown(paths[0])
     return names if len(paths) == 1 else f"{names} and {len(paths) - 1} more"
@@ -680,7 +669,7 @@ def _heard(signum: int, frame: FrameType | None) -> None:
 def _terminal() -> Any:
     """How the terminal is set, for a debugger that is ended may leave it without an echo; None where there is none."""
     try:
-        import termios
+        from poorhttp.lean import termios
 
         return termios.tcgetattr(sys.stdin.fileno())
     except (AttributeError, ImportError, OSError, ValueError, termios.error):
@@ -689,7 +678,7 @@ def _terminal() -> Any:
 
 def _restore(terminal: Any) -> None:
     if terminal is not None:
-        import termios
+        from poorhttp.lean import termios
 
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:

@@ -10,14 +10,13 @@ linked there.
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 import struct
 import sys
 from functools import lru_cache
 from importlib import _bootstrap_external as external
 
-from poorhttp.lean import socket
+from poorhttp.lean import os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 READ, WROTE, LISTED, LOADING, READY, PROBLEM = b"r", b"w", b"l", b"i", b"1", b"p"
 IMPORTED, COLD, FORKED, CHECKPOINT, UNFIT, OPENED, NEEDY, LOADED = b"m", b"c", b"f", b"k", b"u", b"o", b"n", b"d"
+ENTERED = b"e"
 """The first byte of a message; fields are separated by zero bytes."""
 
 NOT_THEIRS = (
@@ -46,6 +46,9 @@ PACKAGES = ("/site-packages/", "/dist-packages/")
 NOT_IN = (*PACKAGES, "/__pycache__/", "/.git/")
 CACHE = "/.cache/"
 """Where installers keep packages to which they may link."""
+
+Identity = tuple[int, int]
+"""Which directory it is: device and inode."""
 
 Signature = tuple[int, int, int]
 """Time of the last change (ns), size, inode."""
@@ -93,6 +96,15 @@ def signature(path: str, is_directory: bool = False) -> Signature | None:
     if stat.S_ISDIR(status.st_mode) != is_directory:
         return None if is_directory else DIRECTORY
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def identity(path: str) -> Identity | None:
+    """Which directory this is now; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def way(path: str) -> Iterator[str]:
@@ -177,6 +189,10 @@ class Teller:
         """A directory is about to be listed."""
         if self._is_new(LISTED, path):
             self._note(LISTED, path)
+
+    def entered(self, path: str) -> None:
+        """This process is about to go to a directory of this name."""
+        self._note(ENTERED, path, b" ".join(b"%d" % each for each in identity(path) or ()))
 
     def searched(self, place: str) -> None:
         """A module is about to be looked for in a directory, or was just found to have no file in it."""

@@ -11,18 +11,15 @@ share, or has done anything that a cold start would do again for others to see, 
 from __future__ import annotations
 
 import errno
-import os
-import select
 import struct
 import sys
-import time
 from json import loads
 
 from poorhttp.dev import preload
 from poorhttp.dev.copying import copy_memory
-from poorhttp.dev.inotify import end_with_parent
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
-from poorhttp.lean import signal, socket
+from poorhttp.lean import os, public_os, select, socket, time
+from poorhttp.signals import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +101,7 @@ def _fork(parent: int) -> bool:
             os._exit(0)
         while os.getppid() == before:
             time.sleep(0.0001)
-        end_with_parent(parent, signal.SIGKILL)
+        end_with(parent)
         preload.begin_anew()
         return True
     except BaseException:
@@ -124,7 +121,7 @@ class Checkpoints:
         self._is_first = True
         self._is_ours = False  # what happens now
         self._done = ""  # what the author's code did that others see
-        self._register: Any = os.register_at_fork
+        self._register: Any = public_os.register_at_fork
         self._handlers = preload.handlers_now()
         self._begin()
 
@@ -135,12 +132,12 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         if self._hot:
             sys.addaudithook(self._hear)
-            os.register_at_fork = self._registers  # there is no event for it
+            public_os.register_at_fork = self._registers  # there is no event for it
         return self
 
     def __exit__(self, *_: object) -> None:
         self._hot.clear()
-        os.register_at_fork = self._register
+        public_os.register_at_fork = self._register
 
     def arrive(self, path: str) -> None:
         """This module of the author's is imported next, and nothing of it is read yet."""

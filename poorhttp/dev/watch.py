@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 from hashlib import blake2b
 
 from poorhttp.dev import inotify
-from poorhttp.dev.told import DIRECTORY, MODULES, Signature, is_theirs, signature, way
+from poorhttp.dev.told import DIRECTORY, MODULES, Identity, Signature, identity, is_theirs, signature, way
+from poorhttp.lean import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Watcher:
         self._places: set[str] = set()  # directories where modules are, or are looked for
         self._listed: set[str] = set()  # directories of which the application wants to know all that is there
         self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
+        self._entered: dict[str, Identity | None] = {}  # where a process is, by the name by which it went there
         self._way: set[str] = set()  # directories above others, which take those with them when they go
         self._awaited: dict[str, set[str]] = {}  # of a directory, what is not there on the way to others
         self._missing: set[str] = set()  # what this look has not found
@@ -109,6 +110,8 @@ class Watcher:
             self._refresh(path, file)
         for directory in self._directories:
             self._directories[directory] = frozenset(self._matters(directory))
+        for directory in self._entered:
+            self._entered[directory] = identity(directory)
 
     def loaded(self) -> None:
         """It is loaded, or failed to be."""
@@ -127,7 +130,18 @@ class Watcher:
             self._enter(directory)
         if path.endswith(".py"):
             self._places.add(directory)
-        self._follow(path)
+        self._follow(path, way(path))
+
+    def entered(self, directory: str, which: Identity | None) -> None:
+        """A process goes there, by this name. That another directory has the name, as where a symbolic link is turned
+        to another release, is a change. which: None where there was none.
+        """
+        self.is_new = self.is_new or directory not in self._entered
+        self._entered[directory] = which
+        *links, place = way(directory)
+        self._follow(directory, links)  # what lies beside the directory itself is no interest of this
+        if which is None:
+            self._watch(place)
 
     def listed(self, directory: str) -> None:
         """A process looks what is in a directory; with MODULES after it: which modules."""
@@ -187,13 +201,13 @@ class Watcher:
                     self._watch(directory)
             self._watch_way(directory)
 
-    def _follow(self, path: str) -> None:
-        """Watch the symbolic links on the way to this file, and where they lead."""
+    def _follow(self, path: str, steps: Iterable[str]) -> None:
+        """Watch the symbolic links on the way to this file, and where they lead; steps: as from `way`."""
         self._missing.clear()
-        for place in way(path):
-            directory, name = os.path.split(place)
+        for step in steps:
+            directory, name = os.path.split(step)
             self._names.setdefault(directory, set()).add(name)
-            self._linked.setdefault(place, set()).add(path)
+            self._linked.setdefault(step, set()).add(path)
             self._watch(directory)
             self._watch_way(directory)
 
@@ -244,6 +258,7 @@ class Watcher:
             changed += (os.path.join(directory, name).rstrip(os.sep) for name in now ^ before)
             if self._is_loading:
                 self._directories[directory] = now
+        changed += (directory for directory, which in self._entered.items() if identity(directory) != which)
         return sorted({path for path in changed if path not in self._written})
 
     def has_more(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+from poorhttp.dispatch.constants import HTTP_PRECONDITION_FAILED
 from poorhttp.dispatch.headers import Headers, checked_value
 from poorhttp.dispatch.reasons import status_line
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.file_slice import FileSlice
 
 DEFAULT_TYPE = "text/html; charset=utf-8"
-FILE_TYPE = "application/octet-stream"
 
 _FULL_TYPES = {DEFAULT_TYPE: DEFAULT_TYPE, "text/html": DEFAULT_TYPE, "text/plain": "text/plain; charset=utf-8"}
 _WITHOUT_CONTENT = frozenset((204, 304))  # RFC 9110 sections 15.3.5 and 15.4.5
@@ -89,16 +89,18 @@ class Answer(HeldBody):
         """Add `limit` bytes (-1: to the end) of the file from `offset` to the body; returns how many bytes it will be.
 
         Through `wsgi.file_wrapper` where the file is the end of the answer. Whether the client may see `path` is the
-        application's to know. Without a content type of your own it is application/octet-stream.
+        application's to know. Without a content type of your own it is that of the name (`mimetypes`), else
+        application/octet-stream. A whole file that is all of an answer to GET or HEAD has ETag and Last-Modified,
+        unless you set your own, and is answered 304 or 412 where the request asks for that (RFC 9110 section 13).
         Raises SERVER_RETURN with 404 for what is not a readable regular file, 403 without permission.
         """
-        from poorhttp.dispatch.file_slice import open_slice
+        from poorhttp.dispatch.file_slice import open_slice, type_of
 
         file = open_slice(path, offset, limit)
         if self._file is not None:
             self.flush()
         if self.content_type is DEFAULT_TYPE and self.empty():
-            self.content_type = FILE_TYPE
+            self.content_type = type_of(path)
         self._file = file
         self._raw = True
         self._room = -1  # the next write() sends it before: it stands behind the file
@@ -152,6 +154,8 @@ class Answer(HeldBody):
         if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
+        if self._file is not None and not body and not self._swallowed:
+            self._heed_preconditions(self._file)
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             # A handler that leaves the work out for HEAD may still announce the length that GET has.
@@ -205,6 +209,21 @@ class Answer(HeldBody):
             own = [(name, value) for name, value in headers.items() if name.lower() not in owned]
             fields += own
             owned |= {name.lower() for name, _ in own} - {"set-cookie"}
+
+    def _heed_preconditions(self, file: FileSlice) -> None:
+        """Let a file that is the whole answer have validators, and not be sent where the client has it."""
+        if file.modified is None or self._send is not None or self.status != 200 or self.method not in ("GET", "HEAD"):
+            return
+        from poorhttp.dispatch.preconditions import last_modified, status_for
+
+        headers = self.headers_out
+        if "ETag" not in headers:
+            headers["ETag"] = f'"{file.modified:x}-{file.size:x}"'
+        if "Last-Modified" not in headers:
+            headers["Last-Modified"] = last_modified(file.modified)
+        self.status = status_for(self.environ, headers["ETag"], headers["Last-Modified"])
+        if self.status == HTTP_PRECONDITION_FAILED:
+            file.size, file.to_end = 0, False
 
     def _leaves_out_body(self) -> bool:
         return self.method == "HEAD" or self.status in _WITHOUT_CONTENT

@@ -27,7 +27,7 @@ from poorhttp.dispatch.constants import (
 )
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
-from poorhttp.dispatch.table import TableError, read_errors, read_hook, read_routes
+from poorhttp.dispatch.table import TableError, allowed, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Dispatcher:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
         methods = self._routes.get(req.uri)
         if methods is not None:
-            req.err_headers_out["Allow"] = ", ".join(method for method in METHOD_BITS if method in methods)
+            req.err_headers_out["Allow"] = allowed(methods)
             raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
         if self._default is None:
             raise SERVER_RETURN(HTTP_NOT_FOUND)

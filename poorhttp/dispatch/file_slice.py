@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+FILE_TYPE = "application/octet-stream"
+
 BLOCK = 65536
 _MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENXIO))
 
@@ -39,7 +41,18 @@ def open_slice(path: str, offset: int, limit: int) -> FileSlice:
     except BaseException:
         os.close(descriptor)
         raise
-    return FileSlice(descriptor, rest if limit < 0 else min(rest, limit), to_end=limit < 0 or limit >= rest)
+    slice_ = FileSlice(descriptor, rest if limit < 0 else min(rest, limit), to_end=limit < 0 or limit >= rest)
+    if not offset and slice_.to_end:
+        slice_.modified = status.st_mtime_ns
+    return slice_
+
+
+def type_of(path: str) -> str:
+    """The media type that the ending of a name stands for; that of mere bytes for an unknown or a compressed file."""
+    from mimetypes import guess_type  # 1 MiB
+
+    kind, encoding = guess_type(f"/{os.path.basename(path)}")  # it takes a URL, and that is one of a path alone
+    return FILE_TYPE if kind is None or encoding is not None else kind
 
 
 def _opened(path: str) -> int:
@@ -56,17 +69,23 @@ def _opened(path: str) -> int:
 
 
 class FileSlice:
-    """An iterable of blocks of a file, from its present position on."""
+    """An iterable of blocks of a file, from its present position on.
+
+    size: bytes. to_end: whether it ends with the file. modified: when the file was changed, in ns since the epoch, if
+    this is the whole of it; else None.
+    """
+
+    modified: int | None = None
 
     def __init__(self, descriptor: int, size: int, *, to_end: bool) -> None:
         self.size = size
-        self._to_end = to_end
+        self.to_end = to_end
         # Unbuffered, so that the position of the descriptor is where a server that uses sendfile(2) has to begin.
         self._file = open(descriptor, "rb", buffering=0)  # noqa: SIM115  # close() does
 
     def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
         """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so."""
-        if file_wrapper is not None and self._to_end:
+        if file_wrapper is not None and self.to_end:
             return file_wrapper(self._file, BLOCK)
         return self
 

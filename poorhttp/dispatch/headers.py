@@ -29,6 +29,26 @@ _OF_THE_SERVER = frozenset(
     )
 )
 
+# Fields of an answer with one value (RFC 9110, RFC 9111, RFC 6266): a second line would contradict the first. All
+# others are lists or unknown, and may be repeated (RFC 9110 section 5.3).
+_SINGLE = frozenset(
+    (
+        "age",
+        "content-disposition",
+        "content-length",
+        "content-location",
+        "content-range",
+        "content-type",
+        "date",
+        "etag",
+        "expires",
+        "last-modified",
+        "location",
+        "retry-after",
+        "server",
+    )
+)
+
 
 def checked_value(value: str) -> str:
     """Return `value` if it can stand in a field as it is (RFC 9110 section 5.5, without tab, which WSGI forbids).
@@ -68,8 +88,11 @@ class Headers:
         self._fields: list[tuple[str, str]] = []
 
     def add(self, name: str, value: str) -> None:
-        """Add a field. Raises ValueError if it is there already: only Set-Cookie may be repeated."""
-        if checked_name(name).lower() != "set-cookie" and name in self:
+        """Add a field beside others of its name, as `add` of mod_python's tables does.
+
+        Raises ValueError for a second Content-Type, Location or another field that has only one value.
+        """
+        if checked_name(name).lower() in _SINGLE and name in self:
             raise ValueError(f"the header {name} is set already to {self[name]!r}; assign to replace it")
         self._fields.append((name, checked_value(value)))
 

@@ -6,7 +6,7 @@ is read once, when the application is made; what is wrong in it is said then, an
 
 from __future__ import annotations
 
-from poorhttp.dispatch.constants import METHOD_ALL, METHOD_BITS
+from poorhttp.dispatch.constants import DONE, HTTP_NO_CONTENT, METHOD_ALL, METHOD_BITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TableError(ValueError):
 
 
 def read_routes(table: object) -> Routes:
-    """`handlers` as uri -> method -> function, with HEAD wherever there is GET. Raises TableError."""
+    """`handlers` as uri -> method -> function, with HEAD wherever there is GET, and OPTIONS. Raises TableError."""
     handlers = getattr(table, "handlers", None)
     if not isinstance(handlers, dict):
         fault = "there is no 'handlers'" if handlers is None else f"'handlers' is {_shown(handlers)}, which is no dict"
@@ -74,7 +74,24 @@ def _methods(uri: str, entry: object) -> dict[str, Handler]:
             methods[method] = function
     if "GET" in methods:
         methods.setdefault("HEAD", methods["GET"])
+    methods.setdefault("OPTIONS", _options(methods))
     return methods
+
+
+def allowed(methods: dict[str, Handler]) -> str:
+    """The value of Allow for these (RFC 9110 section 10.2.1)."""
+    return ", ".join(method for method in METHOD_BITS if method in methods)
+
+
+def _options(methods: dict[str, Handler]) -> Handler:
+    """What tells which methods a path has (RFC 9110 section 9.3.7); load balancers check servers by it."""
+
+    def options(req: Request) -> int:
+        req.status = HTTP_NO_CONTENT
+        req.headers_out["Allow"] = allowed(methods)
+        return DONE
+
+    return options
 
 
 def _pairs(uri: str, entry: Any) -> list[tuple[Any, Any]]:

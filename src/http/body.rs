@@ -8,7 +8,10 @@ use super::line::At;
 use super::reject::Reject;
 use crate::limits::Limits;
 
-/// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit).
+/// Digits of a chunk size, which hold 64 bits.
+const DIGITS: u8 = 16;
+/// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit); zeros before a size count where they are
+/// more than fill its sixteen digits.
 const MAX_EXTENSION: usize = 4 * 1024;
 /// Chunk extensions of a whole body, in bytes; each has two at least, so that their number is bounded too.
 const MAX_EXTENSIONS: usize = 16 * 1024;
@@ -122,6 +125,8 @@ enum State {
 /// Where in the extensions of a chunk: `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
+    /// In the whitespace before the first `;`.
+    Before,
     /// Before a name.
     Start,
     Name,
@@ -148,14 +153,15 @@ impl Extension {
             (Self::Quoted, b'\\') => Self::Escaped,
             (Self::Quoted | Self::Escaped, _) if is_value_byte(byte) => Self::Quoted,
             (Self::Quoted | Self::Escaped, _) => return None,
-            (Self::Start | Self::Value | Self::AfterName | Self::AfterValue, _) if is_blank => self,
+            (Self::Before | Self::Start | Self::Value | Self::AfterName | Self::AfterValue, _) if is_blank => self,
             (Self::Start | Self::Name, _) if is_tchar(byte) => Self::Name,
             (Self::Name, _) if is_blank => Self::AfterName,
             (Self::Name | Self::AfterName, b'=') => Self::Value,
             (Self::Value, b'"') => Self::Quoted,
             (Self::Value | Self::Token, _) if is_tchar(byte) => Self::Token,
             (Self::Token | Self::AfterQuoted, _) if is_blank => Self::AfterValue,
-            (Self::Name | Self::AfterName | Self::Token | Self::AfterQuoted | Self::AfterValue, b';') => Self::Start,
+            (Self::Before | Self::Name | Self::AfterName, b';') => Self::Start,
+            (Self::Token | Self::AfterQuoted | Self::AfterValue, b';') => Self::Start,
             _ => return None,
         })
     }
@@ -211,16 +217,21 @@ impl Chunked {
     fn size_byte(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         const MALFORMED: Reject = Reject::bad("a chunk size is not a hexadecimal number of at most 63 bits");
         if let Some(digit) = char::from(byte).to_digit(16) {
-            self.digits += 1;
-            // Sixteen digits hold 64 bits; leading zeros do not make a number of any length acceptable.
-            if self.digits > 16 || self.size >> 59 != 0 {
+            if self.size >> 59 != 0 {
                 return Err(MALFORMED);
+            }
+            if self.digits < DIGITS {
+                self.digits += 1;
+            } else {
+                // Only zeros lead here, of which there may be any number.
+                self.lengthen()?;
             }
             self.size = self.size << 4 | u64::from(digit);
             return Ok(State::Size);
         }
         let next = match byte {
             b';' if self.digits > 0 => State::Extension(Extension::Start),
+            b' ' | b'\t' if self.digits > 0 => State::Extension(Extension::Before),
             b'\r' if self.digits > 0 => State::SizeLf,
             _ => return Err(MALFORMED),
         };
@@ -233,6 +244,18 @@ impl Chunked {
     /// Extensions mean nothing here; they are held to their grammar (RFC 9112 7.1.1), for who reads another one finds
     /// another end of the line, and to a length.
     fn extension_byte(&mut self, extension: Extension, byte: u8) -> Result<State, Reject> {
+        self.lengthen()?;
+        match byte {
+            b'\r' if extension.is_complete() => Ok(State::SizeLf),
+            _ => extension
+                .step(byte)
+                .map(State::Extension)
+                .ok_or(Reject::bad("a chunk extension is not ;NAME or ;NAME=VALUE")),
+        }
+    }
+
+    /// One more byte of a line that says nothing: only so many are taken (RFC 9112 7.1.1).
+    fn lengthen(&mut self) -> Result<(), Reject> {
         self.extension += 1;
         self.extensions += 1;
         if self.extension > MAX_EXTENSION {
@@ -241,13 +264,7 @@ impl Chunked {
         if self.extensions > MAX_EXTENSIONS {
             return Err(Reject { status: 413, why: "the chunk extensions of the body are too long" });
         }
-        match byte {
-            b'\r' if extension.is_complete() => Ok(State::SizeLf),
-            _ => extension
-                .step(byte)
-                .map(State::Extension)
-                .ok_or(Reject::bad("a chunk extension is not ;NAME or ;NAME=VALUE")),
-        }
+        Ok(())
     }
 
     fn after_size(&mut self) -> State {

@@ -82,6 +82,13 @@ pub struct RequestHead {
     pub asterisk: bool,
 }
 
+impl RequestHead {
+    /// Method and target, as sent.
+    pub fn line<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        Span { start: self.method.start, end: self.target.end }.of(bytes)
+    }
+}
+
 /// Reads one head.
 #[derive(Debug, Default)]
 pub struct HeadParser {
@@ -146,11 +153,11 @@ impl HeadParser {
                 self.check(bytes, end)?;
                 return Err(Reject::bad("a line ends with a bare LF"));
             };
-            let complete = self.take(line)?;
+            let taken = self.take(line);
             self.line = end + 1;
             self.checked = self.line;
             self.at = if self.stage == Stage::Fields { At::FieldStart } else { At::SecondStart };
-            if complete {
+            if taken? {
                 return Ok(true);
             }
         }
@@ -180,7 +187,7 @@ impl HeadParser {
             // A CR right behind the limit may end the line, so it is judged too (RFC 9112 2.2: a bare one is a fault).
             let is_cr = content.get(limits.max_request_line) == Some(&b'\r');
             self.check(bytes, self.line + limits.max_request_line + usize::from(is_cr))?;
-            return Err(Reject::LINE_TOO_LONG);
+            return Err(if self.at == At::Method { Reject::METHOD_TOO_LONG } else { Reject::LINE_TOO_LONG });
         }
         if end > limits.max_head {
             self.check(bytes, limits.max_head)?;

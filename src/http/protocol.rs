@@ -4,6 +4,7 @@
 //! for the next one. It reads no socket and knows no time; the same bytes give the same steps, however they are cut.
 
 use super::body::Decoder;
+use super::framing::BodyFraming;
 use super::head::{HeadParser, RequestHead};
 use super::reject::Reject;
 use crate::limits::Limits;
@@ -94,6 +95,20 @@ impl<B: BodySink> Inbound<B> {
     /// Whether a body is being read.
     pub fn in_body(&self) -> bool {
         self.state == State::Body
+    }
+
+    /// Bytes that a client whose request is refused has still to send by its own account: the rest of its body, `u64::MAX`
+    /// of a chunked one. None where the head told no body, or the client waits for 100 before it sends one.
+    pub fn announced(&self) -> u64 {
+        let behind = self.head_bytes().len().saturating_sub(self.parser.length()) as u64;
+        match (&self.decoder, self.parser.head.framing) {
+            (Some(Decoder::Length(left)), _) => *left,
+            (Some(Decoder::Chunked(_)), _) => u64::MAX,
+            (None, _) if self.state != State::Head || self.parser.head.expects_continue && behind == 0 => 0,
+            (None, BodyFraming::Length(length)) => length.saturating_sub(behind),
+            (None, BodyFraming::Chunked) => u64::MAX,
+            (None, BodyFraming::None) => 0,
+        }
     }
 
     /// Whether nothing came behind the request, which is whole.

@@ -45,6 +45,8 @@ impl Reject {
     pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
     /// 503, RFC 9110 15.6.4: more connections than `max_connections_per_address`.
     pub const TOO_MANY_CONNECTIONS: Self = Self::new(503, "too many connections from this address");
+    /// 501, RFC 9112 3: longer than any method that a server knows.
+    pub const METHOD_TOO_LONG: Self = Self::new(501, "the method is longer than max_request_line");
     /// 505, RFC 9110 15.6.6.
     pub const VERSION: Self = Self::new(505, "the HTTP version is not 1.x");
 

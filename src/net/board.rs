@@ -2,9 +2,10 @@
 //!
 //! The board is a file without a name that the server makes before it forks; `poorhttp/board.py` knows its head and who
 //! has which row, `poorhttp/status.py` reads it. A row is words of 64 bits: counters that are kept here and nowhere
-//! else, so that they cost what they cost before, and a cell for each thread. Since when a thread is at work is the
-//! thread's to write; on what, the watchdog writes once the call has lasted a moment, so that most calls never are.
+//! else, so that they cost what they cost before, and a cell for each thread: since when it is at work, and on what. It
+//! is written before each call, for a process that dies in one writes nothing any more. That costs some 15 ns.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -12,10 +13,12 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::clock::Pulse;
+use super::peer::Peer;
+use crate::http::head::{RequestHead, Version};
 
 /// Words of a row before its cells, and of each cell.
 const HEAD: usize = 16;
-const CELL: usize = 32;
+const CELL: usize = 64;
 const WORD: usize = size_of::<AtomicU64>();
 /// A mapping begins at a multiple of this, which is one of the page's size.
 const ALIGNED: u64 = 1 << 16;
@@ -64,6 +67,32 @@ impl Counts {
         };
         class.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// A request in the application.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// When the call began, as the pulse tells it.
+    pub began: u64,
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// What the spans of the head point into.
+    pub bytes: &'a [u8],
+    /// From whom it comes.
+    pub peer: &'a Peer,
+    /// It was logged as a slow one.
+    pub is_told: bool,
+}
+
+/// The same as it is shown, as far as there was room.
+#[derive(Debug)]
+pub struct Shown {
+    /// From whom it comes, but for the port; none: the client has no address.
+    pub client: Option<SocketAddr>,
+    /// Method and target.
+    pub line: Vec<u8>,
+    /// Its id; empty where requests have none.
+    pub id: Vec<u8>,
 }
 
 /// A row.
@@ -144,23 +173,88 @@ impl Row {
         self.cells.iter().map(|[began, last, ..]| Pulse::new(began, last))
     }
 
-    /// Tell what the thread of `slot` serves in the call that began then.
-    pub fn show(&self, slot: usize, began: u64, text: &[u8]) {
-        let Some([_, _, sequence, shown, length, words @ ..]) = self.cells.get(slot) else { return };
-        let text = text.get(..words.len() * WORD).unwrap_or(text);
-        // Only the watchdog writes here. Whoever reads believes what stands between two equal even numbers.
+    /// Show what the thread of `slot` is about to serve. It alone does that.
+    pub fn show(&self, slot: usize, served: &Served<'_>) {
+        let Some(cell) = self.cells.get(slot) else { return };
+        let [_, _, sequence, shown, told, _, first, second, version, line, host, id, words @ ..] = cell;
+        let Served { began, head, bytes, peer, is_told } = *served;
+        let client = peer.client().map_or([0; 16], |client| match client.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        });
+        let texts = [
+            (line, head.line(bytes)),
+            (host, head.host.map(|host| host.of(bytes)).unwrap_or_default()),
+            (id, peer.told().map(|told| told.id.as_bytes()).unwrap_or_default()),
+        ];
+        // Whoever reads meanwhile believes what stands between two equal even numbers.
         let before = sequence.load(Ordering::Relaxed);
         sequence.store(before | 1, Ordering::Relaxed);
         fence(Ordering::Release);
         shown.store(began, Ordering::Relaxed);
-        length.store(text.len() as u64, Ordering::Relaxed);
-        for (word, bytes) in words.iter().zip(text.chunks(WORD)) {
-            let mut whole = [0; WORD];
-            whole.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        told.store(if is_told { began } else { 0 }, Ordering::Relaxed);
+        for (word, bytes) in [first, second].into_iter().zip(client.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
+        version.store(u64::from(head.version == Version::Http11), Ordering::Relaxed);
+        texts.into_iter().fold(words.as_slice(), |words, (length, text)| copy(text, length, words));
         sequence.store((before | 1) + 1, Ordering::Release);
     }
+
+    /// What the thread of `slot` serves, or served last; none while that is being written.
+    pub fn shown(&self, slot: usize) -> Option<Shown> {
+        let [_, _, sequence, _, _, _, first, second, _, line, host, id, words @ ..] = self.cells.get(slot)?;
+        let before = sequence.load(Ordering::Acquire);
+        let octets = [first, second].map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let client = <[u8; 16]>::try_from(octets.as_flattened()).map_or(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from);
+        let mut texts = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect::<Vec<_>>();
+        let [line, _, id] = [line, host, id].map(|length| {
+            let length = usize::try_from(length.load(Ordering::Relaxed)).map_or(0, |length| length.min(texts.len()));
+            let rest = texts.split_off(length.next_multiple_of(WORD));
+            let mut text = std::mem::replace(&mut texts, rest);
+            text.truncate(length);
+            text
+        });
+        fence(Ordering::Acquire);
+        let is_whole = before % 2 == 0 && sequence.load(Ordering::Relaxed) == before;
+        let client = Some(client.to_canonical()).filter(|client| !client.is_unspecified());
+        is_whole.then_some(Shown { client: client.map(|client| SocketAddr::new(client, 0)), line, id })
+    }
+
+    /// The call on the thread of `slot` is logged as a slow one. Returns whether it was not before, in an earlier call for
+    /// the same request.
+    pub fn tell(&self, slot: usize) -> bool {
+        let Some([began, _, _, _, told, ..]) = self.cells.get(slot) else { return false };
+        let began = began.load(Ordering::Relaxed);
+        told.swap(began, Ordering::Relaxed) != began
+    }
+
+    /// Whether the call on the thread of `slot` that began then was logged as a slow one.
+    pub fn was_told(&self, slot: usize, began: u64) -> bool {
+        self.cells.get(slot).is_some_and(|[_, _, _, _, told, ..]| told.load(Ordering::Relaxed) == began)
+    }
+
+    /// The call on the thread of `slot` that began then was answered in its place.
+    pub fn note_given_up(&self, slot: usize, began: u64) {
+        if let Some([_, _, _, _, _, given_up, ..]) = self.cells.get(slot) {
+            given_up.store(began, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Copy `text` as far as there is room in `words`, and note how much of it. Returns the words that are left.
+fn copy<'a>(text: &[u8], length: &AtomicU64, words: &'a [AtomicU64]) -> &'a [AtomicU64] {
+    let text = text.get(..words.len() * WORD).unwrap_or(text);
+    length.store(text.len() as u64, Ordering::Relaxed);
+    let (whole, rest) = text.as_chunks();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+    let words = words.get(whole.len()..).unwrap_or_default();
+    let Some((word, left)) = words.split_first().filter(|_| !rest.is_empty()) else { return words };
+    let last = rest.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    word.store(u64::from_le(last), Ordering::Relaxed);
+    left
 }
 
 #[cfg(test)]
@@ -168,15 +262,27 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
 
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
     use super::*;
+    use crate::http::head::HeadParser;
+    use crate::limits::Limits;
+    use crate::net::front::Fronts;
 
     fn words(file: &File, offset: u64, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * WORD];
         file.read_exact_at(&mut bytes, offset).unwrap();
         bytes.chunks(WORD).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+    }
+
+    fn show(row: &Row, slot: usize, began: u64, bytes: &[u8]) {
+        let mut parser = HeadParser::default();
+        let limits = Limits { max_request_line: 8192, max_head: 65536, max_fields: 100, ..Limits::default() };
+        assert!(parser.parse(bytes, &limits).unwrap());
+        let peer = Peer::new("192.0.2.7:80".parse().ok(), &Fronts::default());
+        row.show(slot, &Served { began, head: &parser.head, bytes, peer: &peer, is_told: false });
     }
 
     fn board(size: u64) -> File {
@@ -202,10 +308,17 @@ mod tests {
         assert_eq!(told[9..13], [1, 2, 1, 3]);
         let pulse = row.pulses().nth(1).unwrap();
         let began = pulse.begin();
-        row.show(1, began, b"GET /path");
+        show(&row, 1, began, b"GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        row.note_given_up(1, began);
         let cell = words(&file, offset + ((HEAD + CELL) * WORD) as u64, CELL);
-        assert_eq!((cell[0], cell[1], cell[3], cell[4]), (began, began, began, 9));
-        assert_eq!((cell[2] % 2, &cell[5].to_ne_bytes()), (0, b"GET /pat"));
+        assert_eq!((cell[0], cell[1], cell[3..6].to_vec()), (began, began, vec![began, 0, began]));
+        assert_eq!((cell[6], cell[7].to_ne_bytes()), (0, [0, 0, 255, 255, 192, 0, 2, 7]));
+        assert_eq!(cell[8..12], [1, 9, 9, 0]);
+        assert_eq!(
+            (cell[2] % 2, &cell[12].to_ne_bytes(), &cell[13].to_ne_bytes()),
+            (0, b"GET /pat", b"h\0\0\0\0\0\0\0")
+        );
+        assert_eq!((&cell[14].to_ne_bytes(), &cell[15].to_ne_bytes()), (b"a.exampl", b"e\0\0\0\0\0\0\0"));
         pulse.rest();
         assert_eq!(words(&file, offset + ((HEAD + CELL) * WORD) as u64, 2), [began, 0]);
         // A successor in the same row begins anew.
@@ -216,11 +329,55 @@ mod tests {
     #[test]
     fn text_that_is_too_long_is_cut_and_other_slots_are_left_alone() {
         let row = Row::private(1, 1).unwrap();
-        row.show(0, 1, &[b'x'; 1000]);
-        row.show(1, 1, b"nobody");
+        show(&row, 0, 1, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(1000)).as_bytes());
+        show(&row, 1, 1, b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n");
         let [.., last] = &row.cells[0];
         assert_eq!(last.load(Ordering::Relaxed).to_ne_bytes(), [b'x'; 8]);
-        assert_eq!(row.cells[0][4].load(Ordering::Relaxed), ((CELL - 5) * WORD) as u64);
+        let lengths: Vec<_> = row.cells[0][9..12].iter().map(|length| length.load(Ordering::Relaxed)).collect();
+        assert_eq!(lengths, [((CELL - 12) * WORD) as u64, 0, 0], "there is no room for the Host");
+    }
+
+    #[test]
+    fn what_is_shown_is_read_whole_or_not_at_all() {
+        let row = Row::private(1, 1).unwrap();
+        let heads = [
+            "GET /a HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            format!("PUT /{} HTTP/1.1\r\nHost: b\r\n\r\n", "b".repeat(99)),
+        ];
+        let (begin, patience) = (Instant::now(), Duration::from_secs(20));
+        let reader = std::thread::spawn(move || {
+            let mut seen = [0, 0];
+            while seen.iter().any(|&count| count < 1000) && begin.elapsed() < patience {
+                let Some(Shown { client, line, id }) = row.shown(0).filter(|shown| !shown.line.is_empty()) else {
+                    continue;
+                };
+                assert_eq!((client, id), ("192.0.2.7:0".parse().ok(), vec![]));
+                let number = usize::from(line.starts_with(b"PUT"));
+                let expected = [b"GET /a".to_vec(), [b"PUT /".as_slice(), &[b'b'; 99]].concat()];
+                assert_eq!(line, expected[number]);
+                seen[number] += 1;
+            }
+            assert!(begin.elapsed() < patience);
+        });
+        while !reader.is_finished() {
+            for head in &heads {
+                show(&row, 0, 1, head.as_bytes());
+            }
+        }
+        reader.join().unwrap();
+    }
+
+    #[test]
+    fn a_request_is_told_once_in_all_its_calls() {
+        let row = Row::private(1, 1).unwrap();
+        let pulse = row.pulses().next().unwrap();
+        let began = pulse.begin();
+        show(&row, 0, began, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(!row.was_told(0, began));
+        assert!(row.tell(0) && row.was_told(0, began));
+        assert!(!row.tell(0) && !row.tell(1));
+        show(&row, 0, began, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(row.tell(0), "another one");
     }
 
     #[test]

@@ -6,18 +6,18 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::access_log::Entry;
+use super::board::Served;
 use super::clock;
 use super::front::Fronts;
 use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
+use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
 use super::peer::Peer;
 use super::poller::Interest;
 use super::shared::Shared;
-use super::slate::{Served, Slate};
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::http::head::RequestHead;
@@ -31,8 +31,8 @@ const READ: usize = 64 * 1024;
 const POOLED: usize = 4 * READ;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
 pub const TURN: u64 = 10;
-/// Bytes that are read and thrown away behind the last request before the connection is cut.
-const LINGER_BYTES: usize = 1024 * 1024;
+/// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
+const UNREAD: usize = 1024 * 1024;
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,16 +75,14 @@ pub struct Desk<H: Handler> {
     outbound: Vec<u8>,
     /// For what is received next; emptied before.
     spare: Vec<u8>,
-    /// What the thread serves is shown here.
-    slate: Arc<Slate>,
     /// The thread.
     pub thread: Thread<H::Seat>,
 }
 
 impl<H: Handler> Desk<H> {
     /// That of `thread`.
-    pub fn new(thread: Thread<H::Seat>, slate: Arc<Slate>) -> Self {
-        Self { inbound: None, outbound: Vec::new(), spare: Vec::new(), slate, thread }
+    pub fn new(thread: Thread<H::Seat>) -> Self {
+        Self { inbound: None, outbound: Vec::new(), spare: Vec::new(), thread }
     }
 
     /// Keep what received a request, and is empty, for the next one.
@@ -105,17 +103,19 @@ pub struct Connection<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbox: Outbox,
     stream: Option<Stream<H>>,
-    lingered: usize,
+    lingering: Lingering,
     /// Bytes that the client had still to take when its deadline was last set.
     untaken: u32,
     /// Nothing has been read of it yet.
     pub is_unread: bool,
     /// Its request was logged as a slow one.
-    is_told: AtomicBool,
+    is_told: bool,
     /// It was idle after a stop had begun, and was looked at once more.
     pub was_looked_at: bool,
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
+    /// It was noted as one that lingers.
+    pub is_expendable: bool,
 }
 
 /// An answer that waits for its client, and whose it is.
@@ -151,12 +151,13 @@ impl<H: Handler> Connection<H> {
             inbound: None,
             outbox: Outbox::default(),
             stream: None,
-            lingered: 0,
+            lingering: Lingering::default(),
             untaken: 0,
             is_unread: true,
-            is_told: AtomicBool::new(false),
+            is_told: false,
             was_looked_at: false,
             watched: None,
+            is_expendable: false,
         }
     }
 
@@ -190,6 +191,11 @@ impl<H: Handler> Connection<H> {
         self.phase == Phase::Idle
     }
 
+    /// Whether all that it waits for is that its client has sent and read enough.
+    pub fn lingers(&self) -> bool {
+        self.phase == Phase::Linger
+    }
+
     /// Whether what has come is for a thread that serves, and nothing of it was read: somebody else may still read it.
     pub fn is_for_application(&self, shared: &Shared<H>) -> bool {
         self.is_unread && {
@@ -212,6 +218,11 @@ impl<H: Handler> Connection<H> {
     /// The thread that must serve it, if only one may.
     pub fn owner(&self) -> Option<usize> {
         self.stream.as_ref().map(|stream| stream.owner)
+    }
+
+    /// Whether its client has not got all of an answer that has begun.
+    pub fn is_unfinished(&self) -> bool {
+        self.outbox.is_unfinished()
     }
 
     /// Send nothing more: its stream only has to be cleaned up.
@@ -240,7 +251,10 @@ impl<H: Handler> Connection<H> {
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
             Phase::Flush => clock::now() + limits.write_timeout,
-            Phase::Linger => self.since + limits.linger_timeout,
+            Phase::Linger if self.transport.is_held() => self.since + BEFORE_RESET,
+            // A stop is held up by none for longer than that.
+            Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
+            Phase::Linger => clock::now() + self.lingering.patience(limits),
         }
     }
 
@@ -250,15 +264,16 @@ impl<H: Handler> Connection<H> {
             Phase::Idle | Phase::Head | Phase::Body => self.receive(shared, desk),
             Phase::App => Verdict::Serve,
             Phase::Flush => self.flush(shared, desk),
-            Phase::Linger => self.linger(desk),
+            Phase::Linger => self.linger(shared, desk),
         }
     }
 
     /// Its deadline came.
     pub fn late(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         // What came in time lies unread where all threads were in the application meanwhile.
-        if matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body) && !self.transport.peek().is_empty() {
-            let verdict = self.receive(shared, desk);
+        let reads = matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body | Phase::Linger);
+        if reads && !self.transport.peek().is_empty() {
+            let verdict = self.advance(shared, desk);
             if verdict != Verdict::Park || self.deadline(shared) > clock::now() {
                 return verdict;
             }
@@ -274,6 +289,7 @@ impl<H: Handler> Connection<H> {
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             // A stop waits for none: the kernel goes on sending.
             Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
+            Phase::Linger if self.awaits_reset(shared) => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
                 Verdict::Serve
@@ -397,17 +413,15 @@ impl<H: Handler> Connection<H> {
         self.park(desk)
     }
 
-    /// Judged once a body has had body_timeout to get going.
     fn is_too_slow(&self, shared: &Shared<H>) -> bool {
-        let elapsed = clock::now() - self.since;
         let received = self.inbound.as_ref().map_or(0, |inbound| inbound.body_received);
-        elapsed > shared.limits.body_timeout && received * 1000 < shared.limits.body_rate * elapsed
+        shared.limits.is_too_slow(received, clock::now() - self.since)
     }
 
     /// Serve the request that is whole, and those that came behind it, or go on with a stream. Never returns [`Verdict::Serve`].
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
-        let mut verdict = self.answer(shared, &mut desk.thread, &desk.slate);
+        let mut verdict = self.answer(shared, &mut desk.thread);
         let began = clock::now();
         while verdict.is_none() {
             if clock::now() > began + TURN {
@@ -416,7 +430,7 @@ impl<H: Handler> Connection<H> {
                 break;
             }
             verdict = match self.step(shared) {
-                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread, &desk.slate),
+                Some(Ok(Step::Whole)) => self.answer(shared, &mut desk.thread),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
                     None
@@ -442,14 +456,15 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, slate: &Slate) -> Option<Verdict> {
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
         let began = thread.pulse.begin();
         let outcome = match self.stream.take() {
-            Some(stream) => self.resume(stream.answer, shared, thread, slate, began),
-            None => self.call(shared, thread, slate, began)?,
+            Some(stream) => self.resume(stream.answer, shared, thread, began),
+            None => self.call(shared, thread, began)?,
         };
         match outcome {
             Outcome::Suspended(answer) => {
+                self.is_told |= shared.row.was_told(thread.slot, began);
                 self.stream = Some(Stream { answer, owner: thread.slot });
                 Some(self.wait_for_room())
             }
@@ -466,25 +481,19 @@ impl<H: Handler> Connection<H> {
         stream: H::Stream,
         shared: &Shared<H>,
         thread: &mut Thread<H::Seat>,
-        slate: &Slate,
         began: u64,
     ) -> Outcome<H::Stream> {
         let resumed = Resumed { transport: &self.transport, thread };
         let Some(inbound) = &self.inbound else {
             return shared.handler.resume(stream, resumed, &mut self.outbox);
         };
-        let (peer, is_told) = (&self.peer, &self.is_told);
+        let (peer, is_told) = (&self.peer, self.is_told);
         let served = Served { began, head: inbound.head(), bytes: inbound.head_bytes(), peer, is_told };
-        slate.during(&served, || shared.handler.resume(stream, resumed, &mut self.outbox))
+        shared.row.show(resumed.thread.slot, &served);
+        shared.handler.resume(stream, resumed, &mut self.outbox)
     }
 
-    fn call(
-        &mut self,
-        shared: &Shared<H>,
-        thread: &mut Thread<H::Seat>,
-        slate: &Slate,
-        began: u64,
-    ) -> Option<Outcome<H::Stream>> {
+    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, began: u64) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(shared.answer_health(asked, &self.peer, &mut self.outbox)));
@@ -497,11 +506,9 @@ impl<H: Handler> Connection<H> {
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
         let id = peer.answered_id(&shared.fronts);
-        let served = Served { began, head, bytes, peer, is_told: &self.is_told };
-        slate.during(&served, || {
-            let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
-            Some(shared.handler.call(request, &mut self.outbox))
-        })
+        shared.row.show(thread.slot, &Served { began, head, bytes, peer, is_told: false });
+        let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
+        Some(shared.handler.call(request, &mut self.outbox))
     }
 
     /// The answer is complete: log it, and say what comes after it.
@@ -511,7 +518,7 @@ impl<H: Handler> Connection<H> {
             shared.count_request(done.status);
             self.log(done, shared);
         }
-        *self.is_told.get_mut() = false;
+        self.is_told = false;
         self.peer.forget();
         let head = self.inbound.as_ref().map(|inbound| inbound.head());
         let client_goes_on = head.is_some_and(|head| head.persistent);
@@ -540,7 +547,7 @@ impl<H: Handler> Connection<H> {
 
     fn log(&self, done: Done, shared: &Shared<H>) {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
-            let id = self.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
+            let id = Some(self.peer.id()).filter(|id| !id.is_empty());
             let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
                 shared.handler.detached(|| shared.flush_log());
@@ -565,11 +572,16 @@ impl<H: Handler> Connection<H> {
             Flushed::Broken => Verdict::Close,
             Flushed::Drained => {
                 shared.note_freed(held);
+                let is_cut = self.outbox.is_unfinished();
                 self.return_outbound(desk);
                 match self.after_flush {
                     AfterFlush::Next => self.go_on(shared, desk),
                     after => {
                         self.return_inbound(shared, desk);
+                        if is_cut {
+                            self.transport.hold_end();
+                            return self.enter_linger();
+                        }
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
                         // the answer away where the client has sent more meanwhile; and where it does so later, what
                         // it has no room for yet.
@@ -596,25 +608,30 @@ impl<H: Handler> Connection<H> {
         (1..self.untaken).contains(&self.transport.unacknowledged())
     }
 
+    /// Whether the reset that ends a broken answer would overtake some of it.
+    fn awaits_reset(&self, shared: &Shared<H>) -> bool {
+        let is_early = clock::now() < self.since + shared.limits.linger_timeout;
+        self.transport.is_held() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
+    }
+
     fn enter_linger(&mut self) -> Verdict {
         self.note_untaken();
         self.enter(Phase::Linger);
         Verdict::Park
     }
 
-    fn linger(&mut self, desk: &mut Desk<H>) -> Verdict {
-        loop {
-            desk.spare.clear();
-            desk.spare.reserve(READ);
-            match self.transport.receive(&mut desk.spare) {
-                Received::Bytes(count) => self.lingered += count,
-                Received::Nothing => return Verdict::Park,
-                Received::End => return Verdict::Close,
-            }
-            if self.lingered > LINGER_BYTES {
-                return Verdict::Close;
-            }
+    /// Throw away some of what came; there is more in the next turn.
+    fn linger(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
+        desk.spare.resize(READ, 0);
+        match self.transport.discard(&mut desk.spare) {
+            Received::Bytes(count) => self.lingering.note(count),
+            Received::Nothing => return Verdict::Park,
+            Received::End => return Verdict::Close,
         }
+        let elapsed = clock::now() - self.since;
+        // A client that takes a long answer may say little meanwhile.
+        let is_too_slow = self.lingering.is_too_slow(elapsed, &shared.limits) && !self.is_taking();
+        if is_too_slow || self.lingering.is_over(elapsed) { Verdict::Close } else { Verdict::Park }
     }
 
     /// Nobody will serve it: a request that has begun is answered 503 (RFC 9110 15.6.4), lest the client wonder whether
@@ -630,7 +647,7 @@ impl<H: Handler> Connection<H> {
         }
         // Closing with something unread would reset the connection under the answer.
         let mut unread = Vec::with_capacity(READ);
-        while unread.len() < LINGER_BYTES && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
+        while unread.len() < UNREAD && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
             unread.reserve(READ);
         }
         shared.excuse(&self.transport, is_to_head(&begin));
@@ -645,6 +662,9 @@ impl<H: Handler> Connection<H> {
         });
         let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
+        // One that was too late already is waited for no longer.
+        let announced = self.inbound.as_ref().filter(|_| reject.status != 408).map_or(0, |inbound| inbound.announced());
+        self.lingering = Lingering::new(announced);
         self.return_inbound(shared, desk);
         self.after_flush = AfterFlush::Linger;
         self.enter(Phase::Flush);

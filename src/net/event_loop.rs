@@ -17,6 +17,7 @@ use super::clock;
 use super::connection::{Connection, Verdict};
 use super::crowd::{Crowd, Entered};
 use super::handler::Handler;
+use super::lingering::Expendable;
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Interest, Poller};
 use super::shared::Shared;
@@ -63,7 +64,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepting {
     Yes,
-    /// `max_connections` are open.
+    /// `max_connections` are open, and none of them lingers.
     Full,
     /// It cannot be done; try again at this time.
     PausedUntil(u64),
@@ -82,6 +83,7 @@ pub struct EventLoop<H: Handler> {
     gates: Vec<OwnedFd>,
     table: Table<Box<Connection<H>>>,
     crowd: Crowd,
+    expendable: Expendable,
     /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
     shelf: Vec<(Key, Box<Connection<H>>)>,
     /// How many events came last, and when.
@@ -131,6 +133,7 @@ impl<H: Handler> EventLoop<H> {
             gates,
             table: Table::default(),
             crowd: Crowd::default(),
+            expendable: Expendable::default(),
             shelf: Vec::new(),
             batch: 0,
             came: 0,
@@ -326,7 +329,11 @@ impl<H: Handler> EventLoop<H> {
         if shared.limits.has_neighbours {
             self.let_others_first();
         }
-        let Some(accepted) = self.accept_at(self.listeners.get(listener)?) else {
+        let mut accepted = self.accept_at(self.listeners.get(listener)?);
+        while matches!(accepted, Some(Accepted::Failed(_))) && self.make_room(shared) {
+            accepted = self.accept_at(self.listeners.get(listener)?);
+        }
+        let Some(accepted) = accepted else {
             self.pause_accepting(Accepting::ShutUntil(clock::now() + SHUT));
             return None;
         };
@@ -380,13 +387,23 @@ impl<H: Handler> EventLoop<H> {
             shared.turn_away(connection.transport(), peer, entered == Entered::Full);
             return None;
         }
+        if self.table.len() >= shared.limits.max_connections {
+            self.make_room(shared);
+        }
         let key = self.table.reserve(connection.descriptor());
-        if self.table.len() >= shared.limits.max_connections && self.accepting == Accepting::Yes {
+        let is_full = self.table.len() >= shared.limits.max_connections && self.expendable.is_empty();
+        if is_full && self.accepting == Accepting::Yes {
             // At once: whoever comes next is to wake another process, and not this one in vain.
             self.pause_accepting(Accepting::Full);
         }
         self.show_count(shared);
         Some((key, connection))
+    }
+
+    /// Cut a connection that lingers, if there is one: its place, or its descriptor, is needed.
+    fn make_room(&mut self, shared: &Shared<H>) -> bool {
+        let next = self.expendable.pop().and_then(|key| Some((key, self.table.take(key)?)));
+        next.map(|(key, connection)| self.close(key, connection, shared)).is_some()
     }
 
     /// The kernel wakes the process that has watched a listener longest, so that an idle one would get all who come: each
@@ -448,13 +465,19 @@ impl<H: Handler> EventLoop<H> {
         taken
     }
 
-    /// Take the streams of the thread of `slot` that wait, all at once.
+    /// Take the streams of the thread of `slot` that wait, all at once, for nothing is sent any more: who has not got all of
+    /// another answer is to see that.
     pub fn take_streams(&mut self, slot: usize) -> Vec<(Key, Box<Connection<H>>)> {
         let mut streams = Vec::new();
         for key in self.table.waiting() {
             match self.table.take(key) {
                 Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
-                Some(other) => self.table.put(key, other, u64::MAX),
+                Some(other) => {
+                    if other.owner().is_none() && other.is_unfinished() {
+                        other.transport().reset();
+                    }
+                    self.table.put(key, other, u64::MAX);
+                }
                 None => {}
             }
         }
@@ -485,6 +508,12 @@ impl<H: Handler> EventLoop<H> {
         }
         if interest == Interest::Write {
             connection.note_untaken();
+        }
+        if connection.lingers() && !std::mem::replace(&mut connection.is_expendable, true) {
+            self.expendable.add(key, connection.peer().is_trusted);
+            if self.accepting == Accepting::Full {
+                self.resume_accepting();
+            }
         }
         let mut deadline = connection.deadline(shared);
         if is_left {
@@ -563,6 +592,12 @@ impl<H: Handler> EventLoop<H> {
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
         self.crowd.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
+        if connection.is_expendable {
+            self.expendable.remove(key);
+        }
+        if connection.is_unfinished() {
+            connection.transport().reset();
+        }
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: closing our descriptor would then neither end
             // the connection nor take it out of the poller.

@@ -98,9 +98,7 @@ impl Fronts {
 
     /// Whether a request asks for the health of this server.
     pub fn is_health(&self, head: &RequestHead, bytes: &[u8]) -> bool {
-        !self.health.is_empty()
-            && head.path.of(bytes) == self.health
-            && matches!(head.method.of(bytes), b"GET" | b"HEAD")
+        !self.health.is_empty() && head.path.of(bytes) == self.health && asks_health(head.method.of(bytes))
     }
 
     /// Whether these bytes may be the begin of such a request.
@@ -109,8 +107,13 @@ impl Fronts {
         let (method, target) = (words.next(), words.next().unwrap_or_default());
         let is_path = target.starts_with(&self.health) && matches!(target.get(self.health.len()), None | Some(b'?'));
         let may_be_path = words.next().is_none() && self.health.starts_with(target);
-        matches!(method, Some(b"GET" | b"HEAD")) && (is_path || may_be_path)
+        method.is_some_and(asks_health) && (is_path || may_be_path)
     }
+}
+
+/// Whether a load balancer may ask with this method: OPTIONS is what HAProxy uses unless it is told another one.
+fn asks_health(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
 }
 
 impl Fronts {
@@ -187,7 +190,7 @@ mod tests {
     fn the_begin_of_a_question_for_health() {
         let fronts = Fronts { health: b"/health".to_vec(), ..Fronts::default() };
         for bytes in
-            ["GET /health HTTP/1.1\r\n", "HEAD /health?q=1 HTTP/1.1", "GET /health", "GET /hea", "GET /health?"]
+            ["GET /health HTTP/1.1\r\n", "HEAD /health?q=1 HTTP/1.1", "OPTIONS /health", "GET /hea", "GET /health?"]
         {
             assert!(fronts.begins_health(bytes.as_bytes()), "{bytes}");
         }

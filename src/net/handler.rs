@@ -132,8 +132,8 @@ pub trait Handler: Send + Sync + 'static {
     fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
 
     /// The call on the thread of `slot` does not return, even though it was interrupted: answer in its place, if
-    /// `is_still_late` says so once that thread cannot move.
-    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool);
+    /// `is_still_late` says so once that thread cannot move. Returns whether it is answered so.
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) -> bool;
 
     /// What a supervisor would be told: there is none.
     fn told(&self, what: u8);

@@ -59,7 +59,7 @@ pub enum Flushed {
     Drained,
     /// The client has to take some first.
     Pending,
-    /// The client is gone.
+    /// The client is gone, or a file has become shorter.
     Broken,
 }
 
@@ -77,6 +77,8 @@ pub struct Outbox {
     /// What follows that.
     pub file: Option<FileRange>,
     broken: bool,
+    /// See [`Outbox::cut_short`].
+    is_cut: bool,
     /// Something was sent, or laid aside.
     begun: bool,
 }
@@ -121,6 +123,17 @@ impl Outbox {
     /// Whether the client is gone.
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// What is here is not all of an answer, and nothing follows: once it is sent the connection is to be reset, since some
+    /// front servers take an orderly end for that of the answer.
+    pub fn cut_short(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Whether the client does not get all of an answer if the connection ends now, or once this is sent.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_cut || self.broken || !self.is_empty()
     }
 
     /// Give up: nothing of this will be sent.
@@ -197,7 +210,8 @@ impl Outbox {
 
     /// The same where the end of the connection, or a file, follows at once: it shares a packet with these bytes.
     pub fn flush_last(&mut self, transport: &Transport) -> Flushed {
-        match self.flush_bytes(transport, Transport::send_more) {
+        // Bytes that wait for more would be lost by a reset.
+        match self.flush_bytes(transport, if self.is_cut { Transport::send } else { Transport::send_more }) {
             Flushed::Drained => Self::flush_file(&mut self.file, &mut self.broken, transport),
             other => other,
         }
@@ -229,13 +243,10 @@ impl Outbox {
     fn flush_file(file: &mut Option<FileRange>, broken: &mut bool, transport: &Transport) -> Flushed {
         let Some(range) = file else { return Flushed::Drained };
         let mut burst = FILE_BURST;
-        while !*broken && range.left > 0 && burst > 0 {
+        while !*broken && !range.is_short && range.left > 0 && burst > 0 {
             let count = usize::try_from(range.left).unwrap_or(usize::MAX).min(burst);
             match transport.send_file(&range.file, &mut range.offset, count) {
-                Sent::Bytes(0) => {
-                    range.is_short = true;
-                    *broken = true;
-                }
+                Sent::Bytes(0) => range.is_short = true,
                 Sent::Broken => *broken = true,
                 Sent::Bytes(count) => {
                     range.left -= count as u64;
@@ -244,7 +255,7 @@ impl Outbox {
                 Sent::Nothing => return Flushed::Pending,
             }
         }
-        if *broken {
+        if *broken || range.is_short {
             return Flushed::Broken;
         }
         if range.left > 0 {

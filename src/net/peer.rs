@@ -184,9 +184,14 @@ impl Peer {
         }
     }
 
+    /// The id of the request; empty for none.
+    pub fn id(&self) -> &str {
+        self.told.as_ref().map_or("", |told| &told.id)
+    }
+
     /// The id of the request, where that is to be answered; else empty.
     pub fn answered_id(&self, fronts: &Fronts) -> &str {
-        self.told.as_ref().filter(|_| fronts.answers_id).map_or("", |told| &told.id)
+        if fronts.answers_id { self.id() } else { "" }
     }
 
     /// The request is over: nothing is known of the next one.

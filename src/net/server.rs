@@ -153,16 +153,14 @@ impl<H: Handler> Server<H> {
 
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
-        let (pulse, slate) = self.team.join(slot)?;
-        let mut desk = Desk::new(
-            Thread { slot, pulse, finished: self.shared.finished(), seat: self.shared.handler.enter(slot) },
-            slate,
-        );
+        let pulse = self.team.join(slot)?;
+        let seat = self.shared.handler.enter(slot);
+        let mut desk = Desk::new(Thread { slot, pulse, finished: self.shared.finished(), seat });
         if slot == 0 {
             self.shared.note_first(true);
             self.shared.row.enter(State::Serving);
         }
-        watchdog::start(self)?;
+        watchdog::start(self).map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
         let mut panics = Panics::default();
         // Around all turns and not around each: so it costs nothing.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut desk))) {

@@ -39,6 +39,7 @@ const SIGTERM: u8 = 15;
 /// which would be a second one where a service manager has sent one to each process.
 const DRAIN: u8 = 0;
 const STOP: u8 = 255;
+const INTERRUPT: u8 = 254;
 /// What is in flight may last so long after SIGINT, in ms.
 const FAST: u64 = 1000;
 /// The same for an orphan, whose supervisor was killed, and when it is ended where that was not enough: within a second
@@ -300,13 +301,19 @@ impl<H: Handler> Shared<H> {
             self.begin_stop_within(ORPHANED);
             self.end_in(ORPHAN_ENDS);
         }
-        for signal in signals {
-            match *signal {
+        for &signal in signals {
+            let signal = match signal {
+                // A terminal sends it to all.
+                SIGINT if self.is_supervised() => continue,
+                INTERRUPT => SIGINT,
+                signal => signal,
+            };
+            match signal {
                 SIGQUIT => {
                     self.drain_until.store(0, Ordering::Relaxed);
-                    self.finish_for(*signal);
+                    self.finish_for(signal);
                 }
-                SIGINT | SIGTERM if self.is_insisted() => self.finish_for(*signal),
+                SIGINT | SIGTERM if self.is_insisted() => self.finish_for(signal),
                 SIGINT => self.begin_stop_within(FAST),
                 // It may have come to all processes: the supervisor decides, who hears it too then, and who stops last.
                 SIGTERM if self.is_supervised() => self.tell(ASKED),

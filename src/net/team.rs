@@ -5,13 +5,12 @@
 //! The caretaker, where there is one, has the last slot and is woken last: it never calls the application.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::clock::Pulse;
-use super::slate::Slate;
 
 /// The threads; `M` is what one thread can leave for another.
 #[derive(Debug)]
@@ -33,7 +32,6 @@ struct Seat<M> {
     /// Answers of this thread that wait for their clients: nobody else can go on with them.
     streams: AtomicUsize,
     pulse: Pulse,
-    slate: Arc<Slate>,
 }
 
 impl<M> Team<M> {
@@ -46,7 +44,6 @@ impl<M> Team<M> {
             mail: Mutex::new(Vec::new()),
             streams: AtomicUsize::new(0),
             pulse,
-            slate: Arc::default(),
         };
         let seats: Vec<_> = pulses.map(seat).collect();
         Self {
@@ -57,15 +54,10 @@ impl<M> Team<M> {
         }
     }
 
-    /// The calling thread is that of `slot`, and these are its pulse and its slate. Fails where there is no such slot, or
-    /// it is taken.
-    pub fn join(&self, slot: usize) -> Result<(Pulse, Arc<Slate>), &'static str> {
+    /// The calling thread is that of `slot`, and this is its pulse. Fails where there is no such slot, or it is taken.
+    pub fn join(&self, slot: usize) -> Result<Pulse, &'static str> {
         let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
-        if seat.taken.swap(true, Ordering::Relaxed) {
-            Err("another thread has this slot")
-        } else {
-            Ok((seat.pulse, Arc::clone(&seat.slate)))
-        }
+        if seat.taken.swap(true, Ordering::Relaxed) { Err("another thread has this slot") } else { Ok(seat.pulse) }
     }
 
     /// Whether there is a caretaker.
@@ -91,11 +83,6 @@ impl<M> Team<M> {
     /// The pulse of the thread of `slot`.
     pub fn pulse(&self, slot: usize) -> Option<Pulse> {
         self.seats.get(slot).map(|seat| seat.pulse)
-    }
-
-    /// The slate of the thread of `slot`.
-    pub fn slate(&self, slot: usize) -> Option<&Slate> {
-        self.seats.get(slot).map(|seat| &*seat.slate)
     }
 
     /// All pulses, by slot.
@@ -233,6 +220,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -245,11 +233,11 @@ mod tests {
         team.join(0).unwrap();
         assert!(!team.relieves(0, true), "it has no stream");
         team.note_stream(0, false, true);
-        let (idle, _) = team.join(1).unwrap();
+        let idle = team.join(1).unwrap();
         assert!(team.relieves(0, true) && !team.relieves(0, false));
         idle.begin();
         assert!(team.relieves(0, true), "a third one has yet to start");
-        let (last, _) = team.join(2).unwrap();
+        let last = team.join(2).unwrap();
         last.begin();
         assert!(!team.relieves(0, true), "all are in the application");
     }

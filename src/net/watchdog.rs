@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::access_log::escaped;
+use super::board::Shown;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
+use super::dispositions::Dispositions;
 use super::handler::Handler;
 use super::load::Load;
 use super::panics::{self, Panics};
@@ -49,9 +51,6 @@ const PRESSED_ALONE: u64 = 5000;
 
 /// How often freed memory is given back while something runs, at most, in ms.
 const GIVE_BACK: u64 = 1000;
-
-/// How long a call lasts before it is worth a line on the board, in ms.
-const MOMENT: u64 = 20;
 
 const STACK: usize = 1024 * 1024;
 
@@ -118,7 +117,7 @@ impl Watchdog {
 
 /// Start the thread, unless it is started: whichever thread serves first may be the one that is to be watched. It ends
 /// when the server is finished.
-pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
+pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
     let watchdog = &server.shared().watchdog;
     let mut started = lock(&watchdog.handle);
     if watchdog.thread.get().is_some() {
@@ -127,8 +126,7 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> Result<(), String> {
     let watched = Arc::clone(server);
     let name = "poorhttp-watch".to_owned();
     let builder = Builder::new().name(name).stack_size(STACK);
-    let handle =
-        builder.spawn(move || watch(&watched)).map_err(|error| format!("no thread can be started: {error}"))?;
+    let handle = builder.spawn(move || watch(&watched))?;
     // Set once: it is locked here.
     let _ = watchdog.thread.set(handle.thread().clone());
     *started = Some(handle);
@@ -140,8 +138,6 @@ struct Seen {
     progress: Option<u64>,
     idle: u32,
     calls: Calls,
-    /// The beginnings of the calls that are on the board.
-    shown: Vec<u64>,
     load: Load,
     /// When a process alone may be told again that clients wait.
     next_pressed: u64,
@@ -150,6 +146,7 @@ struct Seen {
     is_hog_told: bool,
     is_stop_late: bool,
     next_overhearing: u64,
+    dispositions: Dispositions,
     next_urging: Option<u64>,
     next_giving: u64,
     looked: u64,
@@ -161,13 +158,13 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         progress: None,
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.slow_request, shared.limits.request_timeout, clock::now()),
-        shown: vec![0; server.threads()],
         load: Load::new(server.threads(), clock::now()),
         next_pressed: 0,
         pending: Vec::new(),
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
+        dispositions: Dispositions::now(),
         next_urging: None,
         next_giving: 0,
         looked: 0,
@@ -220,7 +217,6 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     urge_first(server, seen);
     end_overdue(shared);
     end_late_stop(server, seen);
-    show(server, seen);
     tell_slow(server, seen);
     interrupt_late(server, seen);
     give_up_stuck(server, seen);
@@ -278,32 +274,16 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     seen.progress = calls;
 }
 
-/// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter.
+/// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter,
+/// and see to it that the next ones come.
 fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let now = clock::now();
     if now >= seen.next_overhearing {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
-    }
-}
-
-/// Write on the board what is served in calls that have lasted a moment.
-fn show<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let (team, now) = (server.team(), clock::now());
-    for (slot, (shown, pulse)) in seen.shown.iter_mut().zip(team.pulses()).enumerate() {
-        let began = pulse.began();
-        if pulse.last().is_none() || began == *shown || now < began + MOMENT {
-            continue;
-        }
-        let told = team.slate(slot).and_then(|slate| {
-            slate.look(|served| {
-                let (method, path) = (served.head.method.of(served.bytes), served.head.path.of(served.bytes));
-                (served.began, [method, b" ", path].concat())
-            })
-        });
-        if let Some((began, text)) = told {
-            server.shared().row.show(slot, began, &text);
-            *shown = began;
+        for name in seen.dispositions.keep() {
+            let text = format!("the application has {name} ignored, or left to the kernel: undone, it is the server's");
+            shared.handler.warn(None, &text);
         }
     }
 }
@@ -311,23 +291,15 @@ fn show<H: Handler>(server: &Server<H>, seen: &mut Seen) {
 /// Log the calls that are slow while they last, each request once.
 fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     for slow in seen.calls.newly_slow() {
-        let told = server.team().slate(slow.slot).and_then(|slate| {
-            slate.look(|served| {
-                let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
-                (is_it && !served.is_told.swap(true, Ordering::Relaxed)).then(|| {
-                    let (method, target) = (served.head.method.of(served.bytes), served.head.target.of(served.bytes));
-                    let id = served.peer.told().map(|told| told.id.as_str()).filter(|id| !id.is_empty());
-                    let id = id.map_or_else(String::new, |id| format!(" (request id {id})"));
-                    let line = format!("{} {}{id}", escaped(method), escaped(target));
-                    (served.peer.client(), line)
-                })
-            })
-        });
-        if let Some((client, line)) = told.flatten() {
-            let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
-            let text = format!("slow request: {line} has been at work for {seconds}.{tenths} s and goes on");
-            server.shared().handler.warn(client, &text);
-        }
+        let (shared, shown) = (server.shared(), server.shared().row.shown(slow.slot));
+        // Asked behind what was read, which is that of this call then.
+        let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
+        let Some(Shown { client, line, id }) = shown.filter(|_| is_it && shared.row.tell(slow.slot)) else { continue };
+        let id = if id.is_empty() { String::new() } else { format!(" (request id {})", escaped(&id)) };
+        let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
+        let text =
+            format!("slow request: {}{id} has been at work for {seconds}.{tenths} s and goes on", escaped(&line));
+        shared.handler.warn(client, &text);
     }
 }
 
@@ -417,7 +389,13 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
         let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
         let work = |job: &Job| match job {
             Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
-            Job::GiveUp(late) => handler.give_up(late.slot, late.age, &|| is_still(late)),
+            Job::GiveUp(late) => {
+                let began = server.team().pulse(late.slot).map(Pulse::began);
+                let is_answered = handler.give_up(late.slot, late.age, &|| is_still(late));
+                if let Some(began) = began.filter(|_| is_answered) {
+                    server.shared().row.note_given_up(late.slot, began);
+                }
+            }
             Job::Tell(what) => handler.told(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;

@@ -178,11 +178,7 @@ impl Application {
         let page = if is_gone { Vec::new() } else { self.tell_exception(py, error, about) };
         let Ok(mut exchange) = exchange.try_borrow_mut() else { return LOST };
         if exchange.is_committed() {
-            // Without its end the body is seen to be incomplete.
-            exchange.persistent = false;
-            if exchange.ends_with_connection() {
-                exchange.break_off();
-            }
+            exchange.cut_short();
         } else {
             exchange.roll_back();
             let is_late = error.is_instance_of::<RequestTimeout>(py);
@@ -232,9 +228,10 @@ impl Application {
         let _ = self.error_log.bind(py).call_method1(intern!(py, "write_trace"), arguments);
     }
 
-    fn stack(&self, py: Python<'_>, known: &Known) -> String {
+    /// Where the thread of `known` is; none where another greenlet than that of the call runs there.
+    fn stack(&self, py: Python<'_>, known: &Known) -> Option<String> {
         let stack = self.error_log.bind(py).call_method1(intern!(py, "stack"), (known.identifier(),));
-        stack.and_then(|stack| stack.extract()).unwrap_or_default()
+        stack.and_then(|stack| stack.extract()).unwrap_or_else(|_| Some(String::new()))
     }
 
     /// In a child that the application forked and that came back here: end it, as its author meant. It shares every
@@ -309,6 +306,7 @@ impl Application {
 }
 
 const TOO_LONG: &str = "the application took too long";
+const SWITCHED: &str = "(it waits, and another greenlet runs on its thread)";
 
 /// What came out where there is no exchange, or another thread keeps it.
 const LOST: Done = Done { status: 500, length: 0, persistent: false };
@@ -472,33 +470,39 @@ impl Handler for Application {
             let Some(known) = self.threads.get(slot) else { return };
             let (about, stack) = (known.about(py), self.stack(py, known));
             // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
-            if is_still_late() {
-                known.interrupt(py.get_type::<RequestTimeout>().as_any());
-                let what = age.map_or_else(
-                    || "is still at work at the end of graceful_timeout".to_owned(),
-                    |age| format!("has been at work for {}", seconds(age)),
-                );
-                let text = format!("{what}; RequestTimeout is raised in it, here:");
-                self.write_trace(py, 'W', &about, &text, &stack);
+            if !is_still_late() {
+                return;
             }
+            let what = age.map_or_else(
+                || "is still at work at the end of graceful_timeout".to_owned(),
+                |age| format!("has been at work for {}", seconds(age)),
+            );
+            // In another greenlet it would end what is not late.
+            let not = if stack.is_none() { " not" } else { "" };
+            if stack.is_some() {
+                known.interrupt(py.get_type::<RequestTimeout>().as_any());
+            }
+            let text = format!("{what}; RequestTimeout is{not} raised in it, here:");
+            self.write_trace(py, 'W', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
         });
     }
 
-    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) {
+    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) -> bool {
         Python::attach(|py| {
-            let Some(known) = self.threads.get(slot) else { return };
+            let Some(known) = self.threads.get(slot) else { return false };
             let (about, stack) = (known.about(py), self.stack(py, known));
             let page = self.page(504, "Gateway Timeout", TOO_LONG);
             if !is_still_late() {
-                return;
+                return false;
             }
             let is_answered = known
                 .exchange(py)
                 .is_some_and(|exchange| exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page)));
             let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
             let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
-            self.write_trace(py, 'E', &about, &text, &stack);
-        });
+            self.write_trace(py, 'E', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
+            is_answered
+        })
     }
 
     fn told(&self, what: u8) {
@@ -538,7 +542,8 @@ fn keep_kit(py: Python<'_>, kit: Kit, seat: &mut Seat) {
     }
 }
 
-fn utc_offset(unix_second: u64) -> i64 {
+/// Seconds that local time was ahead of UTC then.
+pub fn utc_offset(unix_second: u64) -> i64 {
     Python::attach(|py| {
         let offset = |py: Python<'_>| -> PyResult<i64> {
             py.import("time")?.call_method1("localtime", (unix_second,))?.getattr("tm_gmtoff")?.extract()

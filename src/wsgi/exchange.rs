@@ -43,6 +43,8 @@ pub struct Exchange {
     committed: bool,
     /// Bytes that Content-Length still promises.
     left: u64,
+    /// The application has given all of the body.
+    ended: bool,
     /// Bytes of the body so far.
     pub length: u64,
     /// The connection can go on after this answer.
@@ -274,6 +276,7 @@ impl Exchange {
         self.framing = Framing::None;
         self.committed = false;
         self.left = 0;
+        self.ended = false;
         self.length = 0;
         self.overrun = false;
         self.dropped.clear();
@@ -413,17 +416,28 @@ impl Exchange {
         can_answer
     }
 
-    /// Whether the body ends where the connection does.
-    pub fn ends_with_connection(&self) -> bool {
-        self.framing == Framing::Close
+    /// Whether all of the body was given that the head announces (RFC 9112 6.3).
+    fn is_whole(&self) -> bool {
+        match self.framing {
+            Framing::None => true,
+            Framing::Length(_) => self.left == 0,
+            Framing::Chunked | Framing::Close => self.ended,
+        }
     }
 
-    /// Nothing more comes: what has begun is not finished, unless its length is told. Where only the end of the connection
-    /// tells the end of the body, a reset tells that it is none (RFC 9112 8).
+    /// Nothing more is given. What was is sent; unless that is the whole answer, a reset tells that it is not (RFC 9112 8).
+    pub fn cut_short(&mut self) {
+        self.persistent = false;
+        if !self.is_whole() {
+            self.outbox.cut_short();
+        }
+    }
+
+    /// The same at once: what does not go now is not sent.
     pub fn break_off(&mut self) {
         if let Some(transport) = self.transport.clone() {
-            self.outbox.flush(&transport);
-            if self.ends_with_connection() { transport.reset() } else { transport.finish() }
+            let is_sent = self.outbox.flush(&transport) == Flushed::Drained;
+            if is_sent && self.is_whole() { transport.finish() } else { transport.reset() }
         }
         self.outbox.break_off();
     }
@@ -485,16 +499,19 @@ impl Exchange {
         if self.framing == Framing::Chunked {
             self.outbox.bytes.extend_from_slice(LAST_CHUNK);
         }
+        self.ended = true;
         if self.left > 0 {
-            self.persistent = false;
+            self.cut_short();
         }
         self.left
     }
 
     /// What is left of a file will not be sent: it does not count. Returns how much that is where the file is too short.
     pub fn leave_file(&mut self) -> u64 {
-        let Some(range) = &self.outbox.file else { return 0 };
+        let Some(range) = self.outbox.file.take() else { return 0 };
         self.length -= range.left;
+        self.left += range.left;
+        self.cut_short();
         if range.is_short { range.left } else { 0 }
     }
 

@@ -83,9 +83,9 @@ fn file(
     exchange.commit(Some(range.left))?;
     exchange.file(range);
     Ok(Some(match exchange.outbox.flush(transport) {
-        Flushed::Drained => Progress::Finished,
         Flushed::Pending => Progress::Full,
-        Flushed::Broken => Progress::Gone,
+        Flushed::Broken if exchange.outbox.is_broken() => Progress::Gone,
+        Flushed::Drained | Flushed::Broken => Progress::Finished,
     }))
 }
 

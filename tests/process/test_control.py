@@ -108,7 +108,7 @@ def workers_of(pid: int) -> list[psutil.Process]:
 
 
 def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
-    assert run("status") == (3, "not running\n")
+    assert run("status") == (3, f"not running: there is no pidfile {tmp_path}/run.pid\n")
     code, said = run("start")
     pid = pid_of(tmp_path)
     assert code == 0 and f"started: pid {pid}" in said and "server.sock" in said
@@ -135,8 +135,8 @@ def test_a_life_in_the_background(run: Run, tmp_path: Path) -> None:
     pid = pid_of(tmp_path)
     assert run("stop") == (0, f"stopped (was pid {pid})\n")
     assert not lives(psutil_of(pid)) and not (tmp_path / "run.pid").exists()
-    assert run("stop") == (0, "not running\n")
-    assert run("reload") == (1, "not running\n")
+    assert run("stop") == (0, f"not running: there is no pidfile {tmp_path}/run.pid\n")
+    assert run("reload") == (1, f"not running: there is no pidfile {tmp_path}/run.pid\n")
 
 
 @pytest.mark.parametrize("kind", ["single", "threading", "forking"])
@@ -320,8 +320,8 @@ def test_a_start_waits_for_the_workers_of_a_server_that_was_killed(
 
 
 def test_without_a_server_a_restart_starts_one_and_a_logrotate_fails(run: Run, tmp_path: Path) -> None:
-    assert run("logrotate") == (1, "not running\n")
-    assert run("reload") == (1, "not running\n")
+    assert run("logrotate") == (1, f"not running: there is no pidfile {tmp_path}/run.pid\n")
+    assert run("reload") == (1, f"not running: there is no pidfile {tmp_path}/run.pid\n")
     code, said = run("restart")
     assert code == 0 and f"started: pid {pid_of(tmp_path)}" in said, said
     assert run("status")[0] == 0
@@ -331,7 +331,7 @@ def test_an_empty_pidfile_is_a_stale_one(run: Run, tmp_path: Path) -> None:
     """A loss of power leaves it."""
     (tmp_path / "run.pid").touch()
     assert run("status")[0] == 1
-    assert run("stop") == (0, "not running\n")
+    assert run("stop") == (0, f"not running: a dead process has left {tmp_path}/run.pid\n")
     code, said = run("start")
     assert code == 0 and "replaced the stale pidfile" in said, said
     assert run("status")[0] == 0
@@ -407,7 +407,7 @@ def test_who_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
     code, said = run("stop", "--graceful-timeout=0.1")
     assert code == 0 and f"pid {pid} did not stop" in said
     wait_for(lambda: not any(map(lives, [psutil_of(pid), *workers])), "the end of all")
-    assert run("status") == (3, "not running\n")
+    assert run("status") == (3, f"not running: there is no pidfile {tmp_path}/run.pid\n")
 
 
 def psutil_of(pid: int) -> psutil.Process | None:
@@ -441,7 +441,7 @@ def test_no_signal_goes_to_another_process(run: Run, tmp_path: Path, name: str, 
         assert code == 1
         if age < 0 and name == "other":  # where it may have written the file: that is what a start says too
             told = f"{tmp_path}/run.pid names process {other.pid}, which is alive"
-            assert said == run("stop")[1] == f"not running; {told} and no poorhttp\n"
+            assert said == run("stop")[1] == f"not running: {told} and no poorhttp\n"
             assert json.loads(run("status", "--json")[1])["error"] == f"{told} and no poorhttp"
             assert told in run("start")[1]
         assert other.poll() is None
@@ -505,8 +505,9 @@ def test_the_number_of_another_server_is_that_of_none(run: Run, tmp_path: Path, 
             lambda: "reloaded: " in (tmp_path / "error.log").read_text(), "the reload, over which the lock is kept"
         )
         assert run("status", "--pidfile=other.pid")[0] == 0
-        assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
-        assert run("stop") == (0, "not running\n")
+        dead = f"not running: a dead process has left {tmp_path}/run.pid"
+        assert run("status")[0] == 1 and run("status")[1].startswith(dead)
+        assert run("stop")[0] == 0 and run("stop")[1].startswith(dead)
         code, said = run("restart")
         assert code == 0 and "stale pidfile" in said, said
         assert pid_of(tmp_path) != pid
@@ -732,7 +733,10 @@ def test_a_start_that_fails_has_the_code_of_that_though_it_must_be_ended(run: Ru
     (tmp_path / "app.py").write_text(f"{STAY}1 / 0\n")
     code, said = run("start", "--wait=2")
     assert code == 3 and "ZeroDivisionError" in said
-    assert not (tmp_path / "run.pid").exists() and run("status") == (3, "not running\n")
+    assert not (tmp_path / "run.pid").exists() and run("status") == (
+        3,
+        f"not running: there is no pidfile {tmp_path}/run.pid\n",
+    )
 
 
 def test_a_start_ends_what_a_reload_made_of_its_server_and_does_not_serve(run: Run, tmp_path: Path) -> None:
@@ -893,8 +897,9 @@ def test_a_pidfile_that_names_a_worker_is_not_believed(run: Run, tmp_path: Path)
     workers = workers_of(pid)
     (tmp_path / "run.pid").write_text(f"{workers[0].pid}\n")
     try:
-        assert run("status") == (1, f"not running; a dead process has left {tmp_path}/run.pid\n")
-        assert run("stop") == (0, "not running\n")
+        dead = f"not running: a dead process has left {tmp_path}/run.pid"
+        assert run("status")[0] == 1 and run("status")[1].startswith(dead)
+        assert run("stop")[0] == 0 and run("stop")[1].startswith(dead)
         assert all(map(lives, workers)), "no signal went to it"
     finally:
         (tmp_path / "run.pid").write_text(f"{pid}\n")
@@ -949,3 +954,23 @@ def test_a_process_that_dies_while_it_loads_is_told(run: Run, tmp_path: Path) ->
     failed = "reload failed, the server goes on as it was: killed by SIGABRT; poorhttp check tells where"
     wait_for(lambda: failed in (tmp_path / "error.log").read_text(), "the reload to fail")
     assert "killed by SIGABRT" in run("status")[1]
+
+
+def test_a_server_whose_pidfile_was_changed_in_the_ini_file_is_told_of(run: Run, tmp_path: Path) -> None:
+    assert run("start")[0] == 0
+    pid, ini = pid_of(tmp_path), tmp_path / "poorhttp.ini"
+    before = ini.read_text()
+    ini.write_text(before.replace("pidfile = run.pid", "pidfile = other.pid"))
+    told = f"not running: there is no pidfile {tmp_path}/other.pid; pid {pid} runs by this ini file, "
+    told += f"with --pidfile {tmp_path}/run.pid until a reload\n"
+    assert run("status") == (3, told)
+    assert run("reload") == (1, told)
+    assert json.loads(run("status", "--json")[1])["error"] in told
+    (tmp_path / "link").symlink_to(ini)
+    assert run("status", "-c", "link")[0] == 3
+    assert run("status", "--pidfile=run.pid")[0] == 0
+    assert run("reload", "--pidfile=run.pid")[0] == 0
+    assert run("status")[0] == 0
+    told = run("status", "--pidfile=run.pid")[1]
+    assert f"pid {pid} runs by this ini file, with --pidfile {tmp_path}/other.pid until" in told
+    assert run("stop")[0] == 0

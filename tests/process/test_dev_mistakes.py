@@ -301,3 +301,16 @@ def test_where_nothing_is_found_it_says_what_is_looked_for(launch: Start, tmp_pa
     assert "hint: there are: app2.py; name one, as in poorhttp dev app2.py; or poorhttp init writes one\n" in body
     server.await_text(f"none of {looked_for}; there are: app2.py; name one")
     assert server.stop(signal.SIGINT) == 0
+
+
+def test_a_directory_gets_its_dispatch_table(launch: Start, tmp_path: Path) -> None:
+    """Its name could be that of a module, so it is looked for as one."""
+    (tmp_path / "place").mkdir()
+    server = launch("dev", "place", "--port=0")
+    server.await_address()
+    server.await_text("place: no dispatch_table.py in this directory")
+    assert server.get()[0] == 500
+    for text in "one", "two":
+        table = f"from poorhttp import http\ndef page(req):\n    req.write('{text}')\n    return http.DONE\n"
+        (tmp_path / "place" / "dispatch_table.py").write_text(table + "handlers = {'/': (http.METHOD_GET, page)}\n")
+        assert server.get() == (200, text)

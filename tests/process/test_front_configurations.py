@@ -2,10 +2,13 @@
 it arrives as its client's, whatever the client writes into the fields that front servers set.
 """
 
+import csv
 import http.client
 import json
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -33,8 +36,19 @@ APPLICATION = """
 import json
 import os
 import time
+from types import SimpleNamespace
+
+from poorhttp import http
+from poorhttp.dispatch import application as dispatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def send(req):
+    return http.sendfile(req, os.path.join(HERE, "a file.txt"))
+
+
+table = dispatch(SimpleNamespace(handlers={"/handler": (http.METHOD_GET, send)}))
 
 
 def events():
@@ -43,15 +57,29 @@ def events():
         time.sleep(0.05)
 
 
+def failing():
+    yield b"x" * 50_000
+    raise ValueError("declared")
+
+
 def application(environ, start_response):
+    if environ["PATH_INFO"] in ("/short", "/short-length", "/failing"):
+        length = [("Content-Length", "60000")] if environ["PATH_INFO"] != "/failing" else []
+        start_response("200 OK", [("Content-Type", "text/plain"), *length])
+        return [b"x" * 50_000] if environ["PATH_INFO"] == "/short" else failing()
     if environ["PATH_INFO"] == "/file":
         start_response("200 OK", [("Content-Type", "text/x-test")])
         return environ["wsgi.file_wrapper"](open(os.path.join(HERE, "a file.txt"), "rb"))
+    if environ["PATH_INFO"] == "/handler":
+        return table(environ, start_response)
     if environ["PATH_INFO"] == "/sleep":
         time.sleep(0.3)
     if environ["PATH_INFO"] == "/stream":
         start_response("200 OK", [("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")])
         return events()
+    if environ["PATH_INFO"] == "/answer":
+        start_response("200 OK", [("Set-Cookie", f"c{number}=" + "c" * 4000) for number in range(7)])
+        return [b""]
     told = {name: value for name, value in environ.items() if isinstance(value, str)}
     told["pid"] = os.getpid()
     told["length"] = len(environ["wsgi.input"].read())
@@ -136,6 +164,22 @@ def test_all_servers_get_requests_and_bodies_pass(front: Front, name: str) -> No
     assert told(port, body=b"x" * 3_000_000)["length"] == 3_000_000
 
 
+@pytest.mark.parametrize("name", [*PORTS, "nginx unbuffered"])
+def test_a_refusal_arrives_while_the_body_is_still_sent(launch: Start, tmp_path: Path, name: str) -> None:
+    """The front server takes larger bodies than the server behind it; it, too, writes before it reads."""
+    program_name, _, is_unbuffered = name.partition(" ")
+    program(program_name)
+    (tmp_path / "app.py").write_text(APPLICATION)
+    server = launch("app.py", "--bind=127.0.0.1:0", "--max-body=1m")
+    server.await_address()
+    text = printed(program_name, f"--bind=127.0.0.1:{server.port}", "--forwarded=x-forwarded")
+    if is_unbuffered:
+        text = text.replace("proxy_http_version 1.1;", "proxy_http_version 1.1; proxy_request_buffering off;")
+    with before(program_name, text, tmp_path) as port:
+        for _ in range(3):
+            assert ask(port, body=bytes(20_000_000))[0] == 413
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_over_unix_sockets(front: Front, name: str) -> None:
     port = front(name, "--forwarded=x-forwarded", "--socket-mode=666", unix=True)
@@ -156,6 +200,22 @@ def test_the_front_server_sends_files(front: Front, name: str, field: str) -> No
     assert ask(port, "/poorhttp-files/etc/passwd")[0] == (404 if name == "nginx" else 200)
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("lighttpd", "X-Sendfile"), ("nginx", "X-Accel-Redirect /poorhttp-files"), *((name, "") for name in PORTS)],
+)
+def test_a_file_that_the_client_has_is_not_sent_again(front: Front, name: str, field: str) -> None:
+    port = front(name, "--forwarded=x-forwarded", *([f"--sendfile-header={field}"] if field else []))
+    status, fields, body = ask(port, "/handler")
+    fields = {known.lower(): value for known, value in fields.items()}  # HAProxy writes them so
+    assert (status, body, fields["content-type"]) == (200, b"the file", "text/plain")
+    for known, asked in {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}.items():
+        status, _, body = ask(port, "/handler", **{asked: fields[known]})
+        assert (status, body) == (304, b"")
+        status, _, body = ask(port, "/handler", **{asked: '"other"'})
+        assert (status, body) == (200, b"the file")
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
     port = front(name, "--forwarded=x-forwarded", backends=1)
@@ -164,6 +224,57 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
         response = connection.getresponse()
         assert response.status == 200
         assert [response.readline() for _ in range(4)] == [b"data: event\n", b"\n"] * 2
+
+
+def test_haproxy_finds_each_server_well_by_a_check_written_by_hand(launch: Start, tmp_path: Path) -> None:
+    """With the two lines of README, and with those of HAProxy's manual. Without a path it asks the application."""
+    by_hand = re.findall(r"^ +(option httpchk)\n +(http-check send .*)\n", (ROOT / "README.md").read_text(), re.M)
+    checks = [*by_hand, ("option httpchk",), ("option httpchk /health",), ("option httpchk GET /health",), ()]
+    assert len(checks) == 5
+    server = launch(str(ROOT / "examples"), "--bind=127.0.0.1:0", "--health=/health")
+    server.await_address()
+    lines = ["defaults", "    mode http", "    timeout connect 5s", "    timeout client 5s", "    timeout server 5s"]
+    lines += ["frontend web", "    bind :80", "    stats enable", "    stats uri /stats"]
+    for number, check in enumerate(checks):
+        lines += [f"backend check{number}", *(f"    {line}" for line in check)]
+        lines.append(f"    server web 127.0.0.1:{server.port} check inter 200ms fall 1")
+
+    def found(port: int) -> list[str]:
+        rows = csv.DictReader(ask(port, "/stats;csv")[2].decode().splitlines())
+        return [row["check_status"] for row in rows if row["svname"] == "web"]
+
+    with before("haproxy", "\n".join([*lines, ""]), tmp_path) as port:
+        wait_for(lambda: "INI" not in found(port), "all servers to be checked")
+        assert found(port) == ["L7OK"] * 4 + ["L4OK"]
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_large_heads_pass(front: Front, name: str) -> None:
+    """Of requests as large ones as the server takes, where the front server can; of answers some 30 KB."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for fields in {"Cookie": "c" * 60_000}, {f"X-{number}": "h" * 300 for number in range(190)}:
+        environ = told(port, **fields)
+        assert sum(len(value) for key, value in environ.items() if key.startswith("HTTP_")) > 57_000
+    ticket = {"Authorization": "Negotiate " + "k" * 87_380}
+    if name == "lighttpd":
+        assert ask(port, **ticket)[0] == 431, "its own limit is 64 KB"
+    else:
+        assert len(told(port, **ticket)["HTTP_AUTHORIZATION"]) == 87_390
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", "/answer")
+        cookies = connection.getresponse().headers.get_all("Set-Cookie") or []
+        assert len("".join(cookies)) > 28_000
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_an_answer_that_breaks_off_does_so_for_the_client_too(front: Front, name: str) -> None:
+    """At once: lighttpd would wait for the client, or take for all of an answer what ends in order without its last chunk."""
+    port = front(name, "--forwarded=x-forwarded", backends=1)
+    for path in "/short", "/short-length", "/failing":
+        began = time.monotonic()
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            ask(port, path)
+        assert time.monotonic() - began < 4, path
 
 
 def test_haproxy_speaks_the_proxy_protocol(front: Front) -> None:

@@ -120,7 +120,7 @@ def test_jitter_spreads_the_replacements(start: Start) -> None:
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
 def test_a_process_alone_says_that_it_replaces_nobody(start: Start, shape: str, name: str) -> None:
     server = start(shape, f"--{name}=1000", source=SOURCE)
-    server.await_text(f"note: {name.replace('-', '_')} replaces workers, and here is none")
+    server.await_text(f"note: {name.replace('-', '_')} is about workers, and here is none")
     assert server.stop() == 0
 
 

@@ -65,6 +65,35 @@ def test_check_shows_what_an_application_logs_that_answers_500(tmp_path: Path) -
     assert "error: GET / is answered 500 " in told
 
 
+@pytest.mark.parametrize("directory", [".", "site"])
+@pytest.mark.parametrize("name", ["app.py", "main.py", "project/wsgi.py", "dispatch_table.py"])
+def test_beside_an_application_init_writes_the_ini_file_alone(tmp_path: Path, name: str, directory: str) -> None:
+    """Else `dev` would serve the new dispatch table in its place."""
+    place = tmp_path / directory
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
+    (place / name).write_text(f"def application(environ, start_response):\n{OK}    return [b'mine']\n")
+    if name == "project/wsgi.py":
+        (place / "manage.py").touch()
+    elif name == "dispatch_table.py":
+        table = "from poorhttp import http\ndef mine(req):\n    req.write('mine')\n    return http.DONE\n"
+        (place / name).write_text(table + "handlers = {'/': (http.METHOD_GET, mine)}\n")
+    before = sorted(place.rglob("*"))
+    code, told, _ = poorhttp(tmp_path, "init", directory)
+    prefix = "" if directory == "." else "site/"
+    word = "" if directory == "." else " site" if name == "dispatch_table.py" else f" site/{name}"
+    assert (code, told.splitlines()) == (
+        0,
+        [
+            f"wrote {prefix}poorhttp.ini",
+            f"poorhttp dev{word}    serves {prefix}{name}, which was there, while you write",
+        ],
+    )
+    assert sorted(place.rglob("*")) == sorted([*before, place / "poorhttp.ini"])
+    for command in ("check", "-c", f"{prefix}poorhttp.ini", "--port=0"), ("check", *word.split(), "--port=0"):
+        code, _, told = poorhttp(tmp_path, *command)
+        assert code == 0 and "GET / is answered 200 OK, in 4 bytes" in told, told
+
+
 @pytest.mark.parametrize("name", ["dispatch_table.py", "poorhttp.ini"])
 def test_init_leaves_what_is_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to("elsewhere")  # not even there

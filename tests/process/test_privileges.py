@@ -165,6 +165,17 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
     assert server.stop() == 0
 
 
+def test_who_is_to_serve_is_asked_for_check_path(launch: Start, shape: str, directory: Path) -> None:
+    asked = "import os\ndef application(environ, start):\n    start(f'{500 if os.geteuid() == 0 else 200} x', [])\n"
+    (directory / "app.py").write_text(f"{asked}    return []\n")
+    server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], "--user=nobody", "--check-path=/")
+    server.await_address()
+    assert server.said.startswith("GET / is answered 200 x, in 0 bytes\n")
+    server.send(signal.SIGHUP)
+    server.await_text("reloaded: ")
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize("mask", [0o027, 0o077])
 def test_whatever_the_umask_who_serves_finds_himself_in_the_pidfile(launch: Start, directory: Path, mask: int) -> None:
     (directory / "app.py").write_text(WHO)

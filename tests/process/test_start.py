@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 from pathlib import Path
@@ -178,6 +179,43 @@ def test_too_few_descriptors_are_told_with_their_limit(
     assert error == f"error: too many open files: RLIMIT_NOFILE lets this process have {descriptors} descriptors"
     assert hint.startswith("hint: raise it: ulimit -n")
     assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
+
+
+THREADS = {"1x4": ("--type=threading",), "2x2": ("--type=forking",), "2x2 not": ("--type=forking", "--preload=no")}
+
+
+@pytest.mark.parametrize("arguments", THREADS.values(), ids=THREADS)
+def test_threads_that_cannot_be_started_are_told_with_their_number(
+    launch: Start, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Each takes 8 MiB of addresses for its stack."""
+    (tmp_path / "app.py").write_text("def application(environ, start_response):\n    raise AssertionError\n")
+    limited = "sh", "-c", 'ulimit -s 8192 && ulimit -v 1500000 && exec "$@"', "sh"
+    server = launch("app.py", "--bind=127.0.0.1:0", *arguments, "--threads=300", inside=limited)
+    assert server.end() == 1
+    error, hint = server.said.splitlines()[-2:]
+    assert re.fullmatch(r"error: cannot start thread \d+ of 300: the system has neither memory nor .*", error)
+    assert hint.startswith("hint: lower `threads`")
+    assert server.said.count("cannot start thread") == 1
+    assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
+
+
+def test_a_worker_whose_threads_cannot_be_started_later_is_told_until_they_can(start: Start) -> None:
+    server = start("2x2", "--threads=20")
+    server.await_serving(2)
+    supervisor = psutil.Process(server.process.pid)
+    before = supervisor.rlimit(psutil.RLIMIT_AS)
+    supervisor.rlimit(psutil.RLIMIT_AS, (supervisor.memory_info().vms + (80 << 20), before[1]))
+    victim, other = server.workers()
+    os.kill(victim, signal.SIGKILL)
+    server.await_text("starts in 0.2 s")
+    assert re.search(
+        r"\[E\] worker \d+ cannot begin to serve: cannot start thread \d+ of 20: .*; lower `threads`", server.said
+    )
+    assert server.get()[0] == 200 and other in server.workers()
+    supervisor.rlimit(psutil.RLIMIT_AS, before)
+    server.await_serving(2)
+    assert server.stop() == 0
 
 
 def test_an_application_that_cannot_be_loaded(launch: Start, tmp_path: Path, shape: str) -> None:

@@ -538,7 +538,7 @@ def test_watch_ends_with_the_server(begin: Start) -> None:
     try:
         read_until(terminal, b"req/s")
         assert server.stop() == 0
-        assert b"\x1b[?1049l" in read_until(terminal, b"not running\r\n")
+        assert b"\x1b[?1049l" in read_until(terminal, b"/run.pid\r\n")
         assert process.wait(PATIENCE) == 3
     finally:
         process.kill()

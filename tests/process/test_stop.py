@@ -201,7 +201,11 @@ class Client:
         """Make one request; whether the connection may be used for another one."""
         connection.request("GET", f"/seen?{text}")
         answer = connection.getresponse()
-        assert answer.read().decode() == text
+        try:
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise http.client.IncompleteRead(b"") from error
+        assert body.decode() == text
         self.answered.add(text)
         return self._keep_alive and not answer.will_close
 

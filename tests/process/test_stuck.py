@@ -228,9 +228,8 @@ def test_an_answer_that_has_begun_is_broken_off(start: Start) -> None:
     connection.request("GET", "/stream")
     response = connection.getresponse()
     assert response.status == 200
-    with pytest.raises(http.client.IncompleteRead) as caught:
+    with pytest.raises(ConnectionResetError):
         response.read()
-    assert caught.value.partial in (b"begun", b"")
     connection.close()
     server.await_text("its answer is broken off")
     server.await_text(" left: ")

@@ -366,22 +366,6 @@ def test_in_the_background_the_manager_hears_who_serves(tmp_path: Path, told: To
     told.await_("STOPPING")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason=MISSING)
-def test_the_units_are_understood(tmp_path: Path) -> None:
-    for name in "poorhttp.service", "poorhttp.socket":
-        text = (ROOT / "examples" / name).read_text()
-        (tmp_path / name).write_text(text.replace("/opt/poorhttp/bin/poorhttp", sys.executable))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(tmp_path / "poorhttp.service"), str(tmp_path / "poorhttp.socket")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "poorhttp" in line]
-    assert complaints == []
-
-
 @pytest.mark.parametrize(
     ("environ", "code"),
     [

@@ -22,8 +22,8 @@ pub fn limits() -> Limits {
         linger_timeout: 0,
         graceful_timeout: 0,
         max_request_line: 8 * 1024,
-        max_head: 64 * 1024,
-        max_fields: 100,
+        max_head: 128 * 1024,
+        max_fields: 200,
         max_body: 64 * 1024 * 1024,
         body_memory: 256 * 1024,
         max_connections: 100,
@@ -92,7 +92,7 @@ pub fn feed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Seen {
 }
 
 /// Where limits end: of a chunk line, a request line, all extensions or trailers of a body, a head.
-const ENDS: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 64 << 10];
+const ENDS: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 128 << 10];
 const NEAR: usize = 1;
 
 /// Where bytes are cut in two: everywhere, where that takes no more than `budget` bytes to be read in all. Longer ones

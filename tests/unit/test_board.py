@@ -10,8 +10,10 @@ from sys import byteorder
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from poorhttp import control, pidfile, status
+from poorhttp import calls, control, lean, pidfile, status
 from poorhttp.board import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
 from poorhttp.watch import Rates
 
@@ -34,13 +36,22 @@ def write(board: Board, slot: int, words: dict[int, int], cell: int = -1) -> Non
         os.pwrite(board.descriptor, word.to_bytes(WORD, byteorder), start + index * WORD)
 
 
-def serve(board: Board, slot: int, text: bytes, age: float = 2.0, **words: int) -> None:
+def call_of(line: bytes, began: int, host: bytes = b"a.example", request_id: bytes = b"") -> bytes:
+    """A cell as the engine leaves it, of a call for 192.0.2.7 by HTTP/1.1."""
+    client = bytes(10) + b"\xff\xff" + bytes((192, 0, 2, 7))
+    texts = (line, host, request_id)
+    before, after = (began, began + 1, 4, began, 0, 0), (1, *map(len, texts))
+    cell = b"".join(number.to_bytes(WORD, byteorder) for number in before) + client
+    cell += b"".join(number.to_bytes(WORD, byteorder) for number in after)
+    return (cell + b"".join(text + bytes(-len(text) % WORD) for text in texts)).ljust(CELL, b"\0")
+
+
+def serve(board: Board, slot: int, line: bytes, age: float = 2.0, **more: bytes) -> None:
     """Let the first thread of a slot be in a call."""
-    began = int(time.clock_gettime(status.CLOCK) * 1000 - age * 1000)
-    write(board, slot, {0: began, 1: began + 1, 2: 4, 3: began, 4: len(text)}, 0)
+    began = int(time.clock_gettime(calls.CLOCK) * 1000 - age * 1000)
     row = board.row(slot)
     assert row is not None
-    os.pwrite(board.descriptor, text, row.offset + ROW + 5 * WORD)
+    os.pwrite(board.descriptor, call_of(line, began, **more), row.offset + ROW)
 
 
 def started(board: Board, slot: int = 0, pid: int = 0) -> int:
@@ -60,7 +71,7 @@ def gathered(board: Board) -> dict[str, Any]:
 
 def test_a_row_is_read_as_the_engine_writes_it(board: Board) -> None:
     pid = started(board)
-    serve(board, 0, b"POST /slow")
+    serve(board, 0, b"POST /slow?token=1")
     told = gathered(board)
     row = told["processes"][0]
     assert (row["pid"], row["state"], row["threads"], row["busy"]) == (pid, "serving", 3, 1)
@@ -90,25 +101,76 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> Non
     [
         {2: 5},  # it is being written
         {3: 1},  # what stands there is of a call before this one
-        {4: CELL},  # more than there is room for
+        {9: CELL},  # more than there is room for
+        {11: 1 << 62},
         {1: 0},  # it is over
+        {},  # it has just begun
     ],
 )
 def test_what_is_not_whole_is_left_out(board: Board, words: dict[int, int]) -> None:
     started(board)
-    serve(board, 0, b"GET /path")
+    serve(board, 0, b"GET /path", age=-60.0 if words == {} else 2.0)  # it stays new, however slow this machine is
     write(board, 0, words, 0)
     row = gathered(board)["processes"][0]
     assert row["calls"] == [] and row["busy"] == (0 if 1 in words else 1)
 
 
 def test_a_cell_that_changes_while_it_is_read_is_left_out() -> None:
-    numbers = [1, 1, 4, 1, 5]
-    cell = b"".join(number.to_bytes(WORD, byteorder) for number in numbers) + b"GET /"
+    cell = call_of(b"GET /", 1)
     changed = cell[: 2 * WORD] + (6).to_bytes(WORD, byteorder) + cell[3 * WORD :]
-    assert status._call(cell, cell, cell) == "GET /"
+    assert status._call(cell, cell, cell) is not None
     for three in ((changed, cell, cell), (cell, changed, cell), (cell, cell, changed)):
         assert status._call(*three) is None
+
+
+def test_what_a_worker_was_about_is_known_when_it_is_dead(board: Board) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    started(board, board.next_slot(), child)
+    serve(board, 0, b"GET http://x.example/a%20b?q=\xff\x1b", request_id=b"17")
+    (call,) = calls.of_row(board.free(child))
+    assert (call.method, call.path(), call.client, call.is_given_up) == ("GET", "/a%20b", "192.0.2.7", False)
+    assert call.about() == "GET http://x.example/a%20b?q=\xff\x1b (request id 17)" and 1.9 < call.seconds() < 60
+    assert call.head() == b"GET http://x.example/a%20b?q=\xff\x1b HTTP/1.1\r\nHost: a.example\r\n\r\n"
+    assert list(calls.of_row(b"")) == []
+
+
+@given(
+    st.binary(min_size=3 * WORD, max_size=3 * WORD),
+    st.lists(st.integers(0, 200) | st.integers(0, 2**64 - 1), min_size=3, max_size=3),
+    st.binary(min_size=CELL - 12 * WORD, max_size=CELL - 12 * WORD),
+)
+def test_whatever_is_in_a_cell_is_harmless(facts: bytes, lengths: list[int], texts: bytes) -> None:
+    numbers = b"".join(length.to_bytes(WORD, byteorder) for length in lengths)
+    call = calls.of_cell(call_of(b"", 1)[: 6 * WORD] + facts + numbers + texts)
+    if call is not None:
+        assert call.head().endswith(b"\r\n\r\n") and isinstance(call.path() + call.about() + call.client, str)
+
+
+@pytest.mark.parametrize(
+    ("octets", "client"),
+    [
+        (bytes(16), ""),
+        (bytes(10) + b"\xff\xff\x7f\0\0\1", "127.0.0.1"),
+        (bytes(15) + b"\1", "::1"),
+        (b"\x20\1\x0d\xb8" + bytes(11) + b"\7", "2001:db8::7"),
+    ],
+)
+def test_the_client_of_a_call(octets: bytes, client: str) -> None:
+    cell = call_of(b"GET /", 1)
+    call = calls.of_cell(cell[: 6 * WORD] + octets + cell[8 * WORD :])
+    assert call is not None and call.client == client
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [("/", "/"), ("/a?b", "/a"), ("//a/b?c", "//a/b"), ("http://a?b", ""), ("http://a/b?c", "/b"), ("*", ""), ("", "")],
+)
+def test_the_path_of_a_call(target: str, path: str) -> None:
+    call = calls.of_cell(call_of(b"GET " + target.encode(), 1))
+    assert call is not None and call.path() == path
 
 
 def test_what_a_worker_counted_is_not_lost_with_it(board: Board) -> None:
@@ -120,8 +182,8 @@ def test_what_a_worker_counted_is_not_lost_with_it(board: Board) -> None:
     os.waitpid(child, 0)
     told = gathered(board)
     assert (told["requests"], told["connections"], told["processes"]) == (100, 0, []), "dead, and not yet known to be"
-    board.free(child)
-    board.free(child)
+    assert len(board.free(child)) == ROW + 3 * CELL
+    assert board.free(child) == b""
     assert board.next_slot() == 0
     told = gathered(board)
     assert (told["requests"], told["accepted"], told["connections"], told["processes"]) == (100, 20, 0, [])
@@ -135,7 +197,7 @@ def test_slots_run_out_and_do_no_harm(board: Board) -> None:
         board.take(board.next_slot(), pid)
     assert board.next_slot() == -1 and board.row(-1) is None
     board.take(-1, 99)
-    board.free(99)
+    assert board.free(99) == b""
     assert board.row(99) is None
 
 
@@ -165,7 +227,7 @@ def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
             return data if len(asked) == 3 else data[:20] + b"!" + data[21:]
         return data
 
-    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(lean.os, "pread", pread)
     assert status._facts(board.descriptor)["title"] == "app.py"
     assert status._facts(board.descriptor) == {}
 
@@ -181,7 +243,7 @@ def test_what_is_no_board_is_not_read(board: Board) -> None:
             assert status._shape(other) == (0, 0), "rows that are not there"
         os.ftruncate(other, 1 << 24)
         assert status._shape(other) == (12, 3)
-        for offset, number in ((8, 2), (16, 1 << 62), (24, 1 << 40)):
+        for offset, number in ((8, LAYOUT + 1), (16, 1 << 62), (24, 1 << 40)):
             os.pwrite(other, os.pread(board.descriptor, HEAD, 0), 0)
             os.pwrite(other, number.to_bytes(WORD, byteorder), offset)
             assert status._shape(other) == (0, 0)
@@ -208,10 +270,9 @@ def claim(rows: int, cells: int) -> int:
     """A board with so many rows, all of them this process's and with a call in each cell."""
     descriptor = os.memfd_create(NAME)
     numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, rows, cells))
-    call = b"".join(number.to_bytes(WORD, byteorder) for number in (1, 1, 2, 1, 6)) + b"GET /x"
     text = f"pid {os.getpid()}\nstarted 1".encode()
     facts = len(text).to_bytes(WORD, byteorder) + crc32(text).to_bytes(WORD, byteorder) + text
-    row = os.getpid().to_bytes(WORD, byteorder).ljust(ROW, b"\0") + call.ljust(CELL, b"\0") * cells
+    row = os.getpid().to_bytes(WORD, byteorder).ljust(ROW, b"\0") + call_of(b"GET /x", 1) * cells
     os.pwrite(descriptor, MAGIC + numbers, 0)
     os.pwrite(descriptor, facts, FACTS)
     size = ROW + cells * CELL
@@ -260,7 +321,7 @@ def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None
     def listdir(path: str) -> list[str]:
         raise PermissionError
 
-    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(lean.os, "listdir", listdir)
     with pytest.raises(PermissionError):
         status.of(os.getpid())
     assert status._elsewhere(os.getpid(), time.monotonic() + 60) == []

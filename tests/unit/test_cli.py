@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli, config, control, server
+from poorhttp import cli, config, control, lean, server
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -38,9 +38,11 @@ class World:
         return 143 if config.backlog == 1 else 0
 
     def supervise(
-        self, app, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
+        self, load, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
     ):
-        self.calls.append(("supervise", app, [each.getsockname() for each in listeners], config, error_log, access_log))
+        self.calls.append(
+            ("supervise", load(), [each.getsockname() for each in listeners], config, error_log, access_log)
+        )
         self.serving()
         return 1 if config.backlog == 1 else 0
 
@@ -61,6 +63,9 @@ def world(monkeypatch, tmp_path):
         def streams(self):
             return []
 
+        def write(self, level, text):
+            """Threads that pytest has are told, which workers would lack."""
+
     class Boot:
         def __init__(self, is_reload):
             assert not is_reload
@@ -78,9 +83,6 @@ def world(monkeypatch, tmp_path):
         def silence(self):
             world.calls.append(("silence",))
 
-        def expect_end(self, seconds, error_log):
-            pass
-
     def module(name, **names):
         fake = types.ModuleType(name)
         vars(fake).update(names)
@@ -95,6 +97,7 @@ def world(monkeypatch, tmp_path):
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
     module("poorhttp.worker", serve=world.serve, close_in_children=[])
     monkeypatch.setattr("poorhttp.signals.Boot", Boot)
+    monkeypatch.setattr("poorhttp.server.expect_end", lambda seconds, error_log: None)
     module("poorhttp.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
@@ -157,6 +160,7 @@ def test_clients_queue_while_the_application_is_loaded(world, tmp_path):
 
 def test_environ_section_is_there_when_the_application_is_loaded(world, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(lean.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\nport = 0\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini"]) == 0
@@ -227,6 +231,7 @@ def test_check_config(capfd, tmp_path, world):
 
 def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(lean.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini", "--check-config"]) == 0
@@ -261,8 +266,8 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["dev", "devx", "--check-config"], "start in its directory"),
-        (["check", "statsu", "--port=0"], "start in its directory"),
+        (["dev", "devx", "--check-config"], "name its directory by chdir"),
+        (["check", "statsu", "--port=0"], "name its directory by chdir"),
         (["check", "modul", "--port=0"], "did you mean module?"),
         (["check", "status", "--port=0"], "it is a command, which goes first and alone: poorhttp status"),
     ],
@@ -485,6 +490,11 @@ def test_run_a_callable(world, capsys):
 def test_run_by_name(world):
     poorhttp.run("one.py", port=0)
     assert world.calls[0][1]({}, None) == [b"ok"]
+
+
+def test_run_says_that_it_asks_nothing(world, capsys):
+    poorhttp.run("one.py", port=0, check_path="/")
+    assert capsys.readouterr().err.startswith("note: check_path is for the command line; serving without it\n")
 
 
 def test_run_raises():

@@ -40,7 +40,7 @@ def test_defaults():
     assert settings.application == "/dir"
     assert (settings.type, settings.processes, settings.threads) == ("single", 1, 1)
     assert [str(each) for each in settings.addresses] == ["127.0.0.1:8080"]
-    assert (settings.keepalive_timeout, settings.max_head, settings.debug) == (15.0, 65536, False)
+    assert (settings.keepalive_timeout, settings.max_head, settings.debug) == (15.0, 131072, False)
     assert (settings.errorlog, settings.accesslog, settings.pidfile) == ("-", "", "")
     assert settings.sources["port"] == "default"
     assert settings.notes == ()
@@ -93,7 +93,7 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
     ("argv", "words"),
     [
         (["--prot", "9"], "unknown flag: '--prot' | did you mean --port?"),
-        (["--daemon", "app"], "unknown flag: '--daemon' | did you mean poorhttp start?"),
+        (["--daemon", "app"], "unknown flag: '--daemon' | poorhttp start serves in the background"),
         (["--host", "::", "app"], "unknown flag: '--host' | did you mean --address?"),
         (["--timeout=3"], "unknown flag: '--timeout' | did you mean --request-timeout?"),
         (["init", "a", "b"], "there is a directory already, and now 'b' | poorhttp init [DIRECTORY]"),
@@ -188,7 +188,7 @@ def test_commands(argv, command):
 def test_flag_then_variable_then_ini_then_default(ini):
     text = "[http]\nport = 1\nbacklog = 2\nthreads = 3\n"
     settings = ini(text, "--port=10", environ={"POORHTTP_PORT": "20", "POORHTTP_BACKLOG": "21", "PORT": "5"})
-    assert (settings.port, settings.backlog, settings.threads, settings.max_fields) == (10, 21, 3, 100)
+    assert (settings.port, settings.backlog, settings.threads, settings.max_fields) == (10, 21, 3, 200)
     sources = [settings.sources[name] for name in ("port", "backlog", "threads", "max_fields")]
     assert sources == ["flag --port", "POORHTTP_BACKLOG", "my.ini:4", "default"]
 
@@ -558,3 +558,47 @@ def test_what_is_dumped_means_the_same(tmp_path):
     for name in set(config.SETTINGS) - {"bind"}:
         assert getattr(again, name) == getattr(once, name)
     assert list(map(str, again.addresses)) == list(map(str, once.addresses))
+
+
+# Where the program is
+
+
+@pytest.mark.parametrize(
+    ("argv", "text", "application"),
+    [
+        ([], "chdir = site\napplication = pages.wsgi\n", "pages.wsgi"),
+        ([], "chdir = site\napplication = app.py\n", "{0}/site/app.py"),
+        ([], "chdir = site\n", "{0}/site"),
+        (["app.py"], "chdir = site\n", "{0}/site/app.py"),
+        (["--chdir", "site", "app.py:make()"], "", "{0}/site/app.py:make()"),
+        (["--chdir", "{0}/site"], "application = ./sub/app.py\n", "{0}/site/sub/app.py"),
+    ],
+)
+def test_the_application_is_in_chdir(ini, tmp_path, argv, text, application):
+    settings = ini(f"[http]\npidfile = run.pid\n{text}", *(each.format(tmp_path) for each in argv))
+    assert settings.application == application.format(tmp_path)
+    assert (settings.chdir, settings.import_directory) == (f"{tmp_path}/site", f"{tmp_path}/site")
+    assert (settings.directory, settings.pidfile) == (str(tmp_path), f"{tmp_path}/run.pid")
+
+
+def test_an_empty_chdir_is_none(ini, tmp_path):
+    settings = ini("[http]\nchdir = site\n", "--chdir=")
+    assert (settings.chdir, settings.application) == ("", str(tmp_path))
+
+
+def test_what_is_loaded_stays_with_the_release_to_which_a_link_leads(ini, tmp_path):
+    (tmp_path / "current").symlink_to("release")
+    settings = ini("[http]\nchdir = current\n", "app.py")
+    assert settings.chdir == f"{tmp_path}/current"
+    assert (settings.application, settings.import_directory) == (f"{tmp_path}/release/app.py", f"{tmp_path}/release")
+
+
+def test_what_is_dumped_with_chdir_is_read_as_the_same(tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "my.ini").write_text("[http]\nchdir = ../current\napplication = app.py\n")
+    (tmp_path / "current").symlink_to("release")
+    flags = config.parse_flags(["-c", "etc/my.ini", "--dump-config"], str(tmp_path))
+    (tmp_path / "dumped.ini").write_text(config.ini_text(flags, {}, str(tmp_path)))
+    first, second = (read("-c", name, directory=tmp_path) for name in ("etc/my.ini", "dumped.ini"))
+    assert (first.application, first.import_directory) == (second.application, second.import_directory)
+    assert "\napplication = app.py\n" in (tmp_path / "dumped.ini").read_text()

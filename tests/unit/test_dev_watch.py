@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from poorhttp import lean
 from poorhttp.dev import bytecode, inotify, told, watch
 from poorhttp.dev.watch import Watcher
 
@@ -388,7 +389,7 @@ def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
     os.utime(cache, (time.time() + 1, time.time() + 1))
     assert not bytecode.is_settled(str(source))
     later = time.time() + 60
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(lean.time, "time", lambda: later)
     assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
     monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
     assert not bytecode.is_settled(str(source))

@@ -5,7 +5,9 @@ import io
 import os
 import re
 import sys
+import time
 import types
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from wsgiref.util import FileWrapper, setup_testing_defaults
 from wsgiref.validate import validator
@@ -162,7 +164,7 @@ def test_one_uri_may_have_a_function_for_each_method(entry):
     app = application(table(handlers={"/": entry}))
     assert call(app).text == "got"
     assert call(app, method="POST").text == "posted"
-    assert call(app, method="PUT").header("Allow") == "HEAD, GET, POST"
+    assert call(app, method="PUT").header("Allow") == "HEAD, GET, POST, OPTIONS"
 
 
 def test_an_empty_path_is_the_root():
@@ -646,7 +648,19 @@ def test_405_names_the_methods():
     app = application(table(handlers={"/": (http.METHOD_GET | http.METHOD_PUT, write("page"))}))
     sent = call(app, method="DELETE")
     assert sent.status == "405 Method Not Allowed"
-    assert sent.header("Allow") == "HEAD, GET, PUT"
+    assert sent.header("Allow") == "HEAD, GET, PUT, OPTIONS"
+
+
+def test_options_names_the_methods_unless_the_table_answers_it():
+    own = write("own")
+    app = application(
+        table(handlers={"/": (http.METHOD_GET, write("page")), "/own": (http.METHOD_OPTIONS | http.METHOD_PUT, own)})
+    )
+    sent = call(app, method="OPTIONS")
+    assert (sent.status, sent.body, sent.header("Allow")) == ("204 No Content", b"", "HEAD, GET, OPTIONS")
+    assert call(app, "/own", "OPTIONS").text == "own"
+    assert call(app, "/own", "GET").header("Allow") == "PUT, OPTIONS"
+    assert call(app, "/nowhere", "OPTIONS").code == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere"])
@@ -775,17 +789,33 @@ def test_the_end_of_the_process_passes_through(end):
 # Headers
 
 
-def test_duplicates_are_refused_except_cookies():
+@pytest.mark.parametrize("name", ["Set-Cookie", "Link", "Vary", "WWW-Authenticate", "Via", "Warning", "X-Own"])
+def test_a_field_that_is_a_list_may_be_repeated(name):
+    def handler(req):
+        req.headers_out.add(name, "a=1")
+        req.headers_out.add(name.lower(), "b=2")
+        return http.DONE
+
+    assert [value for known, value in answer(handler).headers if known.lower() == name.lower()] == ["a=1", "b=2"]
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "Content-Length", "Location", "ETag", "Last-Modified", "Retry-After"])
+def test_a_second_value_is_refused_where_a_field_has_one(name):
+    headers = Headers()
+    headers.add(name, "1")
+    with pytest.raises(ValueError, match=f"{name.lower()} is set already to '1'"):
+        headers.add(name.lower(), "2")
+
+
+def test_assigning_replaces_all_fields_of_a_name():
     headers = Headers()
     headers.add("Set-Cookie", "a=1")
-    headers.add("Set-Cookie", "b=2")
     headers.add("X-One", "1")
-    with pytest.raises(ValueError, match="x-one is set already to '1'"):
-        headers.add("x-one", "2")
-    headers["x-ONE"] = "2"
-    assert headers.items() == [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("x-ONE", "2")]
+    headers.add("x-one", "2")
+    headers["x-ONE"] = "3"
+    assert headers.items() == [("Set-Cookie", "a=1"), ("x-ONE", "3")]
     del headers["X-ONE"]
-    assert ("x-one" in headers, headers.get("x-one", "none"), len(headers)) == (False, "none", 2)
+    assert ("x-one" in headers, headers.get("x-one", "none"), len(headers)) == (False, "none", 1)
     with pytest.raises(KeyError):
         del headers["X-ONE"]
     with pytest.raises(KeyError):
@@ -1216,6 +1246,140 @@ def test_what_is_no_file_is_404(tmp_path):
     for name in ("absent", "pipe", "loop", "pipe/below", "a\0b", "\ud800", "x" * 300, ""):
         sent = answer(lambda req, name=name: http.sendfile(req, f"{tmp_path}/{name}"))
         assert sent.code == 404, name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("style.css", "text/css"),
+        ("page.HTML", "text/html"),
+        ("what?is.png", "image/png"),
+        ("data:x.svg", "image/svg+xml"),
+        ("archive.tar.gz", "application/octet-stream"),
+        ("drawing.svgz", "application/octet-stream"),
+        ("without", "application/octet-stream"),
+    ],
+)
+def test_the_type_of_a_file_is_that_of_its_name(tmp_path, name, kind):
+    (tmp_path / name).write_bytes(b"x")
+    assert answer(lambda req: http.sendfile(req, f"{tmp_path}/{name}")).header("Content-Type") == kind
+
+
+def test_a_type_of_the_handlers_own_stays(file):
+    def handler(req):
+        req.content_type = "text/plain"
+        return http.sendfile(req, file)
+
+    assert answer(handler).header("Content-Type") == "text/plain"
+
+
+MODIFIED = 784111777  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
+SAME = "Sun, 06 Nov 1994 08:49:37 GMT"
+BEFORE, AFTER = "Sun, 06 Nov 1994 08:49:36 GMT", "Mon, 07 Nov 1994 08:49:37 GMT"
+
+
+@pytest.fixture
+def old(file):
+    os.utime(file, ns=(0, MODIFIED * 10**9 + 5))
+    return file
+
+
+def conditional(file, method="GET", handler=None, **fields):
+    return answer(
+        handler or (lambda req: http.sendfile(req, file)),
+        method=method,
+        environ={f"HTTP_{name}": value for name, value in fields.items()},
+    )
+
+
+def test_a_whole_file_has_validators(old):
+    sent = conditional(old)
+    assert (sent.code, sent.header("Last-Modified")) == (200, SAME)
+    etag = sent.header("ETag")
+    assert re.fullmatch(r'"[0-9a-f]+-[0-9a-f]+"', etag)
+    os.utime(old, ns=(0, MODIFIED * 10**9 + 6))
+    assert conditional(old).header("ETag") != etag
+
+
+def test_a_file_of_the_future_was_modified_now(file):
+    os.utime(file, (0, time.time() + 10**6))
+    assert parsedate_to_datetime(conditional(file).header("Last-Modified")).timestamp() <= time.time()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"IF_NONE_MATCH": "{etag}"}, 304),
+        ({"IF_NONE_MATCH": 'W/{etag}, "other"'}, 304),
+        ({"IF_NONE_MATCH": '"a,b" , {etag}'}, 304),
+        ({"IF_NONE_MATCH": "*"}, 304),
+        ({"IF_NONE_MATCH": '"other"'}, 200),
+        ({"IF_NONE_MATCH": ""}, 200),
+        ({"IF_NONE_MATCH": '"other"', "IF_MODIFIED_SINCE": SAME}, 200),
+        ({"IF_NONE_MATCH": "{etag}", "IF_MODIFIED_SINCE": BEFORE}, 304),
+        ({"IF_MODIFIED_SINCE": SAME}, 304),
+        ({"IF_MODIFIED_SINCE": "Sunday, 06-Nov-94 08:49:37 GMT"}, 304),
+        ({"IF_MODIFIED_SINCE": "Sun Nov  6 08:49:37 1994"}, 304),
+        ({"IF_MODIFIED_SINCE": AFTER}, 304),
+        ({"IF_MODIFIED_SINCE": BEFORE}, 200),
+        ({"IF_MODIFIED_SINCE": "yesterday"}, 200),
+        ({"IF_MODIFIED_SINCE": "Sun, 99 Nov 99999999999999999999 08:49:37 GMT"}, 200),
+        ({"IF_MATCH": "{etag}"}, 200),
+        ({"IF_MATCH": "*", "IF_UNMODIFIED_SINCE": BEFORE}, 200),
+        ({"IF_MATCH": '"other"'}, 412),
+        ({"IF_MATCH": "W/{etag}"}, 412),
+        ({"IF_MATCH": "{etag}", "IF_NONE_MATCH": "{etag}"}, 304),
+        ({"IF_UNMODIFIED_SINCE": SAME}, 200),
+        ({"IF_UNMODIFIED_SINCE": BEFORE}, 412),
+        ({"IF_UNMODIFIED_SINCE": "never"}, 200),
+    ],
+)
+def test_a_condition_of_a_request_for_a_file(old, method, fields, code):
+    etag = conditional(old).header("ETag")
+    sent = conditional(old, method, **{name: value.format(etag=etag) for name, value in fields.items()})
+    assert sent.code == code
+    assert sent.body == (Path(old).read_bytes() if (method, code) == ("GET", 200) else b"")
+    assert sent.header("Content-Length") == {200: "256000", 304: None, 412: "0"}[code]
+    assert (sent.header("ETag"), sent.header("Last-Modified")) == (etag, SAME)
+    assert (sent.header("Content-Type") is None) == (code == 304)
+
+
+def test_validators_of_the_handlers_own_are_compared(old):
+    def handler(req):
+        req.headers_out["ETag"] = 'W/"7"'
+        req.headers_out["Last-Modified"] = AFTER
+        return http.sendfile(req, old)
+
+    sent = conditional(old, handler=handler, IF_MODIFIED_SINCE=SAME)
+    assert (sent.code, sent.header("ETag"), sent.header("Last-Modified")) == (200, 'W/"7"', AFTER)
+    assert conditional(old, handler=handler, IF_NONE_MATCH='"7"').code == 304
+    assert conditional(old, handler=handler, IF_MATCH='W/"7"').code == 412
+
+
+def test_what_is_not_a_whole_file_to_get_has_no_validators(old):
+    def behind_text(req):
+        req.write("x")
+        return http.sendfile(req, old)
+
+    def before_text(req):
+        req.sendfile(old)
+        req.write("x")
+        return http.DONE
+
+    def with_status(req):
+        req.status = 404
+        return http.sendfile(req, old)
+
+    def in_part(req):
+        return http.sendfile(req, old, 1)
+
+    for handler in (behind_text, before_text, with_status, in_part):
+        for method in ("GET", "HEAD"):
+            sent = conditional(old, method, handler, IF_NONE_MATCH="*")
+            assert sent.code in (200, 404) and sent.header("ETag") is None, handler
+    sent = conditional(old, "POST", IF_NONE_MATCH="*")
+    assert (sent.code, sent.header("Last-Modified"), len(sent.body)) == (200, None, 256_000)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

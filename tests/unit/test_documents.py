@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from poorhttp import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 MADE = (".", "target", "build")
 """How the directories begin that hold what was installed or built."""
@@ -18,6 +20,11 @@ def test_links_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", (ROOT / path).read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (ROOT / path.parent / link).exists()]
     assert missing == []
+
+
+def test_the_readme_begins_with_the_version() -> None:
+    first = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[1]
+    assert first.startswith(f"This is {__version__},")
 
 
 def test_the_readme_names_the_rust_that_is_needed() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from poorhttp import board, reload, server
+from poorhttp import board, lean, reload, server
 from poorhttp.log import ErrorLog
 from poorhttp.signals import HANDLED
 from poorhttp.systemd import Manager
@@ -56,7 +56,7 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: 
         made.pause = pause
         raise Executed
 
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(lean.time, "sleep", slept.append)
     monkeypatch.setattr(board, "make", lambda *numbers: None)  # it would stay, as the process does here
     monkeypatch.setattr(made, "try_again", try_again)
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
@@ -220,3 +220,16 @@ def test_after_a_stop_no_trial_begins(tmp_path: Path) -> None:
     late.cancel()
     late.begin()
     assert not late.is_trying() and log.read_text() == ""
+
+
+def test_an_image_that_cannot_be_executed_leaves_the_process_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The directory of the start may be another one now: the old code stays with its own."""
+    for name in "old", "new":
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "old")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no such Python"))
+    with pytest.raises(FileNotFoundError):
+        reload._execute(reload.Handover(), str(tmp_path / "new"))
+    assert os.getcwd() == str(tmp_path / "old")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poorhttp import backlog, listener
+from poorhttp import backlog, lean, listener
 from poorhttp.errors import ListenError
 from poorhttp.units import Address
 
@@ -217,7 +217,7 @@ def test_another_users_stale_socket_is_a_fault_with_a_hint(tmp_path, monkeypatch
     def unlink(path):  # as in a directory such as /tmp, where everybody removes his own files only
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
 
-    monkeypatch.setattr(os, "unlink", unlink)
+    monkeypatch.setattr(lean.os, "unlink", unlink)
     assert fault(Address(path=path)).startswith(f"cannot replace {path}, which a dead process has left: Operation not")
 
 
@@ -231,7 +231,7 @@ def test_a_stale_socket_that_another_start_removes_is_no_fault(listen, tmp_path,
         unlink(path)
         unlink(path)
 
-    monkeypatch.setattr(os, "unlink", unlink_twice)
+    monkeypatch.setattr(lean.os, "unlink", unlink_twice)
     listen(path=path)
     monkeypatch.undo()
 

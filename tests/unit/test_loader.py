@@ -99,6 +99,33 @@ def test_a_package(load, spec):
     assert call(load(spec, pkg__SLASH____init__=GOOD)) == b"ok"
 
 
+@pytest.mark.parametrize("spec", ["one", "one:application"])
+def test_a_module_beside_a_directory_of_its_name(load, spec, tmp_path):
+    """As Python has it: a directory without __init__.py is a module only where there is no other of its name."""
+    (tmp_path / "one" / "static").mkdir(parents=True)
+    assert call(load(spec, one=GOOD)) == b"ok"
+
+
+def test_a_module_beside_the_dispatch_table_of_its_name(load):
+    """A table has no application to name; without a name the directory is meant."""
+    files = {"one": GOOD, "one__SLASH__dispatch_table": "text = 'table'\n" + TABLE}
+    assert call(load("one:application", **files)) == b"ok"
+    assert call(load("one", **files)) == b"table"
+
+
+@pytest.mark.parametrize("spec", ["one", "one:application"])
+def test_an_installed_package_beside_a_directory_of_its_name(load, spec, tmp_path, monkeypatch):
+    """The directory may be where its sources were unpacked."""
+    (tmp_path / "one" / "src").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "installed"))
+    assert call(load(spec, installed__SLASH__one__SLASH____init__=GOOD)) == b"ok"
+
+
+def test_a_package_goes_before_a_module_of_its_name(load):
+    other = GOOD.replace("ok", "module")
+    assert call(load("one:application", one=other, one__SLASH____init__=GOOD)) == b"ok"
+
+
 @pytest.mark.parametrize("spec", ["site", "site/", "site/dispatch_table.py"])
 def test_a_directory_with_a_dispatch_table(load, spec, tmp_path):
     table = "from text_of_site import text\n" + TABLE
@@ -189,6 +216,14 @@ one, proxy = Callable(), Proxy()
             "no dispatch_table.py in this directory | there are: manage.py, site/wsgi.py",
         ),
         ("./", {}, "no dispatch_table.py in this directory | write dispatch_table.py, as poorhttp init does"),
+        ("site", {"site__SLASH__one": GOOD}, "site: no dispatch_table.py in this directory | there are: site/one.py"),
+        ("site:app", {"site__SLASH__one": GOOD}, "site: no dispatch_table.py in this directory | there are: site/"),
+        ("bare", {"bare__SLASH__one": GOOD}, "bare: no dispatch_table.py in this directory | there are: bare/one.py"),
+        (
+            "bare.one:app",
+            {"bare__SLASH__one__SLASH__two": ""},
+            "bare/one: no dispatch_table.py in this directory | there",
+        ),
         ("./", {"app2": GOOD}, "no dispatch_table.py in this directory | there are: app2.py; name the one to serve"),
         ("one:foo", {"one": ""}, "one has no attribute 'foo' | define foo"),
         ("stop", {}, "it is a command, which goes first and alone: poorhttp stop"),

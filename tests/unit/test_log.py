@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import log_program, worker
+from poorhttp import lean, log_program, worker
 from poorhttp.errors import printable
 from poorhttp.log import LETTERS, ErrorLog, check, open_access_log, reopen_access_log
 from poorhttp.settings import LEVELS
@@ -236,9 +236,10 @@ def test_an_exception_is_told_even_if_traceback_cannot_be_imported(
             raise SystemExit
 
     monkeypatch.setitem(__import__("sys").modules, "traceback", None)
+    monkeypatch.delitem(vars(lean), "traceback", raising=False)
     for exc, text in (ValueError("wrong"), "ValueError: wrong"), (KeyError(), "KeyError"), (Mute(), "Mute"):
         assert b"500" in make().exception(raised(exc), "-", "GET /")
-        assert f"    {text} (no traceback: the traceback module cannot be imported)" in path.read_text().splitlines()
+        assert f"    {text} (without source: the traceback module cannot be used)" in path.read_text().splitlines()
 
 
 def test_a_page_escapes_what_it_shows(make: Make) -> None:
@@ -361,7 +362,7 @@ def test_a_pipe_that_nobody_reads_is_opened_though_it_may_not_be_read(
     fifo = tmp_path / "access.fifo"
     os.mkfifo(fifo)
     open_ = os.open
-    monkeypatch.setattr(os, "open", open_as_another)
+    monkeypatch.setattr(lean.os, "open", open_as_another)
     access_log = open_access_log(str(fifo), may_be_unread=True)
     try:
         os.write(access_log, b"lost\n")

@@ -148,6 +148,19 @@ def test_a_worker_that_lives_on_ends_the_back_off() -> None:
     assert plan(made, 100.0) == [Spawn()]
 
 
+def test_a_worker_that_has_never_served_has_failed_to_start_however_long_it_took() -> None:
+    """It may have loaded the application for a while, in vain."""
+    made = state(wanted=1)
+    for failure in range(4):
+        made.born(failure, 10.0 * failure)
+        made.died(failure, 3, 10.0 * failure + 5.0)
+    assert wait(made, 35.0) == pytest.approx(0.8)
+    made.born(9, 36.0)
+    assert made.back_off(39.0) == pytest.approx(0.8), "nor has one that is at it"
+    made.ready(9)
+    assert made.back_off(39.0) == 0.0
+
+
 def test_who_wakes_up_just_when_the_back_off_ends_is_not_too_early() -> None:
     born = 0.13  # born + 1.0 - born is less than 1.0
     made = state(wanted=2)
@@ -232,6 +245,17 @@ def test_a_late_worker_is_killed_a_second_after_its_time() -> None:
     assert wait(made, 42.0) is None
     made.died(2, -9, 42.0)
     assert perform(made, 42.0) == [Exit(1)]
+
+
+def test_a_worker_that_does_not_serve_yet_is_killed_sooner() -> None:
+    made = state(running=1)
+    made.born(2, 9.0)
+    made.stop(10.0)
+    perform(made, 10.0)
+    assert perform(made, 13.9) == []
+    assert perform(made, 14.0) == [Kill(2)]
+    made.died(2, -9, 14.0)
+    assert not made.cut
 
 
 def test_a_second_stop_means_at_once() -> None:

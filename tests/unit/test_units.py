@@ -13,16 +13,19 @@ from poorhttp.units import (
     Count,
     EditorUrl,
     FieldValue,
+    Function,
     Host,
     Names,
     Networks,
     Path,
+    Question,
     Seconds,
     SendfileHeader,
     Switch,
     UrlPath,
     split_application,
     split_port,
+    split_url,
 )
 
 
@@ -101,6 +104,40 @@ def test_url_path(text):
 def test_url_path_refused(text):
     with pytest.raises(ValueError, match="a path such as /status or /health"):
         UrlPath().parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "/", "/a/b%20c?d=e&f=/", "http://a/", "https://a.b:8/c?d", "https://[::1]/"])
+def test_question(text):
+    assert Question().parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["a", "ftp://a/", "http:///", "://a/", "http://a:b/", "https://a/ b", "/\xe9", "/#a"])
+def test_question_refused(text):
+    with pytest.raises(ValueError, match=r"a path such as /, or a URL such as https://www\.example\.com/"):
+        Question().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("/a?b=c://d/e", ("http", "", "/a?b=c://d/e")),
+        ("https://a.b:8/c?d", ("https", "a.b:8", "/c?d")),
+        ("http://a", ("http", "a", "/")),
+    ],
+)
+def test_split_url(text, parts):
+    assert split_url(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a.b:c.d"])
+def test_function(text):
+    assert Function().parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":a", "a:b()", "a/b:c", "a b:c", "a:b:c"])
+def test_function_refused(text):
+    with pytest.raises(ValueError, match="module:function"):
+        Function().parse(text)
 
 
 @pytest.mark.parametrize(
@@ -239,14 +276,20 @@ def test_path():
         ("simple.py:app", "{0}/simple.py:app"),
         ("./", "{0}"),
         (".", "{0}"),
-        ("here", "{0}/here"),
+        ("here", "here"),
+        ("he-re", "{0}/he-re"),
+        ("package:app", "{0}/package:app"),
+        ("table", "{0}/table"),
+        ("table:app", "table:app"),
         ("sub/x.py:a.b", "{0}/sub/x.py:a.b"),
         ("/x/y", "/x/y"),
         ("/a:b c/y.py", "/a:b c/y.py"),
     ],
 )
 def test_application(tmp_path, text, value):
-    (tmp_path / "here").mkdir()
+    for name, file in ("here", "x.py"), ("he-re", "x.py"), ("package", "__init__.py"), ("table", "dispatch_table.py"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).touch()
     unit, expected = Application(), value.format(tmp_path)
     assert unit.parse(text, str(tmp_path)) == expected
     assert unit.parse(expected, "/elsewhere") == expected

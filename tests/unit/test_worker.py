@@ -41,8 +41,12 @@ class Engine:
         self.access_log, self.error_log, self.config = access_log, error_log, config
         self.is_last = countdown is not None and os.read(countdown, 1) == b""
         self.slots, self.heard = {}, []
+        self.stops = {signal.SIGTERM, signal.SIGQUIT} | ({signal.SIGINT} if report is None or callable(report) else set())
         self.stopped = threading.Event()
         self.made.append(self)
+
+    def watch(self):
+        pass
 
     def run(self, slot):
         self.slots[slot] = threading.current_thread()
@@ -58,7 +62,7 @@ class Engine:
     def _hear(self, descriptor):
         data = os.read(descriptor, 100)
         self.heard += data
-        if not data or set(data) & {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}:
+        if not data or set(data) & self.stops:
             self.stopped.set()
 
     def stop(self):
@@ -73,6 +77,10 @@ class Engine:
 
 def SignalHandler(handler):
     return handler
+
+
+def die_with_parent(does):
+    pass
 '''
 
 
@@ -161,16 +169,30 @@ def _same_signals() -> Iterator[None]:
 
 
 def test_a_supervised_worker_leaves_the_terminal_to_its_supervisor(engine: Any, log: ErrorLog) -> None:
+    """It hears what the terminal sends to all, and what it starts does not ignore that; but nothing follows from it."""
     lifeline, held = os.pipe()
+    told, report = os.pipe()
+    signums = {signal.SIGINT, signal.SIGHUP}
+    goes_on: list[bool] = []
 
-    def ready() -> None:
-        for signum in (signal.SIGINT, signal.SIGHUP):
-            os.kill(os.getpid(), signum)
+    def release() -> None:
+        made = engine.made[0]
+        end = time.monotonic() + 10
+        while not signums <= set(made.heard) and time.monotonic() < end:
+            time.sleep(0.01)
+        goes_on.append(not made.stopped.is_set())
         os.close(held)
 
-    worker.serve(nothing, [], settings(), log, -1, lifeline, ready=ready)
-    os.close(lifeline)
-    assert engine.made[0].heard == []
+    def ready() -> None:
+        assert signal.SIG_IGN not in map(signal.getsignal, signums)
+        for signum in signums:
+            os.kill(os.getpid(), signum)
+        threading.Thread(target=release).start()
+
+    worker.serve(nothing, [], settings(), log, -1, lifeline, report, ready=ready)
+    for each in (lifeline, told, report):
+        os.close(each)
+    assert goes_on == [True]
 
 
 def test_signals_are_as_before_afterwards(engine: Any, log: ErrorLog) -> None:
@@ -665,7 +687,7 @@ def test_a_forked_process_leaves_like_an_interpreter(script: Callable[..., Scrip
             if pid == 0:
                 threading.Thread(target=lambda: (time.sleep(0.05), say("thread"))).start()
                 sys.stdout.write("unflushed\\n")
-                signals.leave(7, log)
+                signals.leave(7, log, 5.0)
             say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
         finally:
             say("clean-up")
@@ -682,7 +704,7 @@ def test_a_failing_atexit_does_not_keep_a_process(script: Callable[..., Script])
         pid = os.fork()
         if pid == 0:
             atexit.register(fail)
-            signals.leave(0, log)
+            signals.leave(0, log, 5.0)
         say(f"code {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}")
     """)
     assert forked.end()[1] == "code 0\n"

@@ -197,11 +197,11 @@ def test_many_tiny_chunks_cost_linear_time(single: Any) -> None:
 
 
 def test_many_fields_of_one_name_cost_linear_time(single: Any) -> None:
-    """Ninety fields of 600 bytes, of quotes, backslashes and separators, are joined once."""
+    """190 fields of 600 bytes, of quotes, backslashes and separators, are joined once."""
     value = '"\\' * 150 + ";," * 150
     for name in ("Cookie", "X-A"):
         began = time.monotonic()
-        assert single.get("/a", *[f"{name}: {value}"] * 90).status == 200
+        assert single.get("/a", *[f"{name}: {value}"] * 190).status == 200
         assert time.monotonic() - began < 5
 
 

@@ -187,6 +187,54 @@ def test_the_server_answers_for_itself(serve: Ask, any_shape: Any, until: Ask) -
     assert 'GET /health HTTP/1.1" 200' not in server.requests(), "it would fill the log"
 
 
+CHECKS = {
+    "HAProxy, option httpchk /health": b"OPTIONS /health HTTP/1.0\r\n\r\n",
+    "HAProxy, option httpchk GET /health": b"GET /health HTTP/1.0\r\n\r\n",
+    "HAProxy, option httpchk HEAD /health": b"HEAD /health HTTP/1.0\r\n\r\n",
+    "HAProxy, http-check send": b"GET /health HTTP/1.1\r\nhost: www.example.com\r\nconnection: close\r\n\r\n",
+    "nginx_upstream_check": b"GET /health HTTP/1.0\r\n\r\n",
+    "Varnish": b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+    "Apache mod_proxy_hcheck": b"HEAD /health HTTP/1.0\r\nHost: 127.0.0.1:8080\r\n\r\n",
+    "keepalived": b"GET /health HTTP/1.0\r\nUser-Agent: KeepAliveClient\r\nHost: 127.0.0.1:8080\r\n\r\n",
+    "keepalived 1.1": (
+        b"GET /health HTTP/1.1\r\nUser-Agent: KeepAliveClient\r\nConnection: close\r\nHost: 127.0.0.1:8080\r\n\r\n"
+    ),
+    "monit": (
+        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: Monit/5.33.0\r\nAccept: */*\r\n"
+        b"Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
+    ),
+    "check_http -I": (
+        b"GET /health HTTP/1.0\r\nUser-Agent: check_http/v2.3.3 (monitoring-plugins 2.3.3)\r\nConnection: close\r\n\r\n"
+    ),
+    "check_http -H -j HEAD": (
+        b"HEAD /health HTTP/1.1\r\nUser-Agent: check_http/v2.3.3 (monitoring-plugins 2.3.3)\r\n"
+        b"Connection: close\r\nHost: www.example:8080\r\n\r\n"
+    ),
+    "Kubernetes": (
+        b"GET /health HTTP/1.1\r\nHost: 10.0.0.5:8080\r\nUser-Agent: kube-probe/1.29\r\nAccept: */*\r\n"
+        b"Connection: close\r\n\r\n"
+    ),
+}
+"""What each program sends, byte for byte, where it is told the path and no more, or as its manual shows."""
+
+
+def test_each_load_balancer_is_answered(serve: Ask, until: Ask) -> None:
+    server = serve("hello", health="/health")
+    notes, lines = len(server.notes()), len(server.requests())  # the server may be that of another test
+    for name, check in CHECKS.items():
+        with server.connect() as client:
+            method = check.partition(b" ")[0].decode()
+            response = client.send(check).response(method=method)
+            assert (response.status, response.body) == (200, b"" if method == "HEAD" else b"serving\n"), name
+            assert client.rest() == b"", f"{name} waits for the end"
+    with server.connect():
+        pass  # as HAProxy, keepalived and Kubernetes check a port
+    assert server.get("/last").body == b"hello"
+    until(lambda: "/last" in server.requests(), "the last line")
+    assert server.notes()[notes:] == ["/last"], "they are not the application's"
+    assert "/health" not in server.requests()[lines:], "they would fill the log"
+
+
 def test_no_path_is_the_servers_by_default(serve: Ask) -> None:
     assert serve("hello").get("/health").body == b"hello"
 

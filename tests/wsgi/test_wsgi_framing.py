@@ -6,6 +6,7 @@ knows nothing of the encoder. One process answers all of them; what comes is com
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import itertools
 import time
@@ -140,10 +141,11 @@ def answer(client: Any, length: int) -> tuple[bytes, dict[str, str], bytes]:
     return status.encode(), fields, bytes(body)
 
 
-def check(server: Any, case: Case) -> str:
-    """Ask, compare; return what the log must say."""
+def check(server: Any, case: Case, cut: list[Any]) -> str:
+    """Ask, compare; return what the log must say. A client that has still to be reset is added to `cut`."""
     expect = expected(case)
-    with server.connect() as client:
+    with contextlib.ExitStack() as closing:
+        client = closing.enter_context(server.connect())
         client.send(case.request)
         status, fields, body = answer(client, len(expect.body))
         assert status == b"HTTP/1.1 %d Own Words" % case.status
@@ -157,7 +159,11 @@ def check(server: Any, case: Case) -> str:
             client.send(b"GET /200/-/list-1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             status, fields, body = answer(client, 5)
             assert (status, fields["Content-Length"], body) == (b"HTTP/1.1 200 Own Words", "5", BODY)
-        client.expect_close()
+        if expect.warning == "shorter":
+            closing.pop_all()
+            cut.append(client)
+        else:
+            client.expect_close()
     server.clients.clear()
     return expect.warning
 
@@ -167,15 +173,18 @@ def check(server: Any, case: Case) -> str:
 def test_every_answer_is_framed_as_it_must_be(serve: Any, until: Any, shape: Any, kind: str) -> None:
     server = serve(APP, shape)
     before = len(server.error_lines())
-    warnings = []
+    warnings, cut = [], []
     for case in itertools.starmap(
         Case, itertools.product(["GET", "HEAD"], ["1.0", "1.1"], WISHES, STATUSES, ANNOUNCED, [kind])
     ):
         try:
-            warning = check(server, case)
+            warning = check(server, case, cut)
         except (AssertionError, EOFError, KeyError) as error:
             raise AssertionError(f"{case}: {error}") from error
         warnings += [(warning, f"({case.method} {case.path})")] if warning else []
+    for client in cut:
+        with client, pytest.raises(ConnectionResetError):
+            client.rest()
     until(lambda: len(server.error_lines()) - before >= len(warnings), "a line for each wrong length")
     lines = server.error_lines()[before:]
     assert len(lines) == len(warnings), "and no other"

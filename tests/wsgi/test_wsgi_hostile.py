@@ -101,9 +101,6 @@ class Stream:
         assert line.endswith(b"\r\n"), line
         return bytes(line[:-2])
 
-    def rest(self) -> bytes:
-        return bytes(self.file.read())
-
     def close(self) -> None:
         self.file.close()
         self.client.close()
@@ -724,11 +721,6 @@ def check(stream: Stream, name: str, expected: str) -> bool:
     """Ask for one case; whether the connection goes on."""
     stream.client.send(f"GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n")
     if expected == "cut":
-        rest = stream.rest()
-        head, _, body = rest.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200 OK\r\n"), rest[:300]
-        assert b"Transfer-Encoding: chunked" in head
-        assert body == b"6\r\nserved\r\n", "begun, and without its end"
         return False
     answer = stream.answer()
     assert b"Injected" not in b"".join(answer[1]).replace(b"X-", b"")
@@ -740,13 +732,21 @@ def check(stream: Stream, name: str, expected: str) -> bool:
     return True
 
 
+def fault_of_cut(client: Any) -> str:
+    """What is wrong with the end of an answer that has begun, and breaks off."""
+    response = client.response(truncated=True)
+    right = (200, b"served", "chunked", True)
+    seen = (response.status, response.body, response.framing, response.was_reset)
+    return "" if seen == right else f"{seen}, not {right}"
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 2)], ids=["1x1", "1x4", "2x2"])
 def test_whatever_an_application_does_costs_its_own_request(serve: Any, until: Any, shape: Any) -> None:
     server = serve(TYPES_APP, shape, errors=DECLARED)
     pids = server.pids()
     cases = dict(line.split(" ") for line in server.get("/cases").body.decode().splitlines())
     assert len(cases) > 500
-    faults = []
+    faults, broken = [], []
     stream = Stream(server.connect())
     for name, expected in cases.items():
         before = server._error_log.stat().st_size
@@ -759,9 +759,13 @@ def test_whatever_an_application_does_costs_its_own_request(serve: Any, until: A
             faults.append(f"{name} ({expected}): {type(error).__name__}: {str(error)[:300]}")
             goes_on = False
         if not goes_on:
-            stream.close()
+            broken.append((name, expected, stream))
             stream = Stream(server.connect())
     stream.close()
+    for name, expected, stream in broken:
+        if expected == "cut" and (fault := fault_of_cut(stream.client)):
+            faults.append(f"{name} (cut): {fault}")
+        stream.close()
     assert not faults, "\n".join(faults[:20])
     for name in ("emptied", "errors_closed"):
         assert server.get(f"/{name}").body == b"served"
@@ -801,7 +805,7 @@ def test_a_panic_behind_python_costs_one_connection(serve: Any, any_shape: Any, 
                 client.expect_close()
             else:
                 answer = client.response(truncated=True)
-                assert (answer.status, answer.body, answer.complete) == (200, b"begun", False)
+                assert (answer.status, answer.body, answer.was_reset) == (200, b"begun", True)
         until(lambda number=number: server.errors().count(PANIC) == number, "a line for each")
         assert server.get("/").body == b"served"
     assert server.pids() == pids

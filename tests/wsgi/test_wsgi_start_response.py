@@ -188,7 +188,7 @@ def test_exc_info_after_the_head_raises_again(server: Any) -> None:
     with server.connect() as client:
         client.send("GET /reraised HTTP/1.1\r\nHost: a\r\n\r\n")
         response = client.response(truncated=True)
-        assert (response.status, response.body, response.complete) == (200, b"begun", False)
+        assert (response.status, response.body, response.was_reset) == (200, b"begun", True)
     server.await_note("reraised declared")
 
 

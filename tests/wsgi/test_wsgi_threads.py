@@ -298,7 +298,7 @@ def test_a_late_stream_breaks_off(hasty: Any) -> None:
     with hasty.connect() as client:
         client.send(f"GET /late-stream/{tag} HTTP/1.1\r\nHost: a\r\n\r\n")
         response = client.response(truncated=True)
-        assert (response.status, response.body, response.complete) == (200, b"begun", False)
+        assert (response.status, response.body, response.was_reset) == (200, b"begun", True)
     hasty.await_note(f"RequestTimeout {tag}")
 
 

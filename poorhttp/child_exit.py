@@ -1,0 +1,114 @@
+"""`child_exit`: a function of the application's, called for each worker that has ended.
+
+Knows how it is called without harm: in a child of the supervisor, so that the supervisor neither waits for it nor loads
+it. Does not know why a worker ended.
+Contract: the function is called once for each worker, one child at a time, soon after the worker was reaped. A call
+that raises is logged; a child that takes longer than `LIMIT` is killed, by the kernel, and logged.
+"""
+
+from __future__ import annotations
+
+from poorhttp import loader
+from poorhttp.errors import LoadError
+from poorhttp.lean import os, signal, time
+from poorhttp.signals import HANDLED, end_with, flush, leave_at_once
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from poorhttp.config import Config
+    from poorhttp.log import ErrorLog
+
+LIMIT = 10.0
+"""Seconds for the calls of one child."""
+
+LAST = 2.0
+"""Seconds for all calls that are left when the supervisor ends or becomes another image."""
+
+
+TOLD = 1
+"""The exit code of a child that has logged what is wrong."""
+
+
+class ChildExit:
+    """The workers for which the function is still to be called. A first child only looks whether there is one."""
+
+    def __init__(self, config: Config, error_log: ErrorLog) -> None:
+        self._spec, self._directory, self._error_log = config.child_exit, config.import_directory, error_log
+        self._ended: list[int] = []
+        self._child = 0
+        self._begin()
+
+    def note(self, pid: int) -> None:
+        """This worker has ended."""
+        self._ended.append(pid)
+
+    def look(self) -> None:
+        """Reap the child that calls, if it has ended, and begin the next one, if there is anything to call for."""
+        if self._child and self._has_ended():
+            self._child = 0
+        if self._ended and not self._child:
+            self._begin()
+
+    def finish(self) -> None:
+        """Make the calls that are left, and wait for them; for `LAST` seconds at most."""
+        end = time.monotonic() + LAST
+        self.look()
+        while self._child and time.monotonic() < end:
+            time.sleep(0.002)
+            self.look()
+        if self._child:
+            self._error_log.write("E", f"{self._spec} did not return in {LAST:g} s at the end; killed")
+            try:
+                os.kill(self._child, signal.SIGKILL)
+                os.waitpid(self._child, 0)
+            except (ChildProcessError, ProcessLookupError):  # reaped by the application
+                return
+
+    def _has_ended(self) -> bool:
+        from poorhttp.supervisor import reason
+
+        try:
+            pid, status = os.waitpid(self._child, os.WNOHANG)
+        except ChildProcessError:  # reaped by the application, with a wait for any child
+            return True
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGALRM:
+            self._error_log.write("E", f"{self._spec} did not return in {LIMIT:g} s; killed")
+        elif code not in (0, TOLD):
+            self._error_log.write("E", f"{self._spec} ended its process: {reason(code)}")
+        return pid != 0
+
+    def _begin(self) -> None:
+        ended, self._ended = self._ended, []
+        flush(self._error_log)
+        parent = os.getpid()
+        try:
+            self._child = os.fork()
+        except OSError as error:
+            self._error_log.write("E", f"{self._spec} is not called for {ended}: {error.strerror}")
+            return
+        if not self._child:
+            self._call(ended, parent)
+
+    def _call(self, ended: list[int], parent: int) -> NoReturn:
+        """Be the child."""
+        code = TOLD
+        try:
+            for signum in HANDLED:  # they may be sent to every process of the server; this one ends by itself
+                signal.signal(signum, signal.SIG_IGN)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, LIMIT)
+            end_with(parent)
+            function = loader.function(self._spec, self._directory)
+            for pid in ended:
+                try:
+                    function(pid)
+                except BaseException as error:
+                    self._error_log.exception(error, "-", f"{self._spec}({pid})")
+            code = 0
+        except LoadError as error:
+            self._error_log.write_trace("E", f"child_exit: {error.message}", "-", error.detail or error.hint)
+        finally:
+            leave_at_once(code, self._error_log)
