@@ -604,7 +604,7 @@ impl<H: Handler> EventLoop<H> {
             connection.transport().end();
             let _ = self.poller.remove(connection.transport());
         }
-        shared.note_freed(connection.held());
+        shared.note_freed(connection.held() + size_of_val(&*connection));
         drop(connection);
         self.table.release(key);
         self.show_count(shared);

@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requests and answers of fewer bytes are not counted.
-const LARGE: usize = 16 << 10;
+/// Requests of fewer bytes, with their answers, are not counted.
+const LITTLE: usize = 512;
 /// So many bytes are left to the allocator, which soon uses them again.
 const SPARED: usize = 4 << 20;
 
@@ -35,13 +35,9 @@ pub fn grow(buffer: &mut Vec<u8>, more: usize, whole: Option<usize>) {
 pub struct Freed(AtomicUsize);
 
 impl Freed {
-    /// A request, or an answer, of so many bytes is no longer held. Returns whether that counts.
+    /// So many bytes are no longer held. Returns whether it is time to give back.
     pub fn note(&self, bytes: usize) -> bool {
-        let counts = bytes >= LARGE;
-        if counts {
-            self.0.fetch_add(bytes, Ordering::Relaxed);
-        }
-        counts
+        bytes >= LITTLE && self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= SPARED
     }
 
     /// Give the pages back in which nothing is allocated any more, if they may be many. Nobody allocates meanwhile: about
@@ -79,9 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn little_requests_are_not_counted() {
+    fn it_is_time_once_much_was_freed() {
         let freed = Freed::default();
-        assert_eq!((freed.note(LARGE - 1), freed.note(LARGE)), (false, true));
-        assert_eq!(freed.0.load(Ordering::Relaxed), LARGE);
+        assert!(!freed.note(LITTLE - 1) && !freed.note(SPARED - 1));
+        assert!(freed.note(LITTLE));
+        freed.give_back();
+        assert!(!freed.note(LITTLE));
     }
 }

@@ -345,7 +345,7 @@ impl<H: Handler> Shared<H> {
         }
     }
 
-    /// A request, or an answer, of so many bytes is no longer held.
+    /// So many bytes of a request or an answer are no longer held.
     pub fn note_freed(&self, bytes: usize) {
         if self.freed.note(bytes) {
             self.watchdog.rouse();
