@@ -71,7 +71,7 @@ def log_lost(config: Config, access_log: int, client: str | None, head: bytes, r
 
 def die_with_parent(does: bool) -> None:
     """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
-    It is forgotten where the process becomes another user.
+    It is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
     """
 
 class Engine:
