@@ -79,6 +79,7 @@ class Board:
         os.ftruncate(self.descriptor, HEAD + self._rows * self._size)
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+        fcntl.fcntl(self.descriptor, fcntl.F_GET_SEALS)  # so does the engine, for which it is too late to do without
         numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, self._rows, threads))
         os.pwrite(self.descriptor, MAGIC + numbers, 0)
         self.tell()

@@ -1,6 +1,7 @@
 """What a kernel or a sandbox refuses, where it only makes things better, keeps nobody from serving."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -90,6 +91,13 @@ def test_what_is_dispensable_may_be_refused(begin: Start, shape: str) -> None:
     server.send(signal.SIGHUP)
     server.await_text("] [S] reloaded: ")
     assert server.get("/file") == (200, FILE)
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("command", [fcntl.F_ADD_SEALS, fcntl.F_GET_SEALS])
+def test_nobody_has_to_see_what_it_does(begin: Start, command: int) -> None:
+    server = begin(f"fcntl:EINVAL:1={command}")
+    assert server.get("/") == (200, "0")
     assert server.stop() == 0
 
 
