@@ -64,6 +64,9 @@ def take_waiting(listener: int) -> list[int]:
     descriptors of the connections, as many as leave this process some to go on. It listens no more. Raises OSError.
     """
 
+def try_temporary_file() -> None:
+    """Make a temporary file, where a large request body would go, and let go of it. Raises OSError."""
+
 def die_with_parent(does: bool) -> None:
     """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
     It is forgotten where the process becomes another user.

@@ -27,11 +27,7 @@ OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 
 def entry() -> NoReturn:
     """The console script."""
-    for descriptor in 0, 1, 2:  # where one is closed, a socket would get its number, and the log would write into it
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    _open_standard_streams()
     if os.getpid() == 1:
         from poorhttp import pid1
 
@@ -39,10 +35,22 @@ def entry() -> NoReturn:
     sys.exit(main(sys.argv[1:]))
 
 
+def _open_standard_streams() -> None:
+    """Where one is closed, a socket would get its number, and what is printed would be written into that."""
+    for descriptor in 0, 1, 2:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            try:
+                os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                os.pipe()  # which takes the next number too, and keeps what is written to neither
+
+
 def main(argv: Sequence[str]) -> int:
     """Do what the command line (without the program's name) says; return the exit code."""
     try:
-        return _main(argv, os.getcwd())
+        return _main(argv, _directory())
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
@@ -75,16 +83,26 @@ def run(app: WSGI | str, **settings: Any) -> None:
     threading: Any = sys.modules.get("threading")
     if threading and threading.current_thread() is not threading.main_thread():
         raise PoorhttpError("poorhttp.run works in the main thread only", "call it there, other work in other threads")
+    _open_standard_streams()
     if app is None:  # what a factory gives that forgets to return
         from poorhttp.loader import check
 
         check(app, "app")
     if isinstance(app, str):
-        code = server.serve(config.from_keywords({**settings, "application": app}, os.environ, os.getcwd()), None)
+        code = server.serve(config.from_keywords({**settings, "application": app}, os.environ, _directory()), None)
     else:
-        code = server.serve(config.from_keywords(settings, os.environ, os.getcwd()), app)
+        code = server.serve(config.from_keywords(settings, os.environ, _directory()), app)
     if code:
         raise SystemExit(code)
+
+
+def _directory() -> str:
+    """The current directory. Raises ConfigError where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        what = f"the current directory is not there any more: {error.strerror}"
+        raise ConfigError(what, "change to one that is") from None
 
 
 def _main(argv: Sequence[str], directory: str) -> int:

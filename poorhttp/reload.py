@@ -16,7 +16,7 @@ import time
 from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import signal
-from poorhttp.signals import HANDLED, end_with, raise_delayed
+from poorhttp.signals import HANDLED, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
@@ -198,6 +198,8 @@ def tried() -> list[str] | None:
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
+    from poorhttp.worker import end_with
+
     server, *facts = text.split("\n")
     end_with(os.getppid())
     pid, _, handed = server.partition(" ")
@@ -290,8 +292,8 @@ class Reload:
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
         self.note(board.TRYING)
-        self._said = os.memfd_create("said")
-        self._told = os.memfd_create("told")
+        self._said = unnamed("said")
+        self._told = unnamed("told")
         self._trial = Popen(
             [sys.executable, *sys.orig_argv[1:]],
             env=environ,
@@ -406,6 +408,17 @@ class Reload:
         self._manager.reload_failed(why)
 
 
+def unnamed(name: str) -> int:
+    """A file without a name, in memory where there are such: its descriptor. Raises OSError."""
+    try:
+        return os.memfd_create(name)
+    except (AttributeError, OSError):  # an old system, or one that does not allow it
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as file:
+            return os.dup(file.fileno())
+
+
 def _kept(sockets: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int, int]]:
     """Those sockets, key and descriptor, that the next image gets, as a handover has them."""
     return {key: (descriptor, *listener.made(_path(key))) for key, descriptor in sockets if _is_kept(key)}
@@ -425,8 +438,9 @@ def _execute(handover: Handover, home: str) -> NoReturn:
     for descriptor in handover.descriptors():
         os.set_inheritable(descriptor, True)
     environ = _first_environ()
-    told = os.memfd_create("handover", 0)  # a variable of the environment holds 128 KiB at most
+    told = unnamed("handover")  # a variable of the environment holds 128 KiB at most
     try:
+        os.set_inheritable(told, True)
         os.pwrite(told, os.fsencode(str(handover)), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % told
         os.chdir(home)

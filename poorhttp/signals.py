@@ -241,15 +241,6 @@ def restore(handlers: dict[int, Any]) -> None:
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
-def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone."""
-    from poorhttp._engine import die_with_parent
-
-    die_with_parent(True)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def leave(code: int, error_log: ErrorLog, seconds: float) -> NoReturn:
     """End this forked process as `sys.exit` would, but without unwinding: the callers' clean-up is not its own.
 

@@ -127,10 +127,14 @@ def in_child(
     """
     import mmap
 
+    server.need_engine()
+    from poorhttp.reload import unnamed
+    from poorhttp.worker import end_with
+
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
     parent = os.getpid()
-    stack = os.memfd_create("stack")
+    stack = unnamed("stack")
     last = mmap.mmap(-1, LAST)
     pid = os.fork()
     if pid:
@@ -150,8 +154,6 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
-    from poorhttp.signals import end_with
-
     code, doing = 1, LOADED
     _telling.append(telling)
     try:

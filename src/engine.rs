@@ -20,6 +20,7 @@ use crate::net::front::{Fronts, Networks};
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
+use crate::net::spool::temporary_file;
 use crate::net::watchdog;
 use crate::wsgi::application::{Application, Manner};
 use crate::wsgi::environ::Environs;
@@ -30,6 +31,12 @@ use crate::wsgi::handover::Handover;
 pub fn take_waiting(listener: RawFd) -> PyResult<Vec<RawFd>> {
     let listener = Listener::adopt(listener).map_err(os_error)?;
     Ok(listener.take_waiting().into_iter().map(IntoRawFd::into_raw_fd).collect())
+}
+
+/// Make a temporary file as the server does, and let go of it; see `_engine.pyi`.
+#[pyfunction]
+pub fn try_temporary_file() -> PyResult<()> {
+    temporary_file().map(|_| ()).map_err(os_error)
 }
 
 /// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.

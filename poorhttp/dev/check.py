@@ -24,7 +24,7 @@ from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
 from poorhttp.lean import signal
 from poorhttp.loader import function_of
-from poorhttp.signals import end_with
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
