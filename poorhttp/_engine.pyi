@@ -69,6 +69,9 @@ def log_lost(config: Config, access_log: int, client: str | None, head: bytes, r
     it is known; access_log: as for an `Engine`. Waits for no reader of the log. Raises ValueError for no address.
     """
 
+def try_temporary_file() -> None:
+    """Make a temporary file, where a large request body would go, and let go of it. Raises OSError."""
+
 def die_with_parent(does: bool) -> None:
     """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
     It is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.

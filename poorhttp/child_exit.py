@@ -11,7 +11,8 @@ from __future__ import annotations
 from poorhttp import loader
 from poorhttp.errors import LoadError
 from poorhttp.lean import os, signal, time
-from poorhttp.signals import HANDLED, end_with, flush, leave_at_once
+from poorhttp.signals import HANDLED, flush, leave_at_once
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,16 +27,24 @@ OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 
 def entry() -> NoReturn:
     """The console script."""
-    for descriptor in 0, 1, 2:  # where one is closed, a socket would get its number, and the log would write into it
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    _open_standard_streams()
     if os.getpid() == 1:
         from poorhttp import pid1
 
         pid1.step_aside()
     sys.exit(main(sys.argv[1:]))
+
+
+def _open_standard_streams() -> None:
+    """Where one is closed, a socket would get its number, and what is printed would be written into that."""
+    for descriptor in 0, 1, 2:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            try:
+                os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                os.pipe()  # which takes the next number too, and keeps what is written to neither
 
 
 def main(argv: Sequence[str]) -> int:
@@ -79,12 +87,13 @@ def run(app: WSGI | str, **settings: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
             hint = "call it there, other work in other threads"
             raise PoorhttpError("poorhttp.run works in the main thread only", hint)
+    _open_standard_streams()
     if app is None:  # what a factory gives that forgets to return
         from poorhttp.loader import check
 
         check(app, "app")
     named = {"application": app} if isinstance(app, str) else {}
-    configured = config.from_keywords({**settings, **named}, os.environ, os.getcwd())
+    configured = config.from_keywords({**settings, **named}, os.environ, _directory())
     if configured.check_path:
         say("note: check_path is for the command line; serving without it")
     code = server.serve(configured, None if isinstance(app, str) else app)
@@ -93,11 +102,12 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
 
 def _directory() -> str:
-    """The current directory. Raises PoorhttpError."""
+    """The current directory. Raises ConfigError where it was removed."""
     try:
         return os.getcwd()
     except OSError as error:
-        raise PoorhttpError(f"the working directory is gone: {error.strerror}", "go to one that is there") from None
+        what = f"the working directory is gone: {error.strerror}"
+        raise ConfigError(what, "go to one that is there") from None
 
 
 def way_to(directory: str) -> str:

@@ -38,6 +38,11 @@ ORPHANED = 5.0
 a machine that has much else to do.
 """
 
+HIDDEN = "/proc is not there, or does not show it to this user"
+
+ENDED: tuple[list[bytes], ...] = ([], [b"Z"], [b"X"])
+"""The state of a process, from /proc, that is gone or only waits for its parent to look."""
+
 EXEC = 0.5
 """Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""
 
@@ -90,12 +95,14 @@ def wrote(pid: int, descriptor: int) -> bool:
     """Whether the process of this number lives and wrote this open pidfile; a worker writes none.
 
     A poorhttp locks it until its end. Where that cannot be told, and of other programs, one that is older than the file
-    may have written it: two do not have the same number at a time.
+    may have written it: two do not have the same number at a time. Raises ConfigError where that cannot be told either.
     """
     if not lives(pid):
         return False
-    holders = _holders(descriptor) if is_server(pid) else None
-    is_older = time.time() - age(pid) < os.fstat(descriptor).st_mtime + SKEW
+    holders, seconds = _holders(descriptor, pid) if is_server(pid) else None, age(pid)
+    if holders is None and seconds is None:
+        raise ConfigError(f"whether process {pid} has written the pidfile is not known: {HIDDEN}", "mount /proc")
+    is_older = time.time() - (seconds or 0.0) < os.fstat(descriptor).st_mtime + SKEW
     if not (is_older if holders is None else pid in holders):
         return False
     from poorhttp import status as board
@@ -103,8 +110,8 @@ def wrote(pid: int, descriptor: int) -> bool:
     return board.main_of(pid) in (0, pid)
 
 
-def _holders(descriptor: int) -> set[int] | None:
-    """The processes that lock this file; None where that cannot be told."""
+def _holders(descriptor: int, pid: int) -> set[int] | None:
+    """The processes that lock this file; None where that cannot be told. Without /proc it is this one, if any does."""
     from poorhttp.lean import fcntl
 
     try:
@@ -119,7 +126,7 @@ def _holders(descriptor: int) -> set[int] | None:
         with open("/proc/locks", "rb") as file:  # proc_locks(5)
             locks = [line.split() for line in file]
     except OSError:
-        return None
+        return None if _stat(pid) else {pid}
     # The device is left out: a file system may show another one there than stat(2) does, and even another inode.
     end = b":%d" % os.fstat(descriptor).st_ino
     return {int(each[4]) for each in locks if each[1] == b"FLOCK" and each[5].endswith(end)} or None
@@ -130,7 +137,7 @@ def is_server(pid: int) -> bool:
     also where this user may not look there.
     """
     end = time.monotonic() + EXEC
-    while not (line := _read(pid, "cmdline")) and lives(pid) and time.monotonic() < end:
+    while not (line := _read(pid, "cmdline")) and _stat(pid)[:1] not in ENDED and time.monotonic() < end:
         time.sleep(0.002)
     _, *words = line.split(b"\0")
     if words[:2] == [b"-m", b"poorhttp"] or os.path.basename(b"".join(words[:1])) == b"poorhttp":
@@ -293,15 +300,18 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
         told = board.of(pid)
     except PermissionError:
         is_told = False
-    say(f"running: pid {pid}, for {duration(age(pid))}"[: width or None])
+    say(f"running: pid {pid}{_since(pid, ', for {}')}"[: width or None])
     if workers:
-        say(f"workers: {', '.join(f'{each} (for {duration(age(each))})' for each in workers)}"[: width or None])
+        each_since = (f"{each}{_since(each, ' (for {})')}" for each in workers)
+        say(f"workers: {', '.join(each_since)}"[: width or None])
     elif told is not None and told["is_supervised"]:
         say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
     tree = {pid, *memory.below([pid], memory.processes())}
     sizes = [pss(each) for each in tree if lives(each)]
     say(f"memory: {sum(sizes) / 1024:.1f} MiB" if all(sizes) else "memory: not told to this user")
-    if not is_told:
+    if not _stat(pid):
+        say(f"what it does is not known: {HIDDEN}"[: width or None])
+    elif not is_told:
         say(f"what it does is told to its user (after `user`: to root) only: /proc/{pid}/fd"[: width or None])
     elif told is None:
         say("what it does is not known: it does not serve yet, or is of another version"[: width or None])
@@ -333,12 +343,19 @@ def facts(settings: Config) -> tuple[int, str]:
     try:
         told["board"] = board.of(pid)
     except PermissionError:
-        told["error"] = f"/proc/{pid}/fd is not for this user"
+        told["error"] = f"/proc/{pid}/fd is not for this user" if _stat(pid) else HIDDEN
     return RUNNING, json.dumps(told)
 
 
 def _weight(pid: int) -> dict[str, object]:
-    return {"pid": pid, "seconds": round(age(pid), 1), "pss": pss(pid) * 1024 or None}
+    seconds = age(pid)
+    return {"pid": pid, "seconds": None if seconds is None else round(seconds, 1), "pss": pss(pid) * 1024 or None}
+
+
+def _since(pid: int, text: str) -> str:
+    """The text with its age; "" where that is not known."""
+    seconds = age(pid)
+    return "" if seconds is None else text.format(duration(seconds))
 
 
 def _send(pid: int, signum: int) -> None:
@@ -361,23 +378,36 @@ def wait_for_end(pid: int, seconds: float) -> bool:
 
 
 def lives(pid: int) -> bool:
+    """Whether it runs; a zombie does not. Where /proc does not tell, one that is not this process's child is none."""
     fields = _stat(pid)
-    return bool(fields) and fields[0] not in (b"Z", b"X")
+    if fields:
+        return fields[:1] not in ENDED
+    try:
+        os.kill(pid, 0)
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ProcessLookupError:
+        return False
+    except (ChildProcessError, PermissionError):
+        return True
 
 
 def children(pid: int) -> Iterator[int]:
-    """Its workers, and other children; a trial of a reload is none."""
-    for each in os.listdir("/proc"):
+    """Its workers, and other children; a trial of a reload is none. None where that is not told."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for each in names:
         is_child = each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]
         if is_child and b"POORHTTP_TRIAL=" not in _read(int(each), "environ"):
             yield int(each)
 
 
-def age(pid: int) -> float:
-    """Seconds since its start; 0 where it is gone."""
+def age(pid: int) -> float | None:
+    """Seconds since its start; None where it is gone, or that is not told."""
     fields = _stat(pid)
     if not fields:
-        return 0.0
+        return None
     with open("/proc/uptime", "rb") as file:
         uptime = float(file.read().split()[0])
     return max(uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK"), 0.0)

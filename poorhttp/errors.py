@@ -59,19 +59,31 @@ class InUseError(ListenError):
     """Somebody else listens there."""
 
 
+SYSTEM = "/dev/", "/proc/"
+"""Where files are that every Linux has, but for one that was set up by hand."""
+
+
 def shortage(error: Exception) -> PoorhttpError | None:
-    """Return what to tell of an error that means that no descriptor is left, None for any other.
+    """Return what to tell of an error that means that the system lacks something: descriptors, processes, memory, or
+    one of its own files. None for any other.
 
     Nothing is imported for it: that takes a descriptor.
     """
-    number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EMFILE:
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.EMFILE:
         limit = os.sysconf("SC_OPEN_MAX")
         hint = "raise it: ulimit -n in a shell, LimitNOFILE= in a unit of systemd"
         return PoorhttpError(f"too many open files: RLIMIT_NOFILE lets this process have {limit} descriptors", hint)
-    if number == errno.ENFILE:
+    if error.errno == errno.ENFILE:
         hint = "raise it: sysctl fs.file-max; or end what has so many open"
         return PoorhttpError("too many open files: fs.file-max lets this machine have no more", hint)
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        hint = "raise what limits it: ulimit -u and -v, TasksMax= in a unit of systemd, the limits of the container"
+        return PoorhttpError(f"the system has no further process or no memory: {error.strerror}", hint)
+    if isinstance(error.filename, str) and error.filename.startswith(SYSTEM):
+        hint = f"mount {error.filename[: error.filename.index('/', 1)]} as the system needs it"
+        return PoorhttpError(f"cannot open {error.filename}: {error.strerror}", hint)
     return None
 
 

@@ -64,6 +64,7 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
     standard error; -1: into this very log, for it is the error log.
     """
     arguments = words(command)
+    os.close(os.open(os.devnull, os.O_RDWR))  # which the guardian needs
     told, tell = os.pipe()
     # A guardian that is told to end before it hears that would take the first lines with it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

@@ -15,7 +15,7 @@ from poorhttp import board, control, listener
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.lean import nameless, os, signal, time
 from poorhttp.program import Program
-from poorhttp.signals import HANDLED, end_with, raise_delayed
+from poorhttp.signals import HANDLED, raise_delayed
 from poorhttp.systemd import NOTIFIED, PASSED
 
 TYPE_CHECKING = False
@@ -199,6 +199,8 @@ def tried() -> list[str] | None:
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
+    from poorhttp.worker import end_with
+
     server, *facts = text.split("\n")
     end_with(os.getppid())
     pid, _, handed = server.partition(" ")

@@ -155,6 +155,7 @@ def serve(
         from poorhttp import loader
 
         settings = loader.suited(settings, lambda text: error_log.write("W", text))
+        _check_storage(settings, error_log)
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
@@ -628,11 +629,26 @@ def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:
     return systemd.passed(os.environ, say_note), systemd.Manager.of(os.environ)
 
 
+def _check_storage(settings: Config, error_log: ErrorLog) -> None:
+    """Say so where large request bodies cannot be kept."""
+    from poorhttp.worker import check_storage
+
+    try:
+        check_storage()
+    except OSError as error:
+        what = f"no temporary file can be made: {os.strerror(error.errno or errno.EIO)}"
+        which = f"request bodies above body_memory ({settings.body_memory} bytes) are answered 503"
+        error_log.write("E", f"{what}; {which}; let TMPDIR name a directory that takes files")
+
+
 def _drop_privileges(settings: Config, may_reload: bool, error_log: ErrorLog) -> None:
     from poorhttp import privileges, reload
 
     if may_reload:
-        reload.remember_environ()  # a process that was root may not look at its own afterwards
+        try:
+            reload.remember_environ()  # a process that was root may not look at its own afterwards
+        except FileNotFoundError:
+            may_reload = False  # without /proc: it says so then
     was_root = os.geteuid() == 0
     privileges.drop(settings.user, settings.group)
     sockets = [each.path for each in settings.addresses if not each.path.startswith("@")]
@@ -698,6 +714,14 @@ def _take_over(handover: Handover, keys: list[str], dropped: dict[str, socket]) 
 
 def _boot(is_reload: bool) -> Boot:
     """Return the signals of the start: a stop leaves by SystemExit(0), so that everything made is removed."""
+    need_engine()
+    from poorhttp.signals import Boot
+
+    return Boot(is_reload)
+
+
+def need_engine() -> None:
+    """Raises PoorhttpError where it is not compiled."""
     try:
         import poorhttp.worker  # noqa: F401  # which needs the engine
     except ImportError as error:
@@ -706,9 +730,6 @@ def _boot(is_reload: bool) -> Boot:
         if os.path.exists(os.path.join(source, "Cargo.toml")):
             hint = f"{source} holds the sources: run the installed poorhttp elsewhere, or here after: pip install -e ."
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
-    from poorhttp.signals import Boot
-
-    return Boot(is_reload)
 
 
 def _facts(settings: Config, title: str, listeners: list[socket]) -> list[str]:

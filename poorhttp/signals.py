@@ -242,20 +242,6 @@ def restore(handlers: dict[int, Any]) -> None:
         signal.signal(signum, signal.SIG_DFL if handler is None else handler)
 
 
-def die_with_parent(does: bool) -> None:
-    """Let the kernel kill this process when its parent ends, whatever it is doing then; or no more."""
-    from poorhttp import _engine
-
-    _engine.die_with_parent(does)
-
-
-def end_with(parent: int) -> None:
-    """Die with this parent, and at once where that is gone."""
-    die_with_parent(True)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def keeper_of(signum: int) -> Callable[[], object]:
     """Return what gives this signal back to a library in C that handles it now, as gevent's does with SIGCHLD; nothing
     where none does. The interpreter knows nothing of such handlers.

@@ -142,10 +142,14 @@ def _facts_of(pid: int) -> dict[str, str] | None:
 
 
 def _open(pid: int) -> int:
-    """The board of a process, open to be read; -1 where there is none. Raises PermissionError."""
+    """The board of a process, open to be read; -1 where there is none. Raises PermissionError, where /proc does not
+    show it too.
+    """
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except (FileNotFoundError, ProcessLookupError):
+        if control.lives(pid):
+            raise PermissionError(control.HIDDEN) from None
         return -1
     for name in names:
         path = f"/proc/{pid}/fd/{name}"

@@ -671,7 +671,7 @@ class _Supervisor:
         """Be a worker, in the child, to the end of the process."""
 
         def ready() -> None:
-            signals.die_with_parent(False)  # the lifeline tells from here on, and leaves a moment for what is in flight
+            worker.end_with(None)  # the lifeline tells from here on, and leaves a moment for what is in flight
             birth.tell(report, worker.READY)
 
         code = 1
@@ -709,9 +709,9 @@ class _Supervisor:
         except BaseException as error:
             self._error_log.exception(error, "-", f"worker {os.getpid()}")
         finally:
-            signals.die_with_parent(True)
-            is_orphan = os.getppid() != self._process
-            signals.leave(code, self._error_log, worker.LATE if is_orphan else self._config.graceful_timeout)
+            seconds = worker.LATE if os.getppid() != self._process else self._config.graceful_timeout
+            worker.end_with(os.getppid())
+            signals.leave(code, self._error_log, seconds)
 
     def _forget(self) -> None:
         """Drop, in the child, all that makes a supervisor: above all the other workers' lifelines.

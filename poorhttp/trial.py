@@ -147,6 +147,9 @@ def in_child(
     """
     import mmap
 
+    server.need_engine()
+    from poorhttp.worker import end_with
+
     _flush()
     steps, telling = os.pipe()  # an exit code could be the application's
     parent = os.getpid()
@@ -170,8 +173,6 @@ def in_child(
         finally:
             os.close(steps)
             os.close(stack)
-    from poorhttp.signals import end_with
-
     code, doing = 1, LOADED
     _telling.append(telling)
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 
 from poorhttp import listener
-from poorhttp._engine import Engine, SignalHandler
+from poorhttp._engine import Engine, SignalHandler, die_with_parent
 from poorhttp.errors import PoorhttpError
 from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
@@ -23,7 +23,6 @@ from poorhttp.signals import (
     REPEAT,
     afterwards,
     delay,
-    end_with,
     forget,
     hold_back,
     is_starting,
@@ -135,7 +134,8 @@ def serve(
         control = [signals.control] if lifeline is None else [signals.control, lifeline]
         told = signals.told if report is None else report
         if lifeline is None and listener.are_own(listeners):
-            countdown = os.open(os.devnull, os.O_RDONLY)  # at its end: the only process is the last one
+            countdown, here = os.pipe()
+            os.close(here)  # at its end: the only process is the last one
         numbers = [each.fileno() for each in listeners]
         engine = Engine(app, numbers, control, access_log, error_log, config, told, row, countdown)
         _serving.append(engine)
@@ -177,6 +177,22 @@ def log_lost(call: Call, config: Config, access_log: int) -> None:
 
     status = 504 if call.is_given_up else 500
     log_lost(config, access_log, call.client or None, call.head(), call.request_id, status)
+
+
+def check_storage() -> None:
+    """Raises OSError where large request bodies cannot be kept."""
+    from poorhttp._engine import try_temporary_file
+
+    try_temporary_file()
+
+
+def end_with(parent: int | None) -> None:
+    """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone.
+    None: no more.
+    """
+    die_with_parent(parent is not None)
+    if parent not in (None, os.getppid()):
+        os._exit(1)
 
 
 _serving: list[Engine] = []

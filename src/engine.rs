@@ -23,6 +23,7 @@ use crate::net::handler::Done;
 use crate::net::listener::{Listener, duplicate};
 use crate::net::peer::RequestIds;
 use crate::net::server::{Ends, Server};
+use crate::net::spool::temporary_file;
 use crate::net::watchdog;
 use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
@@ -56,6 +57,12 @@ pub fn log_lost(
     // A log that takes nothing loses the line: the supervisor waits for nobody.
     let _ = log.flush(|| false);
     Ok(())
+}
+
+/// Make a temporary file as the server does, and let go of it; see `_engine.pyi`.
+#[pyfunction]
+pub fn try_temporary_file() -> PyResult<()> {
+    temporary_file().map(|_| ()).map_err(os_error)
 }
 
 /// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.

@@ -92,7 +92,7 @@ ALLOWED = {
     "server": {"backlog", "board", "errors", "listener", "pidfile", "signals", "units"},
     "trial": {"errors", "listener", "loader", "pidfile", "privileges", "server", "settings", "units"},
     "question": {"__init__", "errors", "loader", "units"},
-    "child_exit": {"errors", "loader", "signals"},
+    "child_exit": {"errors", "loader", "signals", "worker"},
     "log_program": {"privileges"},
     "background": {"control", "errors", "server"},
     "backlog": set(),
@@ -225,7 +225,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_what_serves_signals_and_an_answer_know_the_engine(path: Path) -> None:
+def test_only_the_worker_and_an_answer_know_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/worker.py",
         "poorhttp/signals.py",

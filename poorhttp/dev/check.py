@@ -18,7 +18,7 @@ from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
 from poorhttp.lean import os, signal
 from poorhttp.loader import function_of, seen
-from poorhttp.signals import end_with
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from poorhttp.dev.told import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Te
 from poorhttp.dev.waiting import Checkpoints, wait_for_word
 from poorhttp.lean import make_way, os, signal, time
 from poorhttp.log import ErrorLog, open_access_log
-from poorhttp.signals import end_with
 from poorhttp.systemd import Manager
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.told import CHECKPOINT, FORKED, OPENED
 from poorhttp.dev.waiting import GO, INT
 from poorhttp.lean import os, signal, socket, time
-from poorhttp.signals import end_with
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -72,6 +72,8 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     """Serve until stopped; return the exit code. Raises PoorhttpError where that cannot begin."""
     if settings.user or settings.group:
         raise PoorhttpError("autoreload serves as the user who starts it", "leave out user and group")
+    for path in os.devnull, "/proc/self/status":  # without which it cannot be
+        os.close(os.open(path, os.O_RDONLY))
     logs = server.open_logs(settings)
     listeners: list[socket.socket] = []
     written = ""

@@ -19,7 +19,7 @@ from poorhttp.dev import preload
 from poorhttp.dev.copying import copy_memory
 from poorhttp.dev.told import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
 from poorhttp.lean import os, public_os, select, socket, time
-from poorhttp.signals import end_with
+from poorhttp.worker import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -262,7 +262,7 @@ impl Chunked {
             return Err(Reject::bad("the extensions of a chunk are too long"));
         }
         if self.extensions > MAX_EXTENSIONS {
-            return Err(Reject { status: 413, why: "the chunk extensions of the body are too long" });
+            return Err(Reject::new(413, "the chunk extensions of the body are too long"));
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Chunked {
     fn trailer_byte(&mut self, at: At, byte: u8, limits: &Limits) -> Result<State, Reject> {
         self.trailers += 1;
         if self.trailers > MAX_TRAILERS {
-            return Err(Reject { status: 431, why: "the trailers are too long" });
+            return Err(Reject::new(431, "the trailers are too long"));
         }
         let next = if byte == b'\n' { Err(Reject::bad("a trailer ends with a bare LF")) } else { at.step(byte) }?;
         match (at, next) {

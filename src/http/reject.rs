@@ -8,11 +8,13 @@ pub struct Reject {
     pub status: u16,
     /// For the log and for the answer's body; never holds a byte that the peer sent.
     pub why: &'static str,
+    /// The number of the system's error behind it, for the log; 0 where it is the peer's fault.
+    pub errno: i32,
 }
 
 impl Reject {
-    const fn new(status: u16, why: &'static str) -> Self {
-        Self { status, why }
+    pub(super) const fn new(status: u16, why: &'static str) -> Self {
+        Self { status, why, errno: 0 }
     }
 
     /// 400, RFC 9110 15.5.1.
@@ -41,8 +43,10 @@ impl Reject {
     pub const UNKNOWN_CODING: Self = Self::new(501, "Transfer-Encoding holds a coding other than chunked");
     /// 501, RFC 9110 9.3.6: a server that does not tunnel.
     pub const CONNECT: Self = Self::new(501, "CONNECT is for proxies");
-    /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written.
-    pub const NO_STORAGE: Self = Self::new(503, "no room for the body in the temporary directory");
+    /// 503, RFC 9110 15.6.4: the temporary file for the body could not be written, for this error of the system's.
+    pub const fn no_storage(errno: i32) -> Self {
+        Self { errno, ..Self::new(503, "the body could not be kept in a temporary file") }
+    }
     /// 503, RFC 9110 15.6.4: more connections than `max_connections_per_address`.
     pub const TOO_MANY_CONNECTIONS: Self = Self::new(503, "too many connections from this address");
     /// 501, RFC 9112 3: longer than any method that a server knows.

@@ -534,8 +534,12 @@ impl<H: Handler> Shared<H> {
     ) -> Done {
         self.count_refusal(reject.status);
         let line = line.map_or_else(String::new, |line| format!(" ({line})"));
-        let text = format!("{} {}: {}{line}", reject.status, reject.reason(), reject.why);
-        self.handler.report('I', peer.client(), &text);
+        let (level, cause) = match reject.errno {
+            0 => ('I', String::new()),
+            errno => ('E', format!(": {}", std::io::Error::from_raw_os_error(errno))),
+        };
+        let text = format!("{} {}: {}{cause}{line}", reject.status, reject.reason(), reject.why);
+        self.handler.report(level, peer.client(), &text);
         self.answer(reject, is_head, peer.answered_id(&self.fronts), outbox)
     }
 

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::heap;
 use crate::http::protocol::BodySink;
@@ -58,30 +60,52 @@ impl BodySink for Body {
                 bytes.extend_from_slice(data);
                 return Ok(());
             }
-            let mut file = temporary_file().map_err(|_| Reject::NO_STORAGE)?;
-            file.write_all(bytes).map_err(|_| Reject::NO_STORAGE)?;
+            let mut file = temporary_file().map_err(|error| no_storage(&error))?;
+            file.write_all(bytes).map_err(|error| no_storage(&error))?;
             *self = Self::File(file, bytes.len() as u64);
         }
         if let Self::File(file, length) = self {
-            file.write_all(data).map_err(|_| Reject::NO_STORAGE)?;
+            file.write_all(data).map_err(|error| no_storage(&error))?;
             *length += data.len() as u64;
         }
         Ok(())
     }
 }
 
-/// A file in `$TMPDIR` or /tmp that no name leads to, so that nothing is left behind whatever happens.
+fn no_storage(error: &std::io::Error) -> Reject {
+    // One of the standard library has none: a device that takes nothing and says nothing.
+    Reject::no_storage(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
+}
+
+/// A file that no name leads to, so that nothing is left behind whatever happens, in the first directory that takes one.
+/// Fails as the first one does.
 pub fn temporary_file() -> std::io::Result<File> {
-    let directory = std::env::temp_dir();
+    let mut fault = None;
+    for directory in directories() {
+        match file_in(&directory) {
+            Ok(file) => return Ok(file),
+            Err(error) => fault.get_or_insert(error),
+        };
+    }
+    Err(fault.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()))
+}
+
+/// Where temporary files may be: as Python's `tempfile` has it.
+fn directories() -> impl Iterator<Item = PathBuf> {
+    let named = ["TMPDIR", "TEMP", "TMP"].into_iter().filter_map(std::env::var_os).filter(|name| !name.is_empty());
+    named.map(PathBuf::from).chain(["/tmp", "/var/tmp", "/usr/tmp", "."].map(PathBuf::from))
+}
+
+fn file_in(directory: &Path) -> std::io::Result<File> {
     let mode = Mode::RUSR | Mode::WUSR;
-    match rustix::fs::open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, mode) {
+    match rustix::fs::open(directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(file.into()),
         // Some file systems know no O_TMPFILE.
-        Err(_) => named_then_unlinked(&directory, mode),
+        Err(_) => named_then_unlinked(directory, mode),
     }
 }
 
-fn named_then_unlinked(directory: &std::path::Path, mode: Mode) -> std::io::Result<File> {
+fn named_then_unlinked(directory: &Path, mode: Mode) -> std::io::Result<File> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("poorhttp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

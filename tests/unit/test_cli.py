@@ -95,7 +95,8 @@ def world(monkeypatch, tmp_path):
         return {"": -1, "-": 1}.get(path, 9)
 
     module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
-    module("poorhttp.worker", serve=world.serve, close_in_children=[])
+    names = {"close_in_children": [], "check_storage": lambda: None, "end_with": lambda parent: None}
+    module("poorhttp.worker", serve=world.serve, **names)
     monkeypatch.setattr("poorhttp.signals.Boot", Boot)
     monkeypatch.setattr("poorhttp.server.expect_end", lambda seconds, error_log: None)
     module("poorhttp.supervisor", supervise=world.supervise)
@@ -368,6 +369,27 @@ def test_without_a_descriptor(capsys, world, number, limit, remedy):
     assert not [line for line in said if "Traceback" in line]
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (BlockingIOError(errno.EAGAIN, "busy"), "the system has no further process or no memory: busy"),
+        (OSError(errno.ENOMEM, "none"), "the system has no further process or no memory: none"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/dev/null"), "cannot open /dev/null: No such file"),
+        (PermissionError(errno.EACCES, "Denied", "/proc/self/maps"), "cannot open /proc/self/maps: Denied"),
+    ],
+)
+def test_what_the_system_lacks_is_no_fault_of_ours(capsys, world, error, told):
+    def fail():
+        raise error
+
+    world.serving = fail
+    assert cli.main(["one", "--port=0"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2] == f"error: {told}"
+    assert said[-1].startswith("hint: ")
+    assert not [line for line in said if "Traceback" in line]
+
+
 def test_missing_engine(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
     assert cli.main(["one", "--port=0"]) == 1
@@ -417,7 +439,7 @@ def test_pidfile_lives_as_long_as_the_server(world, tmp_path):
 def test_pidfile_of_a_living_process(world, tmp_path, capsys, monkeypatch, is_server):
     """Nobody is told to kill what is no server."""
     monkeypatch.setattr(control, "is_server", lambda _: is_server)
-    monkeypatch.setattr(control, "_holders", lambda _: {os.getppid()})
+    monkeypatch.setattr(control, "_holders", lambda *_: {os.getppid()})
     (tmp_path / "pid").write_text(f"{os.getppid()}\n")
     assert cli.main(["one", "--port=0", "-p", "pid"]) == 2
     said = capsys.readouterr().err.splitlines()
