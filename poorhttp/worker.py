@@ -624,14 +624,18 @@ def _run(engine: Engine, threads: int, ready: Callable[[], None], signals: _Sign
     """
     others: list[Thread] = []
     failures: list[BaseException] = []
-    gate = allocate_lock()  # behind which the others wait until all are there
+    # The others wait behind the gate until all are there. The main thread, which hears signals, is the last to serve.
+    gate, arrived = allocate_lock(), allocate_lock()
     gate.acquire()
+    arrived.acquire()
     try:
         for slot in range(1, threads):
-            others.append(_start(engine, slot, threads, gate, failures))
+            others.append(_start(engine, slot, threads, (gate, arrived), failures))
         _watch(engine)
         ready()
         gate.release()
+        if others:
+            arrived.acquire()
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
@@ -651,12 +655,17 @@ def _enter(engine: Engine) -> None:
     engine.run(0)
 
 
-def _start(engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException]) -> Thread:
+def _start(
+    engine: Engine, slot: int, threads: int, locks: tuple[LockType, LockType], failures: list[BaseException]
+) -> Thread:
     from threading import Thread
+
+    gate, arrived = locks
 
     def run() -> None:
         with gate:
-            pass
+            if slot == 1:
+                arrived.release()
         try:
             if not failures:
                 engine.run(slot)
