@@ -634,14 +634,18 @@ def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], 
     """
     others: list[thread.LockType] = []
     failures: list[BaseException] = []
-    gate = thread.allocate_lock()  # behind which the others wait until all are there
+    # The others wait behind the gate until all are there. The main thread, which hears signals, is the last to serve.
+    gate, arrived = thread.allocate_lock(), thread.allocate_lock()
     gate.acquire()
+    arrived.acquire()
     try:
         for slot in range(1, threads):
-            others.append(_start(engine, slot, threads, gate, failures, calls=slot < calling))
+            others.append(_start(engine, slot, threads, (gate, arrived), failures, calls=slot < calling))
         _watch(engine)
         ready()
         gate.release()
+        if others:
+            arrived.acquire()
         _enter(engine)
     except BaseException as failure:
         failures.append(failure)
@@ -662,7 +666,13 @@ def _enter(engine: Engine) -> None:
 
 
 def _start(
-    engine: Engine, slot: int, threads: int, gate: LockType, failures: list[BaseException], *, calls: bool
+    engine: Engine,
+    slot: int,
+    threads: int,
+    locks: tuple[LockType, LockType],
+    failures: list[BaseException],
+    *,
+    calls: bool,
 ) -> LockType:
     """Run a slot on a thread of its own, once the gate is open. Return a lock, to be had once that is over.
 
@@ -670,10 +680,12 @@ def _start(
     """
     over = thread.allocate_lock()
     over.acquire()
+    gate, arrived = locks
 
     def run() -> None:
         with gate:
-            pass
+            if slot == 1:
+                arrived.release()
         try:
             if not failures:
                 engine.run(slot)
