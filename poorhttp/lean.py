@@ -122,7 +122,8 @@ def make_way(directory: str = "") -> None:
     """The application comes: from now on an import finds what it would if the server had imported nothing. directory:
     of the application, if that is to be the first one on `sys.path`.
     """
-    sys.path[:0] = held
+    behind = len(_strangers_places())  # those of `chdir` and of [environ] come first
+    sys.path[behind:behind] = held
     held.clear()
     places = _strangers_places()
     names = _modules_in([directory, *places] if directory else places)
