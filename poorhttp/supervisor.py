@@ -22,7 +22,7 @@ import time
 from poorhttp import birth, listener, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.errors import PoorhttpError, shortage
+from poorhttp.errors import LoadError, PoorhttpError, shortage
 from poorhttp.lean import signal, socket
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
@@ -552,6 +552,7 @@ class _Supervisor:
             code = _exit_code(pid)
             if code is None:
                 continue
+            self._hear_last_words(pid)
             self._cut_lifeline(pid)
             if self._board:
                 self._board.free(pid)
@@ -563,6 +564,14 @@ class _Supervisor:
             else:
                 self._say_death(gone, code, now)
 
+    def _hear_last_words(self, pid: int) -> None:
+        """What a worker that is gone has told, if it has not been read yet: above all a fault."""
+        for report in [each for each, owner in self._reports.items() if owner == pid]:
+            poll = select.poll()
+            poll.register(report, select.POLLIN)
+            if poll.poll(0):
+                self._hear_worker(report)
+
     def _say_death(self, gone: Worker, code: int, now: float) -> None:
         pid = gone.pid
         if self._state.stopping is not None:
@@ -570,6 +579,10 @@ class _Supervisor:
                 what = "did not stop cleanly" if gone.is_ready else "had not begun to serve"
                 self._error_log.write("E", f"worker {pid} {what}: {reason(code, pid in self._killed)}")
             return
+        if not self._config.preload and self._is_beginning():
+            raise LoadError(
+                f"a worker died while it loaded the application: {reason(code)}", "poorhttp check tells where"
+            )
         self._replacing = True
         delay = max(self._state.next_spawn(now) - now, 0.0)
         if self._is_ready:
