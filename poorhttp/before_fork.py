@@ -14,7 +14,10 @@ from poorhttp.lean import os, socket, thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 DESCRIPTORS = "/proc/self/fd"
 
@@ -22,6 +25,16 @@ DATABASE = b"SQLite format 3\0"
 """How a file of SQLite begins (https://www.sqlite.org/fileformat.html, 1.3)."""
 
 REMEDY = "begin it in each worker (os.register_at_fork, or at its first request), or load there: preload = no"
+
+
+def watched(load: Callable[[], T], warn: Callable[[str], None], is_loaded: bool) -> T:
+    """Load, and warn of what workers will lack or share. is_loaded: it was here before, whatever it has opened."""
+    before = {"0", "1", "2"} if is_loaded else descriptors()
+    loaded = load()
+    told = warning(before)
+    if told:
+        warn(told)
+    return loaded
 
 
 def descriptors() -> set[str]:

@@ -487,14 +487,9 @@ def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tup
     """
     if not (settings.preload and is_supervised(settings)):
         return application(settings, app)
-    from poorhttp import before_fork
+    from poorhttp.before_fork import watched
 
-    before = before_fork.descriptors() if app is None else {"0", "1", "2"}
-    loaded = application(settings, app)
-    warning = before_fork.warning(before)
-    if warning:
-        warn(warning)
-    return loaded
+    return watched(lambda: application(settings, app), warn, is_loaded=app is not None)
 
 
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:

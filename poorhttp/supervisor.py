@@ -19,7 +19,7 @@ import sys
 from poorhttp import birth, calls, listener, loader, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.errors import PoorhttpError, shortage
+from poorhttp.errors import LoadError, PoorhttpError, shortage
 from poorhttp.lean import os, select, signal, socket, tell_of_fork, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
@@ -550,6 +550,7 @@ class _Supervisor:
             code = _exit_code(pid)
             if code is None:
                 continue
+            self._hear_last_words(pid)
             self._cut_lifeline(pid)
             row = self._board.free(pid) if self._board else b""
             now = self._now()
@@ -577,6 +578,14 @@ class _Supervisor:
             self._error_log.write("E", text, call.client or "-")
             worker.log_lost(call, self._config, self._access_log)
 
+    def _hear_last_words(self, pid: int) -> None:
+        """What a worker that is gone has told, if it has not been read yet: above all a fault."""
+        for report in [each for each, owner in self._reports.items() if owner == pid]:
+            poll = select.poll()
+            poll.register(report, select.POLLIN)
+            if poll.poll(0):
+                self._hear_worker(report)
+
     def _say_death(self, gone: Worker, code: int, now: float) -> None:
         pid = gone.pid
         if self._state.stopping is not None:
@@ -584,6 +593,10 @@ class _Supervisor:
                 what = "did not stop cleanly" if gone.is_ready else "had not begun to serve"
                 self._error_log.write("E", f"worker {pid} {what}: {reason(code, pid in self._killed)}")
             return
+        if not self._config.preload and self._is_beginning():
+            raise LoadError(
+                f"a worker died while it loaded the application: {reason(code)}", "poorhttp check tells where"
+            )
         self._replacing = True
         delay = max(self._state.next_spawn(now) - now, 0.0)
         if self._is_ready:

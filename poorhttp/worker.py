@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import atexit
 
-from poorhttp import listener
+from poorhttp import listener, threads
 from poorhttp._engine import Engine, SignalHandler, die_with_parent
-from poorhttp.errors import PoorhttpError
 from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
     COUNTS,
@@ -34,7 +33,6 @@ from poorhttp.signals import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
     from typing import Any, NoReturn
@@ -124,7 +122,7 @@ def serve(
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
     # One more where the server answers for itself while all others are in the application.
-    threads = config.threads + (bool(config.health) and config.processes.most == 1)
+    count = config.threads + (bool(config.health) and config.processes.most == 1)
     if config.threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
         from poorhttp.lean import threading  # noqa: F401  # only a process with more than one thread pays for it
@@ -154,7 +152,7 @@ def serve(
             if manager is not None:
                 manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
 
-        _run(engine, config.threads, threads, tell_ready, signals)
+        _run(engine, config.threads, count, tell_ready, signals)
         signals.make_way()
         return 1 if engine.has_failed() else signals.exit_code(engine.stopped_at_once_by())
     finally:
@@ -626,7 +624,7 @@ def _close(listeners: Sequence[socket.socket], supervised: bool) -> None:
             each.close()
 
 
-def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], signals: _Signals) -> None:
+def _run(engine: Engine, calling: int, count: int, ready: Callable[[], None], signals: _Signals) -> None:
     """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised, and
     PoorhttpError where not all of them can be started: then nobody is served.
 
@@ -639,9 +637,9 @@ def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], 
     gate.acquire()
     arrived.acquire()
     try:
-        for slot in range(1, threads):
-            others.append(_start(engine, slot, threads, (gate, arrived), failures, calls=slot < calling))
-        _watch(engine)
+        for slot in range(1, count):
+            others.append(threads.start(engine, slot, count, (gate, arrived), failures, calls=slot < calling))
+        threads.watch(engine)
         ready()
         gate.release()
         if others:
@@ -663,59 +661,3 @@ def _run(engine: Engine, calling: int, threads: int, ready: Callable[[], None], 
 def _enter(engine: Engine) -> None:
     """Run slot 0. A function of its own: a signal handler knows by it whether the application is running."""
     engine.run(0)
-
-
-def _start(
-    engine: Engine,
-    slot: int,
-    threads: int,
-    locks: tuple[LockType, LockType],
-    failures: list[BaseException],
-    *,
-    calls: bool,
-) -> LockType:
-    """Run a slot on a thread of its own, once the gate is open. Return a lock, to be had once that is over.
-
-    calls: it calls the application, which may ask `threading` what thread that is.
-    """
-    over = thread.allocate_lock()
-    over.acquire()
-    gate, arrived = locks
-
-    def run() -> None:
-        with gate:
-            if slot == 1:
-                arrived.release()
-        try:
-            if not failures:
-                engine.run(slot)
-        except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
-            failures.append(failure)
-            engine.stop()
-        # The thread is there for a moment more: a signal is the main thread's then, or the next image's.
-        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-        over.release()
-
-    try:
-        if calls:
-            from poorhttp.lean import threading
-
-            threading.Thread(target=run, name=f"poorhttp-{slot}").start()
-        else:
-            thread.start_new_thread(run, ())
-    except (MemoryError, RuntimeError):
-        raise _too_many(f"thread {slot + 1} of {threads}") from None
-    return over
-
-
-def _watch(engine: Engine) -> None:
-    try:
-        engine.watch()
-    except OSError:
-        raise _too_many("the thread that watches the others") from None
-
-
-def _too_many(what: str) -> PoorhttpError:
-    why = "the system has neither memory nor a number for it"
-    hint = "lower `threads`; or raise ulimit -v and -u, TasksMax= in a unit of systemd, the limits of the container"
-    return PoorhttpError(f"cannot start {what}: {why}", hint)

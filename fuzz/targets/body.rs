@@ -60,7 +60,7 @@ fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
             return None;
         }
     }
-    let mut trailers = [httparse::EMPTY_HEADER; 101];
+    let mut trailers = [httparse::EMPTY_HEADER; 201];
     let httparse::Status::Complete((length, trailers)) = httparse::parse_headers(&bytes[at..], &mut trailers).ok()?
     else {
         return None;

@@ -45,7 +45,7 @@ fn compare(request: &Request, head: &[u8], limits: &Limits) {
     let line = head.iter().position(|&byte| byte == b'\r').unwrap();
     let mut head = head.to_vec();
     head[line - 1] = if request.is_http_10 { b'0' } else { b'1' };
-    let mut fields = [httparse::EMPTY_HEADER; 101];
+    let mut fields = [httparse::EMPTY_HEADER; 201];
     let mut other = httparse::Request::new(&mut fields);
     let length = other.parse(&head).expect("httparse refuses what we accept").unwrap();
     assert_eq!(length, head.len());

@@ -93,6 +93,20 @@ def test_a_load_that_fails_is_a_failed_start_told_once(launch: Start, tmp_path: 
     assert "broken" not in (tmp_path / "error.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("body", "why"), [("os._exit(5)", "exit code 5"), ("os.abort()", "killed by SIGABRT")], ids=["exit", "crash"]
+)
+def test_a_worker_that_dies_while_it_loads_is_a_failed_start(
+    launch: Start, tmp_path: Path, body: str, why: str
+) -> None:
+    (tmp_path / "app.py").write_text(f"import os\n{body}\n")
+    server = launch("app.py", "--bind=127.0.0.1:0", "--type=forking", "--preload=no")
+    assert server.end() == 3
+    assert (
+        f"error: a worker died while it loaded the application: {why}\nhint: poorhttp check tells where" in server.said
+    )
+
+
 def test_a_start_in_the_background_whose_load_fails(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("raise ValueError('broken on purpose')\n")
     words = ("start", "app.py", "--port=0", "--type=forking", "--preload=no", "--errorlog=log", "--pidfile=pid")
