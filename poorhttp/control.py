@@ -166,7 +166,7 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
     pid = find(settings)
     if pid <= 0:
         say(_absent(settings))
-        return FAILED if _elsewhere(settings) else STOPPED
+        return STOPPED
     _send(pid, signal.SIGTERM)
     if wait_for_end(pid, settings.graceful_timeout + GRACE):
         say(f"stopped (was pid {pid})")
