@@ -46,6 +46,8 @@ fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Ve
 fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut data, mut at) = (Vec::new(), 0);
     loop {
+        // It takes 16 digits at most, and we any number of zeros before them.
+        at += bytes[at..].windows(2).take_while(|pair| pair[0] == b'0' && pair[1].is_ascii_hexdigit()).count();
         let httparse::Status::Complete((line, size)) = httparse::parse_chunk_size(&bytes[at..]).ok()? else {
             return None;
         };
