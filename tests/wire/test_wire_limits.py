@@ -370,9 +370,16 @@ def test_slow_readers_of_what_is_written_cost_no_thread(serve: Any, any_shape: A
         client.close()
 
 
+NO_FILE = """
+import resource
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))  # the logs are smaller
+"""
+
+
 def test_what_no_file_takes_is_written_as_the_client_reads(start: Any, compose: Any) -> None:
-    """Without a directory for temporary files `write()` waits, and nothing is lost."""
-    server = start(WRITERS, (1, 2), environment={"TMPDIR": "/dev/null/none"})
+    """Where files take nothing `write()` waits, and nothing is lost."""
+    server = start(NO_FILE + WRITERS, (1, 2))
     with server.connect(receive_buffer=4096) as client:
         client.send(compose("/mixed"))
         with server.connect() as quick:
@@ -440,7 +447,7 @@ def application(environ, start_response):
 
 def test_a_write_that_waits_ends_with_its_request(start: Any, compose: Any, until: Any) -> None:
     """It gives no sign of life for the thread that served it: that one is at rest, or works for others."""
-    server = start(LEFT_BEHIND, environment={"TMPDIR": "/dev/null/none"}, write_timeout=60)
+    server = start(NO_FILE + LEFT_BEHIND, write_timeout=60)
     with server.connect(receive_buffer=4096) as client:
 
         def has_no_room() -> bool:
