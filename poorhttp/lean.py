@@ -133,7 +133,7 @@ def make_way(directory: str = "") -> None:
 
 
 def maker_of_greenlets() -> str:
-    """Who has made greenlets of the application's threads: "gevent" or "eventlet"; "" for nobody."""
+    """The library that has made greenlets of the application's threads: "gevent" or "eventlet"; "" for none."""
     maker = _top(getattr(sys.modules["_thread"].start_new_thread, "__module__", None) or "")
     return maker if maker in ("gevent", "eventlet") else ""
 

@@ -126,7 +126,7 @@ def await_workers(handover: Handover, seconds: float) -> None:
 
 
 def _await_ends(living: set[int], seconds: float) -> None:
-    """Return when these workers are gone; who is not in so many seconds is killed."""
+    """Return when these workers are gone. One that still lives after so many seconds is killed."""
     end = time.monotonic() + seconds
     while living:
         time.sleep(0.02)
@@ -398,7 +398,7 @@ class _Supervisor:
 
     def close(self) -> None:
         """Give back descriptors and signals. Workers that are still there, after an exception, stop, as their lifelines
-        end; who does not is killed.
+        end. One that does not stop is killed.
         """
         worker.close_in_children.remove(self._close_in_child)
         self._error_log.wait(True)

@@ -187,7 +187,7 @@ impl Row {
             (host, head.host.map(|host| host.of(bytes)).unwrap_or_default()),
             (id, peer.told().map(|told| told.id.as_bytes()).unwrap_or_default()),
         ];
-        // Whoever reads meanwhile believes what stands between two equal even numbers.
+        // A reader believes what stands between two equal even numbers.
         let before = sequence.load(Ordering::Relaxed);
         sequence.store(before | 1, Ordering::Relaxed);
         fence(Ordering::Release);

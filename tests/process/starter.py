@@ -32,6 +32,22 @@ SUPERVISED = ("2x1", "2x2")
 PATIENCE = 15.0
 """Seconds after which a condition that does not come true is a failure."""
 
+
+def run(directory: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and what was said, of a command that ends by itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "poorhttp", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode()
+
+
 APPLICATION = '''
 """Does what its path says; tells the test what it is doing by files in the directory MARKS."""
 

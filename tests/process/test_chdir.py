@@ -143,7 +143,7 @@ def test_who_lacks_chdir_is_told_of_it(site: Path) -> None:
 
 
 def test_chdir_may_be_a_link_to_a_release(launch: Start, site: Path) -> None:
-    """Who has no shell that keeps PWD, as a service manager, names it so; what runs stays with its own release."""
+    """A service manager, which keeps no PWD, names the link so; what runs stays with its own release."""
     shutil.copytree(site, site.parent / "next")
     link = site.parent / "current"
     link.symlink_to("site")

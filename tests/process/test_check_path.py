@@ -1,14 +1,11 @@
 """check_path: new code that loads but cannot answer does not replace the old code, and does not start."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, ROOT, Server, Start, lives, wait_for
+from starter import Server, Start, lives, run, wait_for
 
 from poorhttp import config, question
 
@@ -35,21 +32,6 @@ def put(directory: Path, text: str) -> None:
     draft = directory / "draft"
     draft.write_text(text)
     draft.replace(directory / "urls.py")
-
-
-def run(directory: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and what was said, of a command that ends by itself."""
-    done = subprocess.run(
-        [sys.executable, "-m", "poorhttp", *arguments],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode()
 
 
 def reloads(server: Server) -> int:

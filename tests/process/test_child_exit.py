@@ -49,7 +49,7 @@ def begin(start: Start, directory: Path, shape: str, function: str) -> Server:
 
 
 def gone(server: Server) -> list[int]:
-    """Whom the function heard of."""
+    """The workers that the function heard of."""
     file = server.marks / "gone"
     return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
 

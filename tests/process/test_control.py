@@ -17,6 +17,7 @@ import psutil
 import pytest
 from fronts import free_port
 from starter import PATIENCE, ROOT, asking, wait_for
+from starter import run as command
 
 from poorhttp import control, status
 
@@ -59,17 +60,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     )
 
     def poorhttp(action: str, *arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "poorhttp", action, "-c", "poorhttp.ini", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return done.returncode, done.stdout.decode()
+        return command(tmp_path, action, "-c", "poorhttp.ini", *arguments)
 
     yield poorhttp
     poorhttp("stop")
