@@ -230,9 +230,14 @@ impl<H: Handler> Connection<H> {
         self.outbox.break_off();
     }
 
-    /// What to watch its descriptor for.
-    pub fn interest(&self) -> Interest {
-        if self.phase == Phase::Flush { Interest::Write } else { Interest::Read }
+    /// What to watch its descriptor for, if for anything.
+    pub fn interest(&self) -> Option<Interest> {
+        match self.phase {
+            Phase::Flush => Some(Interest::Write),
+            // The end of what it sends would be told again and again.
+            Phase::Linger if self.lingering.has_ended => None,
+            _ => Some(Interest::Read),
+        }
     }
 
     /// Note how much the client has still to take.
@@ -626,7 +631,11 @@ impl<H: Handler> Connection<H> {
         match self.transport.discard(&mut desk.spare) {
             Received::Bytes(count) => self.lingering.note(count),
             Received::Nothing => return Verdict::Park,
-            Received::End => return Verdict::Close,
+            Received::End => {
+                // A client that only sends no more still reads: a reset now would overtake the answer.
+                self.lingering.has_ended = true;
+                return if self.awaits_reset(shared) { Verdict::Park } else { Verdict::Close };
+            }
         }
         let elapsed = clock::now() - self.since;
         // A client that takes a long answer may say little meanwhile.

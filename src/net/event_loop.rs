@@ -496,17 +496,18 @@ impl<H: Handler> EventLoop<H> {
             return self.queued.push_back(Event::Ready(key));
         }
         let interest = connection.interest();
-        let watched = match connection.watched {
-            Some(before) if before == interest => Ok(()),
-            Some(_) => self.poller.modify(connection.transport(), key.token(), interest),
-            None => self.poller.add(connection.transport(), key.token(), interest),
+        let watched = match (connection.watched, interest) {
+            (before, now) if before == now => Ok(()),
+            (Some(_), Some(now)) => self.poller.modify(connection.transport(), key.token(), now),
+            (None, Some(now)) => self.poller.add(connection.transport(), key.token(), now),
+            (_, None) => self.poller.remove(connection.transport()),
         };
-        connection.watched = Some(interest);
+        connection.watched = interest;
         self.expects |= connection.is_unread;
         if watched.is_err() {
             return self.close(key, connection, shared);
         }
-        if interest == Interest::Write {
+        if interest == Some(Interest::Write) {
             connection.note_untaken();
         }
         if connection.lingers() && !std::mem::replace(&mut connection.is_expendable, true) {

@@ -24,12 +24,14 @@ pub struct Lingering {
     received: u64,
     /// Bytes of the announced body that are still to come; `u64::MAX` where chunks end it.
     awaited: u64,
+    /// The client sends no more.
+    pub has_ended: bool,
 }
 
 impl Lingering {
     /// For a client that has announced so many bytes more.
     pub fn new(awaited: u64) -> Self {
-        Self { received: 0, awaited }
+        Self { awaited, ..Self::default() }
     }
 
     /// So many bytes came.

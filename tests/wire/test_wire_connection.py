@@ -10,6 +10,7 @@ import email.utils
 import time
 from typing import Any
 
+import psutil
 import pytest
 
 APP = """
@@ -27,6 +28,9 @@ def application(environ, start_response):
         return (b"%d," % i for i in range(int(text)))
     if kind == "size":
         start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", text)])
+        return [b"x" * int(text)]
+    if kind == "short":
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(int(text) + 1))])
         return [b"x" * int(text)]
     body = path.encode("latin-1")
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
@@ -316,6 +320,27 @@ def test_half_close_while_the_application_runs(server: Any, compose: Any) -> Non
         server.open_gate("half")
         assert client.response().body == b"/wait/half"
         client.expect_close()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.5], ids=["at-once", "slowly"])
+def test_half_close_before_a_broken_answer_loses_nothing_of_it(server: Any, compose: Any, pause: float) -> None:
+    """The reset that ends it must not overtake what was given, and waiting for that must not spin."""
+    with server.connect(receive_buffer=4096) as client:
+        client.send(compose("/short/300000")).half_close()
+        got = len(client.sock.recv(1))
+        before = cpu_seconds(server)
+        time.sleep(pause)
+        assert cpu_seconds(server) - before < 0.2
+        data = bytearray()
+        with pytest.raises(ConnectionResetError):
+            while part := client.sock.recv(65536):
+                data += part
+        assert got + len(data) > 300_000 and data.endswith(b"x" * 300_000)
+
+
+def cpu_seconds(server: Any) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in server.pids()]
+    return sum(each.user + each.system for each in times)
 
 
 PARTS = {
