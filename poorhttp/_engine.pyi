@@ -72,6 +72,11 @@ def log_lost(config: Config, access_log: int, client: str | None, head: bytes, r
 def try_temporary_file() -> None:
     """Make a temporary file, where a large request body would go, and let go of it. Raises OSError."""
 
+def check_head(status: str, headers: list[tuple[str, str]]) -> int | None:
+    """Check the status and the headers of an answer as `start_response` does. Returns how many bytes its body must
+    have, None where that is open, or there is none. Raises TypeError or ValueError for what would be answered 500.
+    """
+
 def die_with_parent(does: bool) -> None:
     """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
     It is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.

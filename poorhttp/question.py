@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import io
 import sys
-from itertools import chain
 from types import TracebackType
 from urllib.parse import unquote_to_bytes
 from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from poorhttp import __version__
+from poorhttp._engine import check_head
 from poorhttp.errors import LoadError, say, tell
 from poorhttp.lean import signal
 from poorhttp.loader import account_of, place_of, suggested
@@ -39,42 +39,38 @@ EVERY_ADDRESS = "0.0.0.0", "[::]"
 
 
 class Answer:
-    """What the application answered: status, header fields, the body's size in bytes as far as it was read, and the
-    iterable that the application returned.
+    """What the application answered: status, header fields, the length in bytes that they promise (None where that is
+    open, or there is no body), the body's size in bytes as far as it was read, and the iterable that was returned.
     """
 
-    __slots__ = ("fields", "given", "size", "status")
+    __slots__ = ("fields", "given", "promised", "size", "status")
 
     def __init__(self) -> None:
         self.status, self.size = "", 0
+        self.promised: int | None = None
         self.fields: list[tuple[str, str]] = []
         self.given: Any = None
 
     def start(self, status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
         """The `start_response` of PEP 3333. Raises AssertionError for what the engine would answer by 500."""
-        if self.status and exc_info is None:
+        if exc_info is None and self.status:
             raise AssertionError("start_response was called again without exc_info")
-        for text in (status, *chain.from_iterable(fields)):
-            if not isinstance(text, str):
-                raise AssertionError(f"{text!r} is not a str")
-            if not text.isascii() and max(text) > "\xff":
-                raise AssertionError(f"{text!r} is not latin-1")
+        if exc_info is not None and self.size:
+            raise exc_info[1]
+        try:
+            self.promised = check_head(status, fields)
+        except (TypeError, ValueError) as error:
+            raise AssertionError(str(error)) from None
         self.status, self.fields = status, list(fields)
-        self.length()
         return self.write
 
     def write(self, block: bytes) -> None:
-        """Take a block of the body. Raises AssertionError for one that is not bytes."""
+        """Take a block of the body. Raises AssertionError for one that is not bytes, or comes before the status."""
         if not isinstance(block, bytes):
             raise AssertionError(f"the body must consist of bytes, not {type(block).__name__}")
+        if block and not self.status:
+            raise AssertionError("a body came before start_response was called")
         self.size += len(block)
-
-    def length(self) -> int:
-        """The Content-Length, -1 where there is none. Raises AssertionError for what the engine would refuse."""
-        lengths = [value.strip() for name, value in self.fields if name.lower() == "content-length"]
-        if len(lengths) > 1 or not all(each.isascii() and each.isdecimal() for each in lengths):
-            raise AssertionError(f"Content-Length must be one whole number, not {' and '.join(lengths)}")
-        return int(lengths[0]) if lengths else -1
 
 
 def title(settings: Config) -> str:
@@ -101,6 +97,8 @@ def ask(app: WSGI, settings: Config) -> Answer:
             close()
     if not answer.status:
         raise AssertionError("start_response was not called")
+    if answer.promised is not None and answer.size < min(answer.promised, LIMIT):
+        raise AssertionError(f"the body has {answer.size} bytes, and Content-Length says {answer.promised}")
     return answer
 
 

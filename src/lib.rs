@@ -19,6 +19,8 @@ mod _engine {
     #[pymodule_export]
     use crate::wsgi::application::RequestTimeout;
     #[pymodule_export]
+    use crate::wsgi::exchange::check_head;
+    #[pymodule_export]
     use crate::wsgi::held_body::HeldBody;
     #[pymodule_export]
     use crate::wsgi::signal_handler::SignalHandler;

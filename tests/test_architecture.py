@@ -91,7 +91,7 @@ ALLOWED = {
     "pid1": set(),
     "server": {"backlog", "board", "errors", "listener", "pidfile", "signals", "units"},
     "trial": {"errors", "listener", "loader", "pidfile", "privileges", "server", "settings", "units"},
-    "question": {"__init__", "errors", "loader", "units"},
+    "question": {"__init__", "_engine", "errors", "loader", "units"},
     "child_exit": {"errors", "loader", "signals", "worker"},
     "log_program": {"privileges"},
     "background": {"control", "errors", "server"},
@@ -226,9 +226,10 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_the_worker_and_an_answer_know_the_engine(path: Path) -> None:
+def test_only_who_serves_or_checks_an_answer_knows_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/worker.py",
+        "poorhttp/question.py",
         "poorhttp/signals.py",
         "poorhttp/__init__.py",
         "poorhttp/dispatch/answer.py",

@@ -120,6 +120,11 @@ impl ResponseHead {
         self.status == 204 || self.status == 304
     }
 
+    /// The length of the body that must come, where the application gave one.
+    pub const fn promised(&self) -> Option<u64> {
+        if self.is_bodiless() { None } else { self.told() }
+    }
+
     /// End the head. `body` is the length of the body where it is known. Returns how the body is framed and whether
     /// the connection goes on after it.
     pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, own: &OwnFields) -> (Framing, bool) {

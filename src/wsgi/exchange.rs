@@ -308,28 +308,13 @@ impl Exchange {
     }
 
     fn write_head(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {
-        let out = &mut self.outbox.bytes;
-        let status = latin1("the status", status)?;
-        let mut head = ResponseHead::begin(out, &status)
-            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(&status))))?;
-        let headers = headers.cast::<PyList>().map_err(|_| {
-            PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers)))
-        })?;
-        for header in headers.iter() {
-            let Some([name, value]) = header.cast::<PyTuple>().ok().map(PyTupleMethods::as_slice) else {
-                let kind = type_name(&header);
-                return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
-            };
-            let (name, value) = (latin1("a header name", name)?, latin1("a header value", value)?);
-            let taken = head
-                .field(out, &name, &value)
-                .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(&name), shown(&value))))?;
-            self.has_id |= !self.id.is_empty() && name.eq_ignore_ascii_case(b"x-request-id");
-            if !taken {
-                self.dropped.push(shown(&name));
+        let Self { outbox, id, has_id, dropped, .. } = self;
+        write_head(&mut outbox.bytes, status, headers, |name, is_taken| {
+            *has_id |= !id.is_empty() && name.eq_ignore_ascii_case(b"x-request-id");
+            if !is_taken {
+                dropped.push(shown(name));
             }
-        }
-        Ok(head)
+        })
     }
 
     /// Whether it is too late for another head.
@@ -520,6 +505,40 @@ impl Exchange {
         self.transport = None;
         std::mem::take(&mut self.outbox)
     }
+}
+
+/// Check what an application gives to `start_response`, and write it; `each`: told the name of each field, and whether it
+/// was taken.
+fn write_head(
+    out: &mut Vec<u8>,
+    status: &Bound<'_, PyAny>,
+    headers: &Bound<'_, PyAny>,
+    mut each: impl FnMut(&[u8], bool),
+) -> PyResult<ResponseHead> {
+    let status = latin1("the status", status)?;
+    let mut head = ResponseHead::begin(out, &status)
+        .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}", shown(&status))))?;
+    let headers = headers
+        .cast::<PyList>()
+        .map_err(|_| PyTypeError::new_err(format!("the headers are a list of tuples, not {}", type_name(headers))))?;
+    for header in headers.iter() {
+        let Some([name, value]) = header.cast::<PyTuple>().ok().map(PyTupleMethods::as_slice) else {
+            let kind = type_name(&header);
+            return Err(PyTypeError::new_err(format!("a header is a tuple (name, value), not {kind}")));
+        };
+        let (name, value) = (latin1("a header name", name)?, latin1("a header value", value)?);
+        let is_taken = head
+            .field(out, &name, &value)
+            .map_err(|fault| PyValueError::new_err(format!("{fault}: {:?}: {:?}", shown(&name), shown(&value))))?;
+        each(&name, is_taken);
+    }
+    Ok(head)
+}
+
+/// Check a status and headers as `start_response` does; see `_engine.pyi`.
+#[pyfunction]
+pub fn check_head(status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    write_head(&mut Vec::new(), status, headers, |_, _| ()).map(|head| head.promised())
 }
 
 /// The name of the type of `object`, for a message.
