@@ -3,7 +3,7 @@
 Knows how it is called without harm: in a child of the supervisor, so that the supervisor neither waits for it nor loads
 it. Does not know why a worker ended.
 Contract: the function is called once for each worker, one child at a time, soon after the worker was reaped. A call
-that raises is logged; a child that takes longer than `LIMIT` is killed, by the kernel, and logged.
+that raises is logged; a child that takes longer than `LIMIT` is killed and logged.
 """
 
 from __future__ import annotations
@@ -39,14 +39,21 @@ class ChildExit:
         self._spec, self._directory, self._error_log = config.child_exit, config.import_directory, error_log
         self._ended: list[int] = []
         self._child = 0
+        self._end_by = 0.0
         self._begin()
 
     def note(self, pid: int) -> None:
         """This worker has ended."""
         self._ended.append(pid)
 
+    def due(self) -> float | None:
+        """In how many seconds `look` is to be called, if for nothing else; None where no child calls."""
+        return max(self._end_by - time.monotonic(), 0.0) if self._child else None
+
     def look(self) -> None:
         """Reap the child that calls, if it has ended, and begin the next one, if there is anything to call for."""
+        if self._child and time.monotonic() >= self._end_by:
+            self._kill(LIMIT)
         if self._child and self._has_ended():
             self._child = 0
         if self._ended and not self._child:
@@ -60,12 +67,17 @@ class ChildExit:
             time.sleep(0.002)
             self.look()
         if self._child:
-            self._error_log.write("E", f"{self._spec} did not return in {LAST:g} s at the end; killed")
-            try:
-                os.kill(self._child, signal.SIGKILL)
-                os.waitpid(self._child, 0)
-            except (ChildProcessError, ProcessLookupError):  # reaped by the application
-                return
+            self._kill(LAST)
+
+    def _kill(self, seconds: float) -> None:
+        """End the child that calls, which had so many seconds."""
+        self._error_log.write("E", f"{self._spec} did not return in {seconds:g} s; killed")
+        child, self._child = self._child, 0
+        try:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        except (ChildProcessError, ProcessLookupError):  # reaped by the application
+            return
 
     def _has_ended(self) -> bool:
         from poorhttp.supervisor import reason
@@ -75,14 +87,13 @@ class ChildExit:
         except ChildProcessError:  # reaped by the application, with a wait for any child
             return True
         code = os.waitstatus_to_exitcode(status)
-        if code == -signal.SIGALRM:
-            self._error_log.write("E", f"{self._spec} did not return in {LIMIT:g} s; killed")
-        elif code not in (0, TOLD):
+        if code not in (0, TOLD):
             self._error_log.write("E", f"{self._spec} ended its process: {reason(code)}")
         return pid != 0
 
     def _begin(self) -> None:
         ended, self._ended = self._ended, []
+        self._end_by = time.monotonic() + LIMIT
         flush(self._error_log)
         parent = os.getpid()
         try:
@@ -99,8 +110,6 @@ class ChildExit:
         try:
             for signum in HANDLED:  # they may be sent to every process of the server; this one ends by itself
                 signal.signal(signum, signal.SIG_IGN)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, LIMIT)
             end_with(parent)
             function = loader.function(self._spec, self._directory)
             for pid in ended:

@@ -290,6 +290,7 @@ class _Supervisor:
         if self._state.stopping is None:
             limits.append(self._scale.wait() if self._scale else None)
             limits.append(max(self._budget.next_look - self._now(), 0.0) if self._budget else None)
+        limits.append(self._child_exit.due() if self._child_exit else None)
         limits.append(watch.seconds_left() if watch else None)
         seconds = min((each for each in limits if each is not None), default=None)
         before = time.monotonic()
