@@ -78,8 +78,9 @@ def check_head(status: str, headers: list[tuple[str, str]]) -> int | None:
     """
 
 def die_with_parent(does: bool) -> None:
-    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more.
-    It is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
+    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more:
+    then the kernel continues it (SIGCONT), so that a process which was stopped sees the end of its parent too. It is
+    forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
     """
 
 class Engine:

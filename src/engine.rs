@@ -69,7 +69,7 @@ pub fn try_temporary_file() -> PyResult<()> {
 #[pyfunction]
 pub fn die_with_parent(does: bool) {
     // A sandbox may refuse it; then the end of the parent is only seen where somebody looks at a pipe from it.
-    let _ = set_parent_process_death_signal(does.then_some(Signal::KILL));
+    let _ = set_parent_process_death_signal(Some(if does { Signal::KILL } else { Signal::CONT }));
 }
 
 /// One process's server; see `_engine.pyi` for its manual.

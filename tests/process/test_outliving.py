@@ -74,6 +74,15 @@ def test_a_worker_that_hangs_goes_with_a_supervisor_that_is_killed(start: Start,
     within(1, orphaned)
 
 
+def test_a_worker_that_is_stopped_goes_too(start: Start, supervised: str) -> None:
+    server = start(supervised)
+    server.await_serving(int(supervised[0]))
+    for pid in server.workers():
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the worker to stop")  # noqa: B023
+    server.orphan()
+
+
 @pytest.mark.parametrize("where", [each for each in HANGS if each != "in its load"])
 def test_a_worker_that_hangs_goes_with_a_supervisor_that_fails(start: Start, where: str) -> None:
     server = hanging(start, where, FAULT)
