@@ -20,6 +20,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(_HOMES[name]), name)
+    from poorhttp.lean import undisturbed
+
+    value: object = getattr(undisturbed(lambda: import_module(_HOMES[name])), name)
     globals()[name] = value
     return value

@@ -10,7 +10,7 @@ import sys
 
 from poorhttp import config, server
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
-from poorhttp.lean import os
+from poorhttp.lean import os, undisturbed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +81,13 @@ def run(app: WSGI | str, **settings: Any) -> None:
         where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
         hint = 'put the call under: if __name__ == "__main__":'
         raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {server.loading[0]}", hint)
+    code = undisturbed(lambda: _run(app, settings))
+    if code:
+        raise SystemExit(code)
+
+
+def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
+    """Do as `run` says; return the exit code."""
     if "threading" in sys.modules:
         from poorhttp.lean import threading
 
@@ -96,9 +103,7 @@ def run(app: WSGI | str, **settings: Any) -> None:
     configured = config.from_keywords({**settings, **named}, os.environ, _directory())
     if configured.check_path:
         say("note: check_path is for the command line; serving without it")
-    code = server.serve(configured, None if isinstance(app, str) else app)
-    if code:
-        raise SystemExit(code)
+    return server.serve(configured, None if isinstance(app, str) else app)
 
 
 def _directory() -> str:

@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     import tokenize
     import traceback
     import urllib.parse
+    from collections.abc import Callable
     from types import ModuleType
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 __all__ = [
     "binascii",
@@ -96,6 +99,9 @@ _before = frozenset(sys.modules)
 held: list[str] = []
 """The directories that go before those of the standard library on `sys.path`, while they are not there."""
 
+_hidden: dict[str, ModuleType] = {}
+"""The modules of a program, named like those of Python, while they are not in `sys.modules`."""
+
 
 def nameless(name: str) -> int:
     """The descriptor of an empty file that no path leads to: in memory, where `name` is shown in /proc, or, where a
@@ -118,18 +124,34 @@ def hold_back() -> None:
     del sys.path[: len(held)]
 
 
+def undisturbed(do: Callable[[], T]) -> T:
+    """Do something of the server's in a program that runs already. Where modules of the program are named like those of
+    Python, its directories are held back, and those modules are hidden, until that is done or until `make_way`.
+    """
+    names = set() if held else _modules_in(_strangers_places())
+    if not names:
+        return do()
+    hold_back()
+    _hidden.update(_take_out(names))
+    try:
+        return do()
+    finally:
+        make_way()
+
+
 def make_way(directory: str = "") -> None:
     """The application comes: from now on an import finds what it would if the server had imported nothing. directory:
     of the application, if that is to be the first one on `sys.path`.
     """
-    behind = len(_strangers_places())  # those of `chdir` and of [environ] come first
-    sys.path[behind:behind] = held
+    sys.path[:0] = held
     held.clear()
     places = _strangers_places()
     names = _modules_in([directory, *places] if directory else places)
     if names:
         _import_now(names, len(places))
     _forget(names)
+    sys.modules.update(_hidden)
+    _hidden.clear()
 
 
 def maker_of_greenlets() -> str:
@@ -151,8 +173,7 @@ def _import_now(names: set[str], places: int) -> None:
     """Import `LATE` as if there were neither the first directories of `sys.path`, so many, nor what the application has
     imported already of modules with these names.
     """
-    theirs = [each for each in sys.modules if _top(each) in names and not _is_standard(sys.modules[each])]
-    hidden = {name: sys.modules.pop(name) for name in theirs}
+    hidden = _take_out(names)
     path = sys.path[:]
     del sys.path[:places]
     try:
@@ -163,6 +184,12 @@ def _import_now(names: set[str], places: int) -> None:
         sys.path[:] = path
         _forget(names)
         sys.modules.update(hidden)
+
+
+def _take_out(names: set[str]) -> dict[str, ModuleType]:
+    """Remove the modules of these names that are not Python's from `sys.modules`, and return them."""
+    theirs = [each for each in sys.modules if _top(each) in names and not _is_standard(sys.modules[each])]
+    return {name: sys.modules.pop(name) for name in theirs}
 
 
 def _forget(names: set[str]) -> None:

@@ -13,7 +13,7 @@ import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
 from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
-from poorhttp.lean import make_way, os, signal, time
+from poorhttp.lean import held, make_way, os, signal, time
 from poorhttp.signals import HANDLED, expect_end, restore, take_back
 from poorhttp.units import Address
 
@@ -440,8 +440,9 @@ def _watch_meanwhile(handover: Handover, manager: Manager) -> Watch | None:
 
 
 def enter(settings: Config) -> None:
-    """Go to `chdir`, which Python's path gets first, and set the variables of [environ]. Raises ConfigError.
+    """Go to `chdir`, which is to be first on Python's path, and set the variables of [environ]. Raises ConfigError.
 
+    The path changes with `lean.make_way`, when the application comes: what the server still imports is Python's.
     PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
     """
     if settings.chdir:
@@ -453,7 +454,7 @@ def enter(settings: Config) -> None:
     os.environ.update(settings.environ)
     named = settings.environ.get("PYTHONPATH", "")
     places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
-    sys.path[:0] = [os.getcwd(), *places] if settings.chdir else places
+    held[:0] = [os.getcwd(), *places] if settings.chdir else places
     if "TZ" in settings.environ:
         import time as public_time  # that of the application
 

@@ -69,6 +69,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         if settings.chdir:
             teller.entered(settings.chdir)
         server.enter(settings)
+        make_way()
         recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())

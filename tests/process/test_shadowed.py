@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -59,8 +60,8 @@ def shadow_all(directory: Path) -> None:
         (directory / f"{name}.py").write_text(f"raise SystemError('{name} of the application')\n")
 
 
-def ask(server: Server, path: str, accept: str = "*/*") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+def ask(port: int, path: str, accept: str = "*/*") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Accept": accept})
     answer = connection.getresponse()
     told = answer.status, answer.read().decode()
@@ -70,12 +71,12 @@ def ask(server: Server, path: str, accept: str = "*/*") -> tuple[int, str]:
 
 def look_everywhere(server: Server) -> None:
     """Ask for a page, for one that fails, and for what the server does in each form."""
-    assert ask(server, "/")[0] == 200
-    assert ask(server, "/fail")[0] == 500
+    assert ask(server.port, "/")[0] == 200
+    assert ask(server.port, "/fail")[0] == 500
     server.await_text('raise ValueError("failed as asked")')
-    assert json.loads(ask(server, "/status?json")[1])["requests"] >= 2
-    assert "<title>" in ask(server, "/status", "text/html")[1]
-    assert "poorhttp_requests_total" in ask(server, "/status/metrics")[1]
+    assert json.loads(ask(server.port, "/status?json")[1])["requests"] >= 2
+    assert "<title>" in ask(server.port, "/status", "text/html")[1]
+    assert "poorhttp_requests_total" in ask(server.port, "/status/metrics")[1]
 
 
 @pytest.mark.parametrize("more", [(), ("--debug",)], ids=["plain", "debug"])
@@ -86,7 +87,7 @@ def test_the_server_imports_none_of_them(start: Start, tmp_path: Path, kind: str
     look_everywhere(server)
     (tmp_path / "app.py").write_text(APPLICATION.replace("VERSION = 1", "VERSION = 2"))
     server.send(signal.SIGHUP)
-    wait_for(lambda: ask(server, "/")[1].startswith("2 "), "the new version")
+    wait_for(lambda: ask(server.port, "/")[1].startswith("2 "), "the new version")
     if kind == "2x1":
         server.await_text("left: exit code 0")
         wait_for(lambda: list(server.states().values()) == ["serving"] * 2, "two workers")
@@ -104,12 +105,71 @@ def test_a_program_under_development_imports_none_of_them(launch: Start, tmp_pat
     server = launch("dev", "app.py", "--live", "--bind=127.0.0.1:0")
     server.await_address()
     wait_for(lambda: server.get()[1].startswith("1 "), "the application")
-    status, page = ask(server, "/fail", "text/html")
+    status, page = ask(server.port, "/fail", "text/html")
     assert status == 500 and "failed as asked" in page
     (tmp_path / "app.py").write_text(APPLICATION.replace("VERSION = 1", "VERSION = 2"))
     wait_for(lambda: server.get()[1].startswith("2 "), "the new version")
     assert server.stop() == 0
     assert "of the application" not in server.said and "fault of poorhttp" not in server.said
+
+
+@pytest.mark.parametrize("more", [(), ("--debug",), ("--type=forking", "--preload=no")], ids=["plain", "debug", "late"])
+def test_none_of_those_in_chdir_is_imported(launch: Start, tmp_path: Path, more: tuple[str, ...]) -> None:
+    place = tmp_path / "site"
+    place.mkdir()
+    shadow_all(place)
+    (place / "app.py").write_text(APPLICATION)
+    server = launch("app.py", "--chdir=site", "--bind=127.0.0.1:0", "--status-path=/status", *more)
+    server.await_address()
+    look_everywhere(server)
+    assert server.stop() == 0
+    assert "of the application" not in server.said and "fault of poorhttp" not in server.said
+
+
+PROGRAM = """
+import {imported}
+import sys
+
+import poorhttp
+
+if __name__ == "__main__":
+    poorhttp.run({named}, {settings} status_path="/status", address="127.0.0.1:0", config="server.ini")
+    print([sys.modules[name].WHO for name in "{imported}".split(", ") if name != "app"], sys.path[0])
+"""
+
+
+@pytest.mark.parametrize("settings", ["", "debug=True,", "type='forking',"], ids=["plain", "debug", "forking"])
+@pytest.mark.parametrize("named", ["app.application", "'app:application'"])
+@pytest.mark.parametrize("imported", ["app", "app, html, json, token"], ids=["not imported", "imported"])
+def test_a_program_that_calls_run_imports_none_of_them(
+    tmp_path: Path, imported: str, named: str, settings: str
+) -> None:
+    """And has its own as before while it serves, and afterwards."""
+    shadow_all(tmp_path)
+    for name in "html", "json", "token":
+        (tmp_path / f"{name}.py").write_text("WHO = 'own'\n")
+    (tmp_path / "app.py").write_text(APPLICATION)
+    (tmp_path / "server.ini").write_text("[http]\nthreads = 1\n")
+    (tmp_path / "program.py").write_text(PROGRAM.format(imported=imported, named=named, settings=settings))
+    said = tmp_path / "said"
+    with (
+        said.open("w") as output,
+        subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stdout=output, stderr=output) as program,
+    ):
+        try:
+            address = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+            wait_for(lambda: address.search(said.read_text()) or program.poll() is not None, "an address or an end")
+            assert program.poll() is None, said.read_text()
+            port = int(address.search(said.read_text())[1])  # type: ignore[index]
+            assert ask(port, "/")[0] == 200
+            assert ask(port, "/fail", "text/html")[0] == 500
+            assert json.loads(ask(port, "/status?json")[1])["requests"] >= 2
+        finally:
+            program.terminate()
+            program.wait(PATIENCE)
+    assert program.returncode == 0
+    assert 'raise ValueError("failed as asked")' in said.read_text()
+    assert f"{['own'] * imported.count(',')} {tmp_path}" in said.read_text()
 
 
 @pytest.mark.parametrize("command", [("--check-config",), ("check",)])
