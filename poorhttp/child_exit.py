@@ -1,7 +1,7 @@
 """`child_exit`: a function of the application's, called for each worker that has ended.
 
-Knows how it is called without harm: in a child of the supervisor, so that the supervisor neither waits for it nor loads
-it. Does not know why a worker ended.
+Knows how it is called without harm: in a child of the supervisor, so that the supervisor does not wait for it. Does not
+know why a worker ended, nor whether there is such a function: that is found where the application is loaded.
 Contract: the function is called once for each worker, one child at a time, soon after the worker was reaped. A call
 that raises is logged; a child that takes longer than `LIMIT` is killed and logged.
 """
@@ -33,14 +33,13 @@ TOLD = 1
 
 
 class ChildExit:
-    """The workers for which the function is still to be called. A first child only looks whether there is one."""
+    """The workers for which the function is still to be called."""
 
     def __init__(self, config: Config, error_log: ErrorLog) -> None:
         self._spec, self._directory, self._error_log = config.child_exit, config.import_directory, error_log
         self._ended: list[int] = []
         self._child = 0
         self._end_by = 0.0
-        self._begin()
 
     def note(self, pid: int) -> None:
         """This worker has ended."""

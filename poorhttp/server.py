@@ -12,7 +12,7 @@ import errno
 import sys
 
 from poorhttp import __version__, backlog, board, listener, pidfile
-from poorhttp.errors import ConfigError, InUseError, PoorhttpError, say, tell
+from poorhttp.errors import ConfigError, InUseError, LoadError, PoorhttpError, say, tell
 from poorhttp.lean import held, make_way, os, signal, time
 from poorhttp.signals import HANDLED, expect_end, restore, take_back
 from poorhttp.units import Address
@@ -494,14 +494,30 @@ def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tup
 
 
 def application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
-    """Return the application and its title; load it unless there is one. What it has set of the signals that are the
-    server's is set back. Raises LoadError.
+    """Return the application and its title; load it unless there is one, and the function of `child_exit` with it. What
+    they have set of the signals that are the server's is set back. Raises LoadError.
     """
     handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
-        return _application(settings, app)
+        loaded = _application(settings, app)
+        if settings.child_exit and is_supervised(settings):
+            _need_child_exit(settings)
+        return loaded
     finally:
         take_back(handlers)
+
+
+def _need_child_exit(settings: Config) -> None:
+    """Import it where the application is loaded: its mistakes are found at the same time. Raises LoadError."""
+    from poorhttp import loader
+
+    loading.append(settings.child_exit)
+    try:
+        loader.function(settings.child_exit, settings.import_directory)
+    except LoadError as error:
+        raise LoadError(f"child_exit: {error.message}", error.hint, error.detail) from None
+    finally:
+        loading.clear()
 
 
 def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:

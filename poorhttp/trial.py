@@ -336,8 +336,6 @@ def _load(settings: Config) -> WSGI:
     os.environ[IS_TRIAL] = "1"
     app = server.load(settings, None, server.say_note)[0]
     loader.suited(settings, server.say_note)
-    if settings.child_exit:
-        loader.function(settings.child_exit, settings.import_directory)
     return app
 
 

@@ -3,12 +3,14 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from starter import APPLICATION, Server, Start, wait_for
+from starter import APPLICATION, ROOT, Server, Start, wait_for
 
 from poorhttp import child_exit, config
 from poorhttp.log import ErrorLog
@@ -44,9 +46,7 @@ DEBUG = "--log-level=debug"
 
 def begin(start: Start, directory: Path, shape: str, function: str) -> Server:
     (directory / "hooks.py").write_text(HOOKS)
-    server = start(shape, DEBUG, f"--child-exit=hooks:{function}")
-    wait_for(lambda: len(server.workers()) == int(shape[0]), "the child that looks for the function to be gone")
-    return server
+    return start(shape, DEBUG, f"--child-exit=hooks:{function}")
 
 
 def gone(server: Server) -> list[int]:
@@ -162,22 +162,44 @@ def test_one_that_hangs_is_killed_in_the_end(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("command", "function", "told"),
     [
-        ("hooks:gon", "hooks has no attribute 'gon'"),
-        ("hook:gone", "no module 'hook' in "),
-        ("hooks:__name__", "hooks:__name__ is not callable: str"),
+        ("--preload=yes", "hooks:gon", "hooks has no attribute 'gon'"),
+        ("--preload=yes", "hook:gone", "no module 'hook' in "),
+        ("--preload=yes", "hooks:__name__", "hooks:__name__ is not callable: str"),
+        *((each, "hooks:gon", "hooks has no attribute 'gon'") for each in ("--preload=no", "--check-config", "check")),
+        ("start", "hooks:gon", "hooks has no attribute 'gon'"),
     ],
 )
-def test_one_that_is_not_there_is_told_at_the_start(start: Start, tmp_path: Path, function: str, told: str) -> None:
+def test_one_that_is_not_there_ends_a_start(
+    launch: Start, tmp_path: Path, command: str, function: str, told: str
+) -> None:
     (tmp_path / "hooks.py").write_text(HOOKS)
-    server = start("2x1", f"--child-exit={function}")
-    server.await_text(f"[E] child_exit: {told}")
-    assert server.get()[0] == 200
     (tmp_path / "app.py").write_text(APPLICATION)
+    words = "--type=forking", "--bind=127.0.0.1:0", "--pidfile=pid", "--errorlog=error.log"
+    server = launch(command, "app.py", *words, f"--child-exit={function}")
+    assert server.end() == 3
+    assert f"error: child_exit: {told}" in server.said
+
+
+def test_one_that_is_gone_fails_a_reload(start: Start, tmp_path: Path) -> None:
+    server = begin(start, tmp_path, "2x1", "gone")
+    (tmp_path / "hooks.py").write_text("")
     server.send(signal.SIGHUP)
+    told = "child_exit: hooks has no attribute 'gone'"
     server.await_text(f"reload failed, the server goes on as it was: exit code 3: {told}")
+    assert server.get()[0] == 200
     assert server.stop() == 0
+
+
+def test_a_program_that_calls_run_hears_of_one_that_is_not_there(tmp_path: Path) -> None:
+    call = 'poorhttp.run(app.application, type="forking", address="127.0.0.1:0", child_exit="app:gone")'
+    command = [sys.executable, "-c", f"import app, poorhttp; {call}"]
+    (tmp_path / "app.py").write_text(APPLICATION)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "MARKS": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "LoadError: child_exit: app has no attribute 'gone'" in done.stderr
 
 
 def test_without_workers_there_is_nobody_to_hear_of(start: Start) -> None:
