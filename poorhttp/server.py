@@ -154,12 +154,12 @@ def serve(
         is_loaded = True
         from poorhttp import loader
 
-        settings = loader.suited(settings, lambda text: error_log.write("W", text))
+        asked, settings = kind(settings), loader.suited(settings, lambda text: error_log.write("W", text))
         _check_storage(settings, error_log)
         for each in bound:
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
-        facts = _facts(settings, title, listeners)
+        facts = _facts(settings, asked, title, listeners)
         shown = board.make(settings.processes.most, settings.threads + 1)
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
@@ -744,11 +744,19 @@ def need_engine() -> None:
         raise PoorhttpError(f"the compiled engine is not there: {error}", hint) from None
 
 
-def _facts(settings: Config, title: str, listeners: list[socket]) -> list[str]:
-    """What is told at a start, a line each."""
-    kind = "forking" if is_supervised(settings) else "threading" if settings.threads > 1 else "single"
+def kind(settings: Config) -> str:
+    """The type that has this number of processes and threads."""
+    return "forking" if is_supervised(settings) else "threading" if settings.threads > 1 else "single"
+
+
+def size(settings: Config) -> str:
+    """The number of processes and threads, in words."""
     processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
+    return f"{processes} x {settings.threads} thread{'s' * (settings.threads > 1)}"
+
+
+def _facts(settings: Config, asked: str, title: str, listeners: list[socket]) -> list[str]:
+    """What is told at a start, a line each. asked: the type, also where the application cannot have its threads."""
     clients = listeners[: len(listeners) - bool(settings.control_socket)]
     urls = ", ".join(listener.url(each) + listener.others(each) for each in clients)
-    threads = f"{settings.threads} thread{'s' * (settings.threads > 1)}"
-    return [version(), title, urls, f"{kind}, {processes} x {threads}"]
+    return [version(), title, urls, f"{asked}, {size(settings)}"]

@@ -621,13 +621,13 @@ class _Supervisor:
     def _say_start(self) -> None:
         from poorhttp import loader
 
-        settings = self._settings
+        settings = dev.for_process(self._settings, ())
         say(server.version())
         say(loader.title(self._application))
         say(", ".join(listener.url(each) + listener.others(each) for each in self._listeners))
-        processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
-        threads = f"{settings.threads} thread{'s' * (settings.threads > 1)}"
-        say(f"autoreload, {settings.type}, {processes} x {threads}")
+        say(f"autoreload, {server.kind(settings)}, {server.size(settings)}")
+        if not self._settings.preload and server.is_supervised(self._settings):
+            say("note: preload = no: with autoreload one process loads the application, and serves it alone")
         for name in filter(settings.__getattribute__, ("status_path", "control_socket")):
             say(f"note: {name} is not served with autoreload: each save begins another server")
         for note in settings.notes:

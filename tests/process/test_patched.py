@@ -154,6 +154,8 @@ def test_it_is_served_reloaded_and_stopped(start: Start, tmp_path: Path, shape: 
     assert "Traceback" not in server.said, server.said
     is_told = f"{maker} makes greenlets of threads: one thread serves in each process" in server.said
     assert is_told == (shape in ("1x4", "2x2"))
+    kind = {"1x1": "single", "1x4": "threading"}.get(shape, "forking")
+    assert re.search(rf"^{kind}, \d process(es)? x 1 thread$", server.said, re.MULTILINE)
 
 
 def test_a_program_under_development(launch: Start, tmp_path: Path) -> None:

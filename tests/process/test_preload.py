@@ -308,4 +308,5 @@ def test_dev_serves_with_the_process_that_loads(launch: Start, tmp_path: Path) -
     server = launch("dev", "app.py", "--port=0", "--type=forking", "--preload=no")
     server.await_address()
     assert server.get() == (200, "1 True True")
+    assert "autoreload, single, 1 process x 1 thread\nnote: preload = no: " in server.said
     assert server.stop() == 0
