@@ -211,14 +211,16 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     patience = flags.wait or trial.PATIENCE
 
     if flags.command == "start":
-        code = OK
-        if settings.check_path and control.find(settings) <= 0:
+        code, pid = OK, control.find(settings)
+        _tell_of_another(settings, pid)
+        if settings.check_path and pid <= 0:
             background.check(settings)
             code = trial.in_child(settings, patience)
         return code or background.start(settings, home, patience)
     if flags.command == "restart":
         background.check(settings)
         pid = control.find(settings)
+        _tell_of_another(settings, pid)
         fresh, home = _found_again(argv, settings, home, pid)
         code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
         return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
@@ -237,6 +239,15 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
         if flags.command == "status":
             error.exit_code = control.UNKNOWN
         raise
+
+
+def _tell_of_another(settings: Config, pid: int) -> None:
+    """Where no server has this pidfile, say which one of the same ini file has another."""
+    from poorhttp import control
+
+    told = control.elsewhere(settings) if pid <= 0 else ""
+    if told:
+        say(f"note: {told}")
 
 
 def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:

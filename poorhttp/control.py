@@ -192,15 +192,15 @@ def _absent(settings: Config) -> str:
     why = f"there is no pidfile {settings.pidfile}"
     if pid:
         why = _other(settings) or f"a dead process has left {settings.pidfile}"
-    return "; ".join(filter(None, (f"not running: {why}", _elsewhere(settings))))
+    return "; ".join(filter(None, (f"not running: {why}", elsewhere(settings))))
 
 
-def _elsewhere(settings: Config) -> str:
+def elsewhere(settings: Config) -> str:
     """Tell of a server of the same ini file with another pidfile, which was changed in it since; "" for none."""
     from poorhttp import status as board
 
     path, name = os.path.realpath(settings.ini), os.fsencode(os.path.basename(settings.ini))
-    for pid in map(int, filter(str.isdecimal, os.listdir("/proc")) if settings.ini else ()):
+    for pid in _numbers() if settings.ini else ():
         try:
             begun = board.start(pid) if name in _read(pid, "cmdline") else {}
         except PermissionError:
@@ -335,7 +335,7 @@ def facts(settings: Config) -> tuple[int, str]:
         return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
-        why = "; ".join(filter(None, (_other(settings) if pid else "", _elsewhere(settings))))
+        why = "; ".join(filter(None, (_other(settings) if pid else "", elsewhere(settings))))
         return code, json.dumps(told | {"state": state} | ({"error": why} if why else {}))
     from poorhttp import status as board
 
@@ -393,14 +393,17 @@ def lives(pid: int) -> bool:
 
 def children(pid: int) -> Iterator[int]:
     """Its workers, and other children; a trial of a reload is none. None where that is not told."""
+    for each in _numbers():
+        if _stat(each)[1:2] == [b"%d" % pid] and b"POORHTTP_TRIAL=" not in _read(each, "environ"):
+            yield each
+
+
+def _numbers() -> list[int]:
+    """Those of all processes; none where that is not told."""
     try:
-        names = os.listdir("/proc")
+        return [int(each) for each in os.listdir("/proc") if each.isdecimal()]
     except OSError:
-        return
-    for each in names:
-        is_child = each.isdecimal() and _stat(int(each))[1:2] == [b"%d" % pid]
-        if is_child and b"POORHTTP_TRIAL=" not in _read(int(each), "environ"):
-            yield int(each)
+        return []
 
 
 def age(pid: int) -> float | None:

@@ -957,6 +957,10 @@ def test_a_server_whose_pidfile_was_changed_in_the_ini_file_is_told_of(run: Run,
     assert run("status") == (3, told)
     assert run("reload") == (1, told)
     assert json.loads(run("status", "--json")[1])["error"] in told
+    told = told.replace(f"not running: there is no pidfile {tmp_path}/other.pid; ", "note: ")
+    for word in "start", "restart":
+        code, said = run(word)
+        assert code == 4 and said.startswith(told) and "in use" in said
     (tmp_path / "link").symlink_to(ini)
     assert run("status", "-c", "link")[0] == 3
     assert run("status", "--pidfile=run.pid")[0] == 0
