@@ -97,10 +97,12 @@ class _Guarded:
         try:
             if not hasattr(answer, "__iter__") and not hasattr(answer, "__getitem__"):
                 raise TypeError(f"the application returned {_named(answer)}, which is no iterable of bytes")
+            if isinstance(answer, (str, bytes)) and answer:
+                kind = type(answer).__name__
+                raise TypeError(f'the application returned {kind}; return a list of bytes: [b"..."]')
             for block in answer:
                 if not isinstance(block, bytes):
-                    what = answer if isinstance(answer, (str, bytes)) else [block]
-                    raise TypeError(f"the application returned {_named(what)}: a body is an iterable of bytes")
+                    raise TypeError(f"the application gave {_named(block)} as a block of the body, not bytes")
                 if block and not self._begun:
                     break
                 yield block
@@ -120,8 +122,6 @@ def _is_of_request(error: BaseException, process: int) -> bool:
 
 
 def _named(value: object) -> str:
-    if isinstance(value, list):
-        return f"a block that is {_named(value[0])}"
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 

@@ -189,10 +189,10 @@ def test_whatever_an_application_raises_or_returns_has_a_page(server: Server) ->
     for path, what in [
         ("/none", "the application returned None, which is no iterable of bytes"),
         ("/int", "the application returned a value of type int, which is no iterable of bytes"),
-        ("/str", "the application returned a value of type str: a body is an iterable of bytes"),
-        ("/bytes", "the application returned a value of type bytes: a body is an iterable of bytes"),
-        ("/block", "the application returned a block that is a value of type str: a body is an iterable of bytes"),
-        ("/mixed", "the application returned a block that is a value of type str: a body is an iterable of bytes"),
+        ("/str", 'the application returned str; return a list of bytes: [b"..."]'),
+        ("/bytes", 'the application returned bytes; return a list of bytes: [b"..."]'),
+        ("/block", "the application gave a value of type str as a block of the body, not bytes"),
+        ("/mixed", "the application gave a value of type str as a block of the body, not bytes"),
     ]:
         answer = ask(server, path)
         assert answer.status == 500 and f"TypeError: {what}\n" in answer.text
