@@ -24,7 +24,7 @@ DESCRIPTORS = "/proc/self/fd"
 DATABASE = b"SQLite format 3\0"
 """How a file of SQLite begins (https://www.sqlite.org/fileformat.html, 1.3)."""
 
-REMEDY = "begin it in each worker (os.register_at_fork, or at its first request), or load there: preload = no"
+REMEDY = "begin it in each worker (os.register_at_fork, or at its first request), or load there: --preload=no"
 
 
 def watched(load: Callable[[], T], warn: Callable[[str], None], is_loaded: bool) -> T:

@@ -85,7 +85,7 @@ UWSGI = {
     "--threads": "threads",
     "-T, --enable-threads": "threads of the application run always",
     "--gevent, --asyncio, --async": GREENLETS,
-    "--lazy-apps, --lazy": "preload = no loads the application in each worker",
+    "--lazy-apps, --lazy": "--preload=no loads the application in each worker",
     "--need-app": "a start ends where the application cannot be loaded",
     "-i, --single-interpreter": "a process has one interpreter",
     "-t, --harakiri": "request_timeout",

@@ -69,7 +69,7 @@ def test_loaded_before_the_fork_a_thread_is_missed_and_told(start: Start, superv
     assert server.get() == (200, "1 False False")
     assert server.stop() == 0
     (told,) = [line for line in server.said.splitlines() if "[W]" in line]
-    assert "they lack the thread 'clock'; begin it in each worker" in told and "preload = no" in told
+    assert "they lack the thread 'clock'; begin it in each worker" in told and "or load there: --preload=no" in told
 
 
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
