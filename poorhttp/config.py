@@ -487,7 +487,10 @@ def _place(chosen: Chosen, directory: str) -> str:
     another release while the application runs.
     """
     chdir: str = chosen["chdir"][0] if "chdir" in chosen else ""
-    return os.path.realpath(chdir) if chdir else directory
+    try:
+        return os.path.realpath(chdir) if chdir else directory
+    except OSError:  # a link that this user may not read: going there will say so
+        return chdir
 
 
 def _merge(ini: _Ini, chosen: Chosen, preset: dict[str, Any] | None = None) -> Config:

@@ -279,13 +279,16 @@ class Question(Text):
     def parse(self, text: str, directory: str = "") -> str:
         scheme, host, target = split_url(text)
         try:
-            name, port = split_port(host)
-            PORT.parse(port or "0")
             UrlPath().parse(target.replace("?", "/"))
-            if text[:1] not in ("", "/") and not (scheme in ("http", "https") and _is_host(name.strip("[]"))):
-                raise ValueError
+            if text[:1] not in ("", "/"):
+                name, port = split_port(host)
+                PORT.parse("0" if port is None else port)
+                is_bracketed = ":" in Host().parse(name)  # RFC 3986 section 3.2.2
+                if scheme not in ("http", "https") or name.startswith("[") != is_bracketed:
+                    raise ValueError
         except ValueError:
-            raise ValueError("a path such as /, or a URL such as https://www.example.com/") from None
+            urls = "https://www.example.com/ or http://[::1]:8000/"
+            raise ValueError(f"a path such as /, or a URL such as {urls}") from None
         return text
 
 

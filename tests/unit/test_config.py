@@ -602,3 +602,13 @@ def test_what_is_dumped_with_chdir_is_read_as_the_same(tmp_path):
     first, second = (read("-c", name, directory=tmp_path) for name in ("etc/my.ini", "dumped.ini"))
     assert (first.application, first.import_directory) == (second.application, second.import_directory)
     assert "\napplication = app.py\n" in (tmp_path / "dumped.ini").read_text()
+
+
+def test_a_link_to_chdir_that_may_not_be_read_is_no_fault(monkeypatch):
+    """`/proc/1/root` is such a link for most users; going there then says what is wrong."""
+
+    def realpath(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("poorhttp.config.os.path.realpath", realpath)
+    assert read("--chdir=/proc/1/root", "app").import_directory == "/proc/1/root"

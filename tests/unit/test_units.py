@@ -111,7 +111,13 @@ def test_question(text):
     assert Question().parse(text) == text
 
 
-@pytest.mark.parametrize("text", ["a", "ftp://a/", "http:///", "://a/", "http://a:b/", "https://a/ b", "/\xe9", "/#a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a", "ftp://a/", "http:///", "://a/", "http://a:b/", "http://a:/", "https://a/ b", "/\xe9", "/#a"),
+        *("http://[::1/", "http://::1]/", "http://::1/", "http://[a]/", "http://[]/", "http://[[::1]]/"),
+    ],
+)
 def test_question_refused(text):
     with pytest.raises(ValueError, match=r"a path such as /, or a URL such as https://www\.example\.com/"):
         Question().parse(text)
