@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 
 from poorhttp import worker
-from poorhttp.errors import PoorhttpError
+from poorhttp.errors import PoorhttpError, shown
 from poorhttp.lean import os, thread
 
 LONGEST, LONGEST_DETAIL = 2000, 10_000
@@ -56,7 +56,7 @@ def tell(report: int, told: bytes) -> None:
 def fault(error: PoorhttpError) -> bytes:
     """What a worker tells of this error, behind `worker.FAILED`."""
     lines = (each[:LONGEST] for each in (error.message, error.hint))
-    return marshal.dumps((error.exit_code, *lines, error.detail[-LONGEST_DETAIL:]))
+    return marshal.dumps((error.exit_code, *lines, "\n".join(shown(error.detail))[-LONGEST_DETAIL:]))
 
 
 def fault_of(told: bytes) -> PoorhttpError:

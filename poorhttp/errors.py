@@ -59,6 +59,9 @@ class InUseError(ListenError):
     """Somebody else listens there."""
 
 
+FIRST, LAST = 10, 25
+"""Lines of a detail that are shown, where it has more: Django tells one mistake in eight tracebacks."""
+
 SYSTEM = "/dev/", "/proc/"
 """Where files are that every Linux has, but for one that was set up by hand."""
 
@@ -94,6 +97,17 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def shown(detail: str) -> list[str]:
+    """Return the lines of a detail, each as `printable`: all of them, or the first and the last ones and how many are
+    left out.
+    """
+    lines = detail.rstrip("\n").split("\n") if detail else []
+    more = len(lines) - FIRST - LAST
+    if more > 1:
+        lines[FIRST:-LAST] = [f"[left out: {more} lines]"]
+    return list(map(printable, lines))
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return the one of `names` that `word` was probably meant to be, "" where none is near. Case counts at last."""
     from poorhttp.lean import difflib  # only somebody who made a mistake pays for the module
@@ -113,8 +127,8 @@ def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:
 
 def tell(error: PoorhttpError) -> None:
     """Print a fault on standard error."""
-    if error.detail and sys.stderr:
-        sys.stderr.write(error.detail)
+    for line in shown(error.detail):
+        say(line)
     say(f"error: {error.message}")
     if error.hint:
         say(f"hint: {error.hint}")

@@ -340,7 +340,9 @@ class Reload:
             why = f"the trial took longer than {PATIENCE:.0f} s" if code is None else self._reason(code)
             why += " before the application was loaded" if code == 0 else ""
             why += "; poorhttp check tells where" if code is not None and code < 0 else ""
-            lines = said.decode("utf-8", "replace").splitlines()[-LINES:]
+            lines = said.decode("utf-8", "replace").split("\n")[:-1]
+            if len(lines) > LINES:
+                lines[:-LINES] = ["[the first lines are left out]"]
             faults = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
             self._failed(": ".join([why, *faults[-1:]]), lines)
         if self._again:

@@ -19,7 +19,7 @@ import sys
 from poorhttp import birth, calls, listener, loader, signals, worker
 from poorhttp.backlog import Backlog
 from poorhttp.board import FAILED, SUCCEEDED
-from poorhttp.errors import LoadError, PoorhttpError, shortage
+from poorhttp.errors import LoadError, PoorhttpError, shortage, shown
 from poorhttp.lean import os, select, signal, socket, tell_of_fork, time
 from poorhttp.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.systemd import Manager
@@ -669,7 +669,7 @@ class _Supervisor:
         """A worker cannot begin to serve, and is about to end."""
         if self._is_beginning():
             raise fault
-        for line in fault.detail.splitlines():
+        for line in shown(fault.detail):
             self._error_log.write("E", f"| {line}")
         hint = f"; {fault.hint}" if fault.hint else ""
         self._error_log.write("E", f"worker {pid} cannot begin to serve: {fault.message}{hint}")

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 
 from poorhttp import listener, loader, pidfile, privileges, server
-from poorhttp.errors import LoadError, PoorhttpError, say, tell, write
+from poorhttp.errors import LoadError, PoorhttpError, say, shown, tell, write
 from poorhttp.lean import nameless, os, signal, time
 from poorhttp.settings import IS_TRIAL
 from poorhttp.units import Address
@@ -195,7 +195,10 @@ def in_child(
         code = 128 + signal.SIGINT
         say(f"error: {loader.place_of(error)}stopped while it {doing} the application")
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        from poorhttp.lean import traceback
+
+        for line in shown(traceback.format_exc()):
+            say(line)
     finally:
         _flush()
         leave(code)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import lean, log_program, worker
-from poorhttp.errors import printable
+from poorhttp.errors import FIRST, LAST, printable, shown
 from poorhttp.log import LETTERS, ErrorLog, check, open_access_log, reopen_access_log
 from poorhttp.settings import LEVELS
 
@@ -117,6 +117,17 @@ def test_escaped_text_is_printable_and_printable_text_is_untouched(text: str) ->
     assert printable(printable(text)) == printable(text)
     if text.isprintable():
         assert printable(text) == text
+
+
+def test_of_a_long_detail_the_first_and_the_last_lines_are_shown() -> None:
+    assert shown("") == [] and shown("a\x1b\n\n b\n") == ["a\\x1b", "", " b"]
+    for number in FIRST + LAST, FIRST + LAST + 1:
+        whole = [str(each) for each in range(number)]
+        assert shown("\n".join(whole)) == whole
+    lines = shown("\n".join(map(str, range(100))))
+    assert lines[:FIRST] == [str(each) for each in range(FIRST)]
+    assert lines[FIRST:-LAST] == [f"[left out: {100 - FIRST - LAST} lines]"]
+    assert lines[-LAST:] == [str(each) for each in range(100 - LAST, 100)]
 
 
 def test_escapes_are_pythons_own() -> None:
