@@ -282,7 +282,7 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
         for name in seen.dispositions.keep() {
-            let text = format!("the application has {name} ignored, or left to the kernel: undone, it is the server's");
+            let text = format!("the application let {name} be ignored, or do what the system does: that is undone");
             shared.handler.warn(None, &text);
         }
     }

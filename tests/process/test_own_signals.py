@@ -97,7 +97,7 @@ def test_in_a_request(start: Start, kind: str, how: str) -> None:
     """In the main thread. As an asyncio loop does that had a handler."""
     server = begin(start, kind)
     pid = int(server.get(f"/?signal.signal(signal.SIGTERM,signal.{how})and(0)or(os.getpid())")[1])
-    server.await_text("the application has SIGTERM ignored, or left to the kernel: undone, it is the server's")
+    server.await_text("the application let SIGTERM be ignored, or do what the system does: that is undone")
     if kind != "1x1":
         os.kill(pid, signal.SIGTERM)
         server.await_text(f"worker {pid} was asked to leave (SIGTERM)")
