@@ -86,6 +86,9 @@ def ask(app: WSGI, settings: Config) -> Answer:
     """
     answer = Answer()
     answer.given = app(_environ(settings), answer.start)
+    if isinstance(answer.given, (bytes, str)) and answer.given:
+        kind = type(answer.given).__name__
+        raise AssertionError(f'the application returned {kind}; return a list of bytes: [b"..."]')
     try:
         for block in answer.given:
             answer.write(block)

@@ -113,6 +113,8 @@ def test_in_the_background_too(tmp_path: Path) -> None:
         ("start('200 OK', [])(b'a'); return []", ""),
         ("start('200 OK', []); return environ['wsgi.file_wrapper'](open(__file__, 'rb'))", ""),
         ("start('500 Oh', []); return [b'a']", "error: GET / is answered 500 Oh, in 1 bytes"),
+        ("start('200 OK', []); return b'a'", "PEP 3333: the application returned bytes; return a list of bytes: ["),
+        ("start('200 OK', []); return b''", ""),
         ("start('200 OK', []); return 5", "app.py: GET / fails: TypeError: 'int' object is not iterable"),
         (
             "start('200 OK', []); return ['a']",
