@@ -1,4 +1,4 @@
-"""The two loads: wrk, and a prober that looks at other requests while threads are blocked.
+"""The loads: wrk, that of tally.py, and a prober that looks at other requests while threads are blocked.
 
 Each takes a port and gives numbers in seconds and requests per second, or raises Failure; it knows no server. The
 bench itself is pinned to the load's core, and so is what it starts here.
@@ -11,6 +11,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 
+from bench import tally
 from bench.client import Failure, compare, connect, read_answer, request
 from bench.launch import HERE
 from bench.report import percentile
@@ -21,8 +22,9 @@ BLOCKED_SECONDS, PROBE_SECONDS, PROBE_EVERY = 1.0, 0.9, 0.002
 
 
 def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
-    """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, `errors`."""
-    return probe(port, workload, answer, seconds) if workload.probe else wrk(port, workload, answer, seconds)
+    """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, and what else the load knows."""
+    load = probe if workload.probe else tally.run if workload.tally else wrk
+    return load(port, workload, answer, seconds)
 
 
 def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:

@@ -67,7 +67,7 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
         processes, threads = proc.shape(root)
         weight = proc.memory(root)
         check(run.port, workload, answer)
-        if not workload.probe:
+        if not (workload.probe or workload.long):  # else there is more than one kind of request
             numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
     size = {"processes": processes, "threads": threads, "pss": _positive(weight["pss"], "PSS")}
     return {**numbers, **size, "alone": weight["alone"], "remark": run.remark}
