@@ -31,7 +31,7 @@ COST_COLUMNS = {
 }
 TALLY_COLUMNS = {
     "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "p50 ms": "p50", "p99 ms": "p99", "± p99": "~p99",
-    "p99.9 ms": "p99.9", "least served %": "least", "long/s": "long", "processes": "processes", "threads": "threads",
+    "p99.9 ms": "p99.9", "least served %": "least", "long/s": "long", "core %": "core", "threads": "threads",
 }
 FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
@@ -56,7 +56,8 @@ def main() -> int:
             setting.peers = os.path.abspath(arguments.peers)
         try:
             if arguments.command not in SCENARIOS:
-                launch.compile_bare()
+                launch.compile_c("bare")
+                launch.compile_c("tally")
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 APPS = HERE / "apps"
 PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
-BARE = HERE / "build" / "bare"
+BUILD = HERE / "build"
 SERVER_CORE, LOAD_CORE = 0, 1
 READY, STOP = 15.0, 5.0  # seconds
 Where = int | str  # a port of 127.0.0.1, or the path of a unix socket
@@ -122,7 +122,7 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
         "poorhttp": Path(python).parent / "poorhttp", "python": python, "port": where, "socket": where,
         "module": workload.module, "name": workload.app, "spec": spec, "threads": threads,
         "pool": threads if threads > 1 else 0,
-        "processes": workload.processes, "bare": BARE, "body": body, "request_body": workload.request_body,
+        "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
         "mode": "close" if workload.close else "keep",
     }  # fmt: skip
     command = server.command
@@ -191,18 +191,18 @@ def pinned(cores: Collection[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def compile_bare() -> None:
-    """Compile bare.c; raises Failure with the compiler's words."""
-    BARE.parent.mkdir(exist_ok=True)
-    fresh = BARE.with_name(f"bare.{os.getpid()}")  # another run may be executing the one of before
-    command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / "bare.c")]
+def compile_c(name: str) -> None:
+    """Compile bare.c or tally.c; raises Failure with the compiler's words."""
+    BUILD.mkdir(exist_ok=True)
+    fresh = BUILD / f"{name}.{os.getpid()}"  # another run may be executing the one of before
+    command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / f"{name}.c")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     except FileNotFoundError as error:
         raise Failure("no C compiler: install gcc") from error
     if done.returncode:
-        raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
-    fresh.replace(BARE)
+        raise Failure(f"{name}.c does not compile: {last_line(done.stderr)}")
+    fresh.replace(BUILD / name)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -61,9 +61,10 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
     with running(server, workload, setting) as run:
         root = run.process.pid
         load.run(run.port, workload, answer, min(WARM_UP, seconds))
-        before = proc.cpu(root)
+        before, begin = proc.cpu(root), time.perf_counter()
         numbers: dict[str, float] = load.run(run.port, workload, answer, seconds)
         spent = proc.cpu(root) - before
+        numbers["core"] = 100 * spent / (time.perf_counter() - begin)
         processes, threads = proc.shape(root)
         weight = proc.memory(root)
         check(run.port, workload, answer)

@@ -31,6 +31,7 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB",
         "load average at start": f"{os.getloadavg()[0]:.2f}",
         "python of poorhttp": said([setting.python, *interpreter]),
+        **({"python of the build before": said([setting.before, *interpreter])} if setting.before else {}),
         "python of the peers": said([setting.peers, *interpreter]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),

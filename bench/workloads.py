@@ -33,7 +33,7 @@ class Workload:
     close: bool = False
     request_body: int = 0  # bytes
     probe: bool = False  # not wrk, but single requests while all threads but one are blocked
-    tally: bool = False  # not wrk, but a load that counts what each client gets
+    tally: bool = False  # not wrk, but tally.c, which counts what each client gets
     long: int = 0  # more clients, that ask for /long (with tally)
 
     def terms(self) -> str:
