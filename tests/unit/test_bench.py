@@ -428,7 +428,11 @@ def test_a_workload_of_clients_in_small_gives_the_numbers_that_are_judged(name: 
     workload, setting = WORKLOADS[name], launch.Setting(work=tmp_path)
     numbers = measure.cost(SERVERS["threading"], workload, setting, 0.3)
     assert {target.column for target in COST if target.row[0] == name} <= numbers.keys()
-    assert numbers["core"] > 0 and "least" in numbers and ("long" in numbers) is (name == "mixed") is ("cpu" not in numbers)
+    assert (
+        numbers["core"] > 0
+        and "least" in numbers
+        and ("long" in numbers) is (name == "mixed") is ("cpu" not in numbers)
+    )
     assert launch.expected(workload, setting).count(b"<tr class=") == (0 if name == "mixed" else 20)
 
 
