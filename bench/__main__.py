@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,10 @@ Rows = Iterator[tuple[Row, Measurement]]
 COST_COLUMNS = {
     "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
     "p99 ms": "p99", "PSS MiB": "pss", "alone MiB": "alone", "processes": "processes", "threads": "threads",
+}
+TALLY_COLUMNS = {
+    "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "p50 ms": "p50", "p99 ms": "p99", "± p99": "~p99",
+    "p99.9 ms": "p99.9", "least served %": "least", "long/s": "long", "core %": "core", "threads": "threads",
 }
 FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
@@ -47,9 +51,13 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+        if arguments.command == "cost":
+            setting.before = arguments.before and os.path.abspath(arguments.before)
+            setting.peers = os.path.abspath(arguments.peers)
         try:
             if arguments.command not in SCENARIOS:
-                launch.compile_bare()
+                launch.compile_c("bare")
+                launch.compile_c("tally")
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)
@@ -85,14 +93,19 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
 def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for workload in WORKLOADS.values():
         if not arguments.workload or workload.name in arguments.workload:
-            for server in named(arguments.only, workload.servers):
+            for server in named(arguments.only, with_before(workload.servers) if setting.before else workload.servers):
                 yield (workload.name, server.name), partial(measure.cost, server, workload, setting, arguments.seconds)
+
+
+def with_before(servers: Iterable[str]) -> list[str]:
+    """The servers, each of ours followed by the same one of the build before."""
+    return [name for server in servers for name in (server, f"{server}-before") if name in SERVERS]
 
 
 def cost_sections(results: report.Results) -> Iterator[str]:
     for name in dict.fromkeys(row[0] for row in results):
         workload = WORKLOADS[name]
-        table = report.result_table(results, name, COST_COLUMNS)
+        table = report.result_table(results, name, TALLY_COLUMNS if workload.tally else COST_COLUMNS)
         yield f"## {name}: {workload.what}\n\n{workload.terms()}.\n\n{table}"
 
 
@@ -183,9 +196,14 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
+    cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
+                      "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
+    cost.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers")
     arguments = parser.parse_args()
-    if not (Path(arguments.python).parent / "poorhttp").exists():
-        parser.error(f"--python {arguments.python}: no poorhttp is beside it; name a Python that has one")
+    for option in ("python", "before"):
+        python = getattr(arguments, option, "")
+        if python and not (Path(python).parent / "poorhttp").exists():
+            parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:
         arguments.seconds = 1.0

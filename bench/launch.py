@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.client import Failure, check
-from bench.servers import OURS, Server
+from bench.servers import BEFORE, OURS, Server
 from bench.workloads import Workload
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 APPS = HERE / "apps"
 PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
-BARE = HERE / "build" / "bare"
+BUILD = HERE / "build"
 SERVER_CORE, LOAD_CORE = 0, 1
 READY, STOP = 15.0, 5.0  # seconds
 Where = int | str  # a port of 127.0.0.1, or the path of a unix socket
@@ -36,6 +36,8 @@ class Setting:
     """What is the same for all measurements of one run of the bench."""
 
     python: str = sys.executable  # runs poorhttp
+    before: str = ""  # runs another build of poorhttp, in turns with that one; may be absent
+    peers: str = str(PEERS_PYTHON)  # runs all other servers
     work: Path = field(default_factory=Path)  # a temporary directory
     cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
@@ -100,7 +102,7 @@ def start(
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(
-                command, cwd=APPS, env=environment(server.name in OURS), start_new_session=True,
+                command, cwd=APPS, env=environment(is_ours(server)), start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:
@@ -114,10 +116,13 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     body = setting.work / f"{workload.name}.body"
     if server.name == "bare":
         body.write_bytes(expected(workload, setting))
+    python = python_of(server, setting)
+    threads = (is_ours(server) and workload.our_threads) or workload.threads
     names = {
-        "poorhttp": Path(setting.python).parent / "poorhttp", "python": PEERS_PYTHON, "port": where, "socket": where,
-        "module": workload.module, "name": workload.app, "spec": spec, "threads": workload.threads,
-        "processes": workload.processes, "bare": BARE, "body": body, "request_body": workload.request_body,
+        "poorhttp": Path(python).parent / "poorhttp", "python": python, "port": where, "socket": where,
+        "module": workload.module, "name": workload.app, "spec": spec, "threads": threads,
+        "pool": threads if threads > 1 else 0,
+        "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
         "mode": "close" if workload.close else "keep",
     }  # fmt: skip
     command = server.command
@@ -127,6 +132,17 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
         tcp, unix = server.unix
         command = tuple(part.replace(tcp, unix) for part in command)
     return [part.format_map(names) for part in command]
+
+
+def is_ours(server: Server) -> bool:
+    return server.name in OURS or server.name in BEFORE
+
+
+def python_of(server: Server, setting: Setting) -> str:
+    """The interpreter that runs the server."""
+    if server.name in BEFORE:
+        return setting.before
+    return setting.python if is_ours(server) else setting.peers
 
 
 def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str:
@@ -154,13 +170,12 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(ours: bool) -> dict[str, str]:
-    """Our own, with the applications on Python's path; also this checkout, for the peers and where it has an engine.
+    """Our own, with the applications on Python's path; for the peers, which have no poorhttp, also this checkout.
 
-    Without a built engine the checkout would hide a poorhttp that is installed for the measured interpreter. What else
+    What is measured as poorhttp is what is installed for its interpreter, which the checkout would hide. What else
     is set for Python stays behind: PYTHONDONTWRITEBYTECODE alone, for which all is compiled anew, weighs nearly 2 MiB.
     """
-    built = any((ROOT / "poorhttp").glob("_engine*.so"))
-    paths = [APPS, ROOT] if built or not ours else [APPS]
+    paths = [APPS] if ours else [APPS, ROOT]
     others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**others, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
@@ -176,18 +191,18 @@ def pinned(cores: Collection[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def compile_bare() -> None:
-    """Compile bare.c; raises Failure with the compiler's words."""
-    BARE.parent.mkdir(exist_ok=True)
-    fresh = BARE.with_name(f"bare.{os.getpid()}")  # another run may be executing the one of before
-    command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / "bare.c")]
+def compile_c(name: str) -> None:
+    """Compile bare.c or tally.c; raises Failure with the compiler's words."""
+    BUILD.mkdir(exist_ok=True)
+    fresh = BUILD / f"{name}.{os.getpid()}"  # another run may be executing the one of before
+    command = ["cc", "-O2", "-Wall", "-o", str(fresh), str(HERE / f"{name}.c")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     except FileNotFoundError as error:
         raise Failure("no C compiler: install gcc") from error
     if done.returncode:
-        raise Failure(f"bare.c does not compile: {last_line(done.stderr)}")
-    fresh.replace(BARE)
+        raise Failure(f"{name}.c does not compile: {last_line(done.stderr)}")
+    fresh.replace(BUILD / name)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -1,4 +1,4 @@
-"""The two loads: wrk, and a prober that looks at other requests while threads are blocked.
+"""The loads: wrk, tally.c, and a prober that looks at other requests while threads are blocked.
 
 Each takes a port and gives numbers in seconds and requests per second, or raises Failure; it knows no server. The
 bench itself is pinned to the load's core, and so is what it starts here.
@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 
 from bench.client import Failure, compare, connect, read_answer, request
-from bench.launch import HERE
+from bench.launch import BUILD, HERE, last_line
 from bench.report import percentile
 from bench.workloads import Workload
 
@@ -21,8 +21,9 @@ BLOCKED_SECONDS, PROBE_SECONDS, PROBE_EVERY = 1.0, 0.9, 0.002
 
 
 def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
-    """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, `errors`."""
-    return probe(port, workload, answer, seconds) if workload.probe else wrk(port, workload, answer, seconds)
+    """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, and what else the load knows."""
+    load = probe if workload.probe else tally if workload.tally else wrk
+    return load(port, workload, answer, seconds)
 
 
 def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
@@ -55,6 +56,33 @@ def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, flo
     if workload.pipeline == 1:  # wrk 4.1 has no right percentiles for pipelined requests
         result |= {"p50": data["p50"] * 1e3, "p99": data["p99"] * 1e3}
     return result
+
+
+def tally(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+    """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests."""
+    asks = (str(workload.connections), request(workload), str(workload.long), request(workload, "/long"))
+    try:
+        done = subprocess.run(
+            [BUILD / "tally", str(port), str(seconds), *asks],
+            input=answer, capture_output=True, timeout=seconds + 15, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"the load did not end within {seconds + 15:.0f} s") from error
+    if done.returncode:
+        raise Failure(last_line(done.stderr))
+    return parse_tally(done.stdout.decode(), seconds)
+
+
+def parse_tally(text: str, seconds: float) -> dict[str, float]:
+    """`least` is what the least served client got, in percent of what clients got on the average."""
+    data = json.loads(text)
+    answers, others = data.pop("answers"), data.pop("others")
+    if not (total := sum(answers)):
+        raise Failure("no client got an answer within the time")
+    result = {"requests": total, "rate": total / seconds, "least": 100 * min(answers) * len(answers) / total}
+    if others:
+        result["long"] = sum(others) / seconds
+    return result | data
 
 
 def probe(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:

@@ -61,13 +61,14 @@ def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -
     with running(server, workload, setting) as run:
         root = run.process.pid
         load.run(run.port, workload, answer, min(WARM_UP, seconds))
-        before = proc.cpu(root)
+        before, begin = proc.cpu(root), time.perf_counter()
         numbers: dict[str, float] = load.run(run.port, workload, answer, seconds)
         spent = proc.cpu(root) - before
+        numbers["core"] = 100 * spent / (time.perf_counter() - begin)
         processes, threads = proc.shape(root)
         weight = proc.memory(root)
         check(run.port, workload, answer)
-        if not workload.probe:
+        if not (workload.probe or workload.long):  # else there is more than one kind of request
             numbers["cpu"] = _positive(spent, "CPU time") / numbers["requests"]
     size = {"processes": processes, "threads": threads, "pss": _positive(weight["pss"], "PSS")}
     return {**numbers, **size, "alone": weight["alone"], "remark": run.remark}

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.launch import HERE, PEERS_PYTHON, ROOT, Setting, environment
+from bench.launch import HERE, ROOT, Setting, environment, is_ours, python_of
 from bench.report import Results
-from bench.servers import OURS, Server
+from bench.servers import Server
 
 RECORDS = HERE / "records"
 
@@ -31,7 +31,8 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB",
         "load average at start": f"{os.getloadavg()[0]:.2f}",
         "python of poorhttp": said([setting.python, *interpreter]),
-        "python of the peers": said([str(PEERS_PYTHON), *interpreter]),
+        **({"python of the build before": said([setting.before, *interpreter])} if setting.before else {}),
+        "python of the peers": said([setting.peers, *interpreter]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
         "servers": {server.name: server_version(server, setting) for server in dict.fromkeys(servers)},
@@ -39,9 +40,9 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
 
 
 def server_version(server: Server, setting: Setting) -> dict[str, object]:
-    python = setting.python if server.name in OURS else str(PEERS_PYTHON)
+    python = python_of(server, setting)
     command = [part if part != "{python}" else python for part in server.version]
-    return {"version": said(command, server.name in OURS), "command": " ".join(server.command), "note": server.note}
+    return {"version": said(command, is_ours(server)), "command": " ".join(server.command), "note": server.note}
 
 
 def said(command: list[str], ours: bool = False) -> str:

@@ -2,7 +2,8 @@
 
 A command is a list of arguments with these names filled in: {poorhttp} (the program beside the interpreter given by
 --python), {python} (that of bench/.venv-peers, for the others), {port}, {module} and {name} of the application, {spec}
-(what poorhttp is given: module:name, or the directory of the examples), {threads}, {bare} (the compiled loop), {body}
+(what poorhttp is given: module:name, or the directory of the examples), {threads}, {pool} (threads for the application
+besides that of the loop: none where one thread is to do all), {bare} (the compiled loop), {body}
 (a file with the answer), {processes}, {request_body} (bytes), {mode} (keep or close).
 """
 
@@ -72,6 +73,20 @@ ALL = (
          note="HTTP parser in the worker, no router process; closes each connection, here announced (its "
               "--http11-socket keeps them, but serves one to its end while the others wait); request log off",
          unix=("127.0.0.1:{port}", "{socket}")),
+    peer("peregrine", "peregrine-server", "-m", "peregrine", "--port", "{port}", "--protocol", "wsgi", "--no-auto-venv",
+         "--no-http2", "--no-websockets", "--log-level", "warning", "--wsgi-threads", "{threads}", "{module}:{name}",
+         note="HTTP/1 only; no access log"),
+    peer("freastal", "freastal", "-c", IMPORT + "import freastal; freastal.serve(app, '127.0.0.1', {port})",
+         note="one thread only; no access log"),
+    peer("fastpysgi", "fastpysgi", "-c",
+         IMPORT + "import fastpysgi; fastpysgi.run(app, host='127.0.0.1', port={port}, loglevel=0)",
+         note="successor of fastwsgi; one thread only; logging off"),
+    peer("weft", "weft-server", "-m", "weft", "--port", "{port}", "--protocol", "wsgi", "--no-auto-venv",
+         "--no-http2", "--no-websockets", "--log-level", "warning", "--wsgi-threads", "{pool}", "{module}:{name}",
+         note="HTTP/1 only; no access log; its wheel for CPython 3.11 cannot be imported"),
+    peer("m0serve", "m0serve", "-m", "m0serve", "--host", "127.0.0.1", "--port", "{port}", "--protocol", "wsgi",
+         "--workers", "1", "--blocking-threads", "{pool}", "--max-keepalive-requests", "0", "{module}:{name}",
+         note="keeps connections for any number of requests, not 1000; no access log"),
 )
 
 UWSGI = peer(
@@ -85,6 +100,9 @@ UWSGI = peer(
 
 OURS = ("single", "threading", "forking")
 SERVERS = {server.name: server for server in (*ALL, UWSGI)}
+BEFORE = {f"{name}-before": replace(SERVERS[name], name=f"{name}-before", note="defaults, of the build to compare with")
+          for name in OURS}  # the same of another build of poorhttp, which --before names
+SERVERS |= BEFORE
 RELOADING = {
     **{name: Server(name, ("{poorhttp}", "dev", "{module}.py", "--port", "{port}", "--type", name),
                     SERVERS[name].version, "defaults of dev") for name in OURS},

@@ -2,12 +2,15 @@
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 import venv
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench import client, launch, load, measure, proc, record, report, robust
+from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
 from bench.servers import ALL as ALL_SERVERS
@@ -94,7 +98,7 @@ def test_a_target_without_its_rows_was_not_run() -> None:
 
 
 def test_cost_targets_name_rows_that_are_measured() -> None:
-    measured = {(workload.name, server) for workload in WORKLOADS.values() for server in workload.servers}
+    measured = {(each.name, server) for each in WORKLOADS.values() for server in with_before(each.servers)}
     assert {row for target in COST for row in (target.row, *target.over)} <= measured
 
 
@@ -184,14 +188,31 @@ def test_wrk_result_that_is_a_failure(requests: int, size: int, faults: int) -> 
         load.parse_wrk("BENCH " + WRK % (requests, size, faults), HELLO, 13)
 
 
-def test_a_python_without_poorhttp_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "option"), [("scale", "--python"), ("cost", "--before")])
+def test_a_python_without_poorhttp_is_refused(command: str, option: str, tmp_path: Path) -> None:
     """Else all that is not poorhttp would be measured first."""
-    command = [sys.executable, "-m", "bench", "scale", "--no-record", "--python", str(tmp_path / "python")]
     done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], timeout=60, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench", command, "--no-record", option, str(tmp_path / "python")],
+        cwd=Path(__file__).parents[2],
+        timeout=60,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
-    assert f"--python {tmp_path}/python: no poorhttp is beside it; name a Python that has one" in done.stderr
+    assert f"{option} {tmp_path}/python: no poorhttp is beside it; name a Python that has one" in done.stderr
+
+
+def test_a_tally_gives_the_share_of_the_least_served_client() -> None:
+    text = '{"answers": [30, 10, 20], "others": [%s], "p50": 1.0, "p99": 2.0, "p99.9": 3.0}'
+    numbers = load.parse_tally(text % "", 2.0)
+    assert numbers == {"requests": 60, "rate": 30.0, "least": 50.0, "p50": 1.0, "p99": 2.0, "p99.9": 3.0}
+    assert load.parse_tally(text % "3, 2", 2.0)["long"] == 2.5
+
+
+def test_a_tally_without_an_answer_is_a_failure() -> None:
+    with pytest.raises(Failure, match="no client"):
+        load.parse_tally('{"answers": [0, 0], "others": [], "p50": 9.0, "p99": 9.0, "p99.9": 9.0}', 2.0)
 
 
 def test_compare_ignores_the_clock_only() -> None:
@@ -319,6 +340,27 @@ def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> No
     assert not any("{" in part for part in launch.fill(server, HELLO, setting, 8080))
 
 
+def test_another_build_and_the_peers_have_their_own_interpreters(tmp_path: Path) -> None:
+    setting = launch.Setting(python="/this/python", before="/before/python", peers="/peers/python", work=tmp_path)
+    workload = WORKLOADS["flask"]
+
+    def words(name: str) -> list[str]:
+        return launch.fill(SERVERS[name], workload, setting, 8080)
+
+    assert with_before(["single", "bjoern"]) == ["single", "single-before", "bjoern"]
+    assert [words("threading")[0], words("threading-before")[0]] == ["/this/poorhttp", "/before/poorhttp"]
+    assert words("threading")[1:] == words("threading-before")[1:]
+    assert words("threading")[-1] == "16" and "--threads=8" in words("waitress")
+    assert words("waitress")[0] == "/peers/python"
+    assert launch.environment(ours=True)["PYTHONPATH"] == str(launch.APPS), "the checkout hides what is installed"
+
+
+@pytest.mark.parametrize(("threads", "pool"), [(1, "0"), (8, "8")])
+def test_a_server_of_one_thread_has_none_beside_that_of_the_loop(threads: int, pool: str, tmp_path: Path) -> None:
+    command = launch.fill(SERVERS["m0serve"], replace(HELLO, threads=threads), launch.Setting(work=tmp_path), 8080)
+    assert command[command.index("--blocking-threads") + 1] == pool
+
+
 def test_the_expected_answer_needs_no_poorhttp_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(
         launch.ROOT / "poorhttp", tmp_path / "poorhttp", ignore=shutil.ignore_patterns("_engine*", "__pycache__")
@@ -332,10 +374,66 @@ def test_the_expected_answer_needs_no_poorhttp_installed(tmp_path: Path, monkeyp
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
 @pytest.mark.parametrize("name", ["hello", "pipelined", "close", "answer1m", "post10k"])
 def test_the_bare_loop_answers_as_each_workload_asks(name: str, tmp_path: Path) -> None:
-    launch.compile_bare()
+    launch.compile_c("bare")
     with launch.running(SERVERS["bare"], WORKLOADS[name], launch.Setting(work=tmp_path)) as run:
         assert run.remark == ""
     assert run.process.returncode is not None
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
+@pytest.mark.parametrize("close", [False, True], ids=["keep", "close"])
+def test_a_tally_counts_what_each_client_gets(close: bool, tmp_path: Path) -> None:
+    launch.compile_c("bare")
+    launch.compile_c("tally")
+    workload = replace(HELLO, connections=3, long=2, tally=True, close=close)
+    with launch.running(SERVERS["bare"], workload, launch.Setting(work=tmp_path)) as run:
+        numbers = load.run(run.port, workload, HELLO.answer, 0.2)
+        assert numbers["rate"] > 50 and numbers["long"] > 50 and 0 < numbers["least"] <= 100
+        assert 0 < numbers["p50"] <= numbers["p99"] <= numbers["p99.9"]
+        with pytest.raises(Failure, match=r"wrong answer; its bytes \(13\)"):
+            load.run(run.port, workload, b"Hello, Moon!!", 0.2)
+    with pytest.raises(Failure, match="cannot connect"):
+        load.run(run.port, workload, HELLO.answer, 0.2)
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
+def test_a_tally_waits_for_the_answers_that_are_due(tmp_path: Path) -> None:
+    """A request that starves counts with its whole time, and its client with no answer."""
+
+    def answer_late(server: socket.socket) -> None:
+        with server.accept()[0] as one, server.accept()[0] as other:
+            time.sleep(0.3)
+            for sock in (one, other):
+                sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+            one.recv(100), other.recv(100)  # closed with nothing unread, the answers arrive
+
+    launch.compile_c("tally")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        late = threading.Thread(target=answer_late, args=(server,))
+        late.start()
+        asks = ("1", "GET / HTTP/1.1\r\n\r\n", "1", "GET /long HTTP/1.1\r\n\r\n")
+        done = subprocess.run(
+            [launch.BUILD / "tally", str(server.getsockname()[1]), "0.1", *asks],
+            input=b"OK", capture_output=True, timeout=20, check=True,
+        )  # fmt: skip
+        late.join()
+    data = json.loads(done.stdout)
+    assert data["answers"] == data["others"] == [0] and data["p50"] > 250
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
+@pytest.mark.parametrize("name", ["flask", "django", "mixed"])
+def test_a_workload_of_clients_in_small_gives_the_numbers_that_are_judged(name: str, tmp_path: Path) -> None:
+    launch.compile_c("tally")
+    workload, setting = WORKLOADS[name], launch.Setting(work=tmp_path)
+    numbers = measure.cost(SERVERS["threading"], workload, setting, 0.3)
+    assert {target.column for target in COST if target.row[0] == name} <= numbers.keys()
+    assert (
+        numbers["core"] > 0
+        and "least" in numbers
+        and ("long" in numbers) is (name == "mixed") is ("cpu" not in numbers)
+    )
+    assert launch.expected(workload, setting).count(b"<tr class=") == (0 if name == "mixed" else 20)
 
 
 def test_a_free_port_is_for_who_asks_for_it_by_number() -> None:
