@@ -165,6 +165,14 @@ impl<H: Handler> EventLoop<H> {
         if let Some(event) = self.queued.pop_front() {
             return Some(event);
         }
+        if self.poller.has_more() && self.is_late() {
+            // In the order in which they come: a client that was served last in this batch asks again behind the next
+            // look of the kernel, and all those that were served before it would be served twice.
+            self.came = clock::now();
+            // Where it fails the next wait does too.
+            let _ = self.poller.add_new();
+            self.poller.put_first(CONTROLS);
+        }
         let token = self.poller.next_token()?;
         let index = usize::try_from(token & 0xffff).unwrap_or(0);
         Some(match token & !0xffff {

@@ -3,11 +3,13 @@
 //! Knows HTTP through `http` and the application only as a [`handler::Handler`]; knows no Python.
 
 pub mod access_log;
+pub mod admission;
 pub mod append;
 pub mod board;
 pub mod calls;
 pub mod clock;
 pub mod connection;
+pub mod cpu;
 pub mod crowd;
 pub mod dispositions;
 pub mod event_loop;

@@ -92,8 +92,9 @@ impl Poller {
         ours.map(|told| usize::try_from(told & 0xffff).unwrap_or(0))
     }
 
-    /// Let the events of this token be the first ones of the batch. Returns whether there is any.
+    /// Let the events of this token be the next ones of the batch. Returns whether there is any.
     pub fn put_first(&mut self, token: u64) -> bool {
+        self.forget_handled();
         let is_any = self.told(token).next().is_some();
         if is_any {
             self.tokens.sort_by_key(|told| told & !0xffff != token);
@@ -101,10 +102,37 @@ impl Poller {
         is_any
     }
 
+    /// Whether there are events in the batch that are not handled yet.
+    pub fn has_more(&self) -> bool {
+        self.next < self.tokens.len()
+    }
+
     /// Get a new batch: wait until there is one, at most `timeout`, or for ever. An interrupted wait is an empty batch.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.tokens.clear();
         self.next = 0;
+        self.take(timeout)
+    }
+
+    /// Put what came meanwhile behind the events that are not handled yet, each of which is told once more.
+    pub fn add_new(&mut self) -> io::Result<()> {
+        self.forget_handled();
+        let waiting = self.tokens.len();
+        self.take(Some(Duration::ZERO))?;
+        let (before, told) = self.tokens.split_at(waiting);
+        let new: Vec<u64> = told.iter().filter(|token| !before.contains(token)).copied().collect();
+        self.tokens.truncate(waiting);
+        self.tokens.extend(new);
+        Ok(())
+    }
+
+    fn forget_handled(&mut self) {
+        self.tokens.drain(..self.next);
+        self.next = 0;
+    }
+
+    /// Add a batch to what there is. Returns how many events that are.
+    fn take(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.interrupted = false;
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
@@ -118,7 +146,7 @@ impl Poller {
                     data.u64()
                 };
                 self.tokens.extend(events.iter_mut().map(token));
-                Ok(self.tokens.len())
+                Ok(events.len())
             }
             Err(io::Errno::INTR) => {
                 self.interrupted = true;
@@ -132,6 +160,29 @@ impl Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_meanwhile_stands_behind_what_waited() {
+        let mut poller = Poller::new().unwrap();
+        let pipes: Vec<_> = (0..3).map(|_| rustix::pipe::pipe().unwrap()).collect();
+        for ((reader, _), token) in pipes.iter().zip(0..) {
+            poller.add(reader, token, Interest::Read).unwrap();
+        }
+        let tell = |index: usize| rustix::io::write(&pipes[index].1, b"x").unwrap();
+        let hear = |index: usize| rustix::io::read(&pipes[index].0, &mut [0; 1]).unwrap();
+        tell(0);
+        tell(1);
+        assert_eq!((poller.wait(None), poller.next_token()), (Ok(2), Some(0)));
+        hear(0);
+        // The second one, which waits, is not told twice.
+        for index in [2, 0] {
+            tell(index);
+            poller.add_new().unwrap();
+        }
+        assert!(poller.has_more());
+        assert_eq!([(); 4].map(|()| poller.next_token()), [Some(1), Some(2), Some(0), None]);
+        assert!(!poller.has_more());
+    }
 
     #[test]
     fn what_cannot_be_watched_for_one_process_is_watched_for_all() {

@@ -5,7 +5,9 @@
 //! connection to the holder and goes to sleep. Both are uncontended atomic operations: no clock, no wake-up. A call
 //! that blocks leaves the baton free without progress; the [`watchdog`] sees that and wakes a sleeper, who serves on.
 //! So a fast application costs with many threads what it costs with one, and a blocked call holds up nobody.
-//! Where calls have been slow lately the sleeper is woken at once.
+//! Where calls have been slow lately a sleeper is woken at once, as long as there is room in the application for one more
+//! call ([`super::admission`]). A thread that returns from a call and finds no room leaves the next request to those that
+//! are still inside.
 //!
 //! **The caretaker.** With a `health` path and one process there is one thread more, which never calls the application:
 //! it holds the loop while all others are in there, answers for the server, and lays the baton down as soon as one of
@@ -16,7 +18,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,9 +27,11 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 
 use super::access_log::AccessLog;
+use super::admission::Pace;
 use super::board::{Counts, Row, State};
 use super::clock;
 use super::connection::{Connection, Desk, TURN, Verdict};
+use super::cpu::{self, micros};
 use super::event_loop::{Event, EventLoop};
 use super::front::Fronts;
 use super::handler::{Handler, Thread};
@@ -46,11 +50,6 @@ const ACCEPTS: usize = 32;
 /// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
 /// waits at, nothing wakes him.
 const LOOK_UP: Duration = Duration::from_secs(1);
-/// A call that takes longer than this makes the application slow ...
-const SLOW_CALL: Duration = Duration::from_micros(300);
-/// ... until so many calls in a row were faster.
-const SLOW_MEMORY: u32 = 16;
-
 /// How long a request may wait for a thread that is awake and idle, or has yet to start, in ms: on a loaded machine that
 /// takes a while; where no thread can be started it never comes.
 const HOPE: u64 = 500;
@@ -80,8 +79,8 @@ pub struct Server<H: Handler> {
     held: AtomicBool,
     /// How often the baton was laid down.
     calls: AtomicU64,
-    /// Above 0 while the application is slow.
-    slow: AtomicU32,
+    /// How calls go.
+    pace: Pace,
     /// Nothing could be waited for any more.
     failed: AtomicBool,
     /// Every thread but the caretaker is lost, and the process about to end.
@@ -145,7 +144,7 @@ impl<H: Handler> Server<H> {
             threads,
             held: AtomicBool::new(false),
             calls: AtomicU64::new(0),
-            slow: AtomicU32::new(0),
+            pace: Pace::default(),
             failed: AtomicBool::new(false),
             lost: AtomicBool::new(false),
         })
@@ -330,9 +329,19 @@ impl<H: Handler> Server<H> {
         self.threads
     }
 
-    /// How often the baton was laid down, if it lies there now.
+    /// How calls go.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// How often the baton was laid down.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The same, if it lies there now.
     pub(super) fn calls_if_free(&self) -> Option<u64> {
-        (!self.held.load(Ordering::Relaxed)).then(|| self.calls.load(Ordering::Relaxed))
+        (!self.held.load(Ordering::Relaxed)).then(|| self.calls())
     }
 
     /// Every thread is lost: let those know who wait for one.
@@ -552,21 +561,29 @@ impl<H: Handler> Server<H> {
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
     fn serve(&self, (key, mut connection): Named<H>, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
         let shared = &self.shared;
-        let began = self.is_slow().then(|| {
-            self.team.wake_one();
-            Instant::now()
+        self.team.begin(desk.thread.slot);
+        let began = (self.threads > 1 && self.pace.is_slow()).then(|| {
+            if self.has_room(desk.thread.slot, 1) {
+                self.team.wake_one();
+            }
+            (Instant::now(), cpu::own_time())
         });
         let had_stream = connection.owner().is_some();
         let verdict = self.guarded(&mut connection, desk, Connection::serve);
         self.team.note_stream(desk.thread.slot, had_stream, connection.owner().is_some());
-        if let Some(began) = began {
-            self.remember(began.elapsed());
+        if let Some((began, cpu)) = began {
+            self.pace.note(micros(began.elapsed()), micros(cpu::own_time().saturating_sub(cpu)));
         }
         if let Some(mut event_loop) = self.take_baton() {
             event_loop.settle(key, connection, verdict, shared);
-            return Some(event_loop);
+            if self.has_room(desk.thread.slot, 0) {
+                return Some(event_loop);
+            }
+            self.lay_down(event_loop);
+            // The others may have returned meanwhile, and found the baton taken.
+            return if self.has_room(desk.thread.slot, 0) { self.take_baton() } else { None };
         }
-        self.slow.store(SLOW_MEMORY, Ordering::Relaxed);
+        self.pace.note_slow();
         shared.give_back((key, connection), verdict);
         // The holder sees it before it sleeps, or is woken; unless it laid the baton down just now.
         let held = self.take_baton();
@@ -611,16 +628,13 @@ impl<H: Handler> Server<H> {
         is_any
     }
 
-    fn is_slow(&self) -> bool {
-        self.threads > 1 && self.slow.load(Ordering::Relaxed) > 0
-    }
-
-    fn remember(&self, call: Duration) {
-        if call > SLOW_CALL {
-            self.slow.store(SLOW_MEMORY, Ordering::Relaxed);
-        } else {
-            // Several threads may do this at once; an exact count is not needed.
-            self.slow.store(self.slow.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    /// Whether one more call is to be let in beside those of other threads than that of `slot`, and so many more.
+    fn has_room(&self, slot: usize, more: usize) -> bool {
+        let room = if self.pace.is_slow() { self.pace.room() } else { usize::MAX };
+        room >= self.threads || {
+            let others = self.team.threads().enumerate().filter(|&(other, _)| other != slot);
+            let short = others.filter(|(_, (thread, is_inside))| *is_inside && !thread.stands_aside());
+            short.count() + more < room
         }
     }
 

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::clock::Pulse;
+use super::cpu;
 
 /// The threads; `M` is what one thread can leave for another.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ struct Seat<M> {
     /// Answers of this thread that wait for their clients: nobody else can go on with them.
     streams: AtomicUsize,
     pulse: Pulse,
+    thread: cpu::Thread,
 }
 
 impl<M> Team<M> {
@@ -44,6 +46,7 @@ impl<M> Team<M> {
             mail: Mutex::new(Vec::new()),
             streams: AtomicUsize::new(0),
             pulse,
+            thread: cpu::Thread::default(),
         };
         let seats: Vec<_> = pulses.map(seat).collect();
         Self {
@@ -57,7 +60,11 @@ impl<M> Team<M> {
     /// The calling thread is that of `slot`, and this is its pulse. Fails where there is no such slot, or it is taken.
     pub fn join(&self, slot: usize) -> Result<Pulse, &'static str> {
         let seat = self.seats.get(slot).ok_or("there is no such slot: it must be below `threads`")?;
-        if seat.taken.swap(true, Ordering::Relaxed) { Err("another thread has this slot") } else { Ok(seat.pulse) }
+        if seat.taken.swap(true, Ordering::Relaxed) {
+            return Err("another thread has this slot");
+        }
+        seat.thread.adopt();
+        Ok(seat.pulse)
     }
 
     /// Whether there is a caretaker.
@@ -83,6 +90,16 @@ impl<M> Team<M> {
     /// The pulse of the thread of `slot`.
     pub fn pulse(&self, slot: usize) -> Option<Pulse> {
         self.seats.get(slot).map(|seat| seat.pulse)
+    }
+
+    /// The thread of `slot` begins a call.
+    pub fn begin(&self, slot: usize) {
+        self.seats.get(slot).into_iter().for_each(|seat| seat.thread.begin());
+    }
+
+    /// All threads, and whether they are in the application, by slot.
+    pub fn threads(&self) -> impl Iterator<Item = (&cpu::Thread, bool)> + Clone {
+        self.seats.iter().map(|seat| (&seat.thread, seat.pulse.last().is_some()))
     }
 
     /// All pulses, by slot.

@@ -5,6 +5,7 @@
 //! stop beyond reason, or whose successor serves while all its threads are stuck. It never waits for the interpreter,
 //! which a call may keep for ever: what needs it is done by a thread of its own.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,9 +15,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::access_log::escaped;
+use super::admission::{Admission, Sample};
 use super::board::Shown;
 use super::calls::{Calls, Late};
 use super::clock::{self, Pulse};
+use super::cpu::{self, micros};
 use super::dispositions::Dispositions;
 use super::handler::Handler;
 use super::load::Load;
@@ -28,6 +31,8 @@ use crate::limits::Limits;
 
 /// How soon a blocked call is noticed, twice over.
 const SAMPLE: Duration = Duration::from_micros(500);
+/// The same while calls compute: each look takes the CPU from them.
+const RARE_SAMPLE: Duration = Duration::from_millis(2);
 /// How soon a late call is noticed, at most.
 const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 /// Samples without anything running before it goes to sleep.
@@ -136,6 +141,12 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
 /// What it saw at the last sample.
 struct Seen {
     progress: Option<u64>,
+    /// When the last sample was taken.
+    sampled: Instant,
+    cpu: cpu::Calls,
+    /// Since when there has been no progress, in µs.
+    quiet: u64,
+    admission: Admission,
     idle: u32,
     calls: Calls,
     load: Load,
@@ -156,6 +167,10 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
     let shared = server.shared();
     let mut seen = Seen {
         progress: None,
+        sampled: Instant::now(),
+        cpu: cpu::Calls::new(server.threads()),
+        quiet: 0,
+        admission: Admission::new(server.threads(), std::thread::available_parallelism().map_or(1, NonZero::get)),
         idle: 0,
         calls: Calls::new(server.threads(), shared.limits.slow_request, shared.limits.request_timeout, clock::now()),
         load: Load::new(server.threads(), clock::now()),
@@ -206,7 +221,11 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         return;
     }
     let has_followers = server.team().has_followers();
-    let pause = if has_followers && !shared.is_asleep() { SAMPLE } else { patience(shared, is_busy) };
+    let pause = match has_followers && !shared.is_asleep() {
+        true if server.pace().is_slow() && server.pace().room() == 1 => RARE_SAMPLE,
+        true => SAMPLE,
+        false => patience(shared, is_busy),
+    };
     std::thread::park_timeout(pause);
     let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
     seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
@@ -266,12 +285,39 @@ fn forgive_standstill<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     }
 }
 
+/// Let the next request in, where it is time for that.
 fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    let calls = server.calls_if_free();
-    if calls.is_some() && calls == seen.progress {
-        server.team().wake_one();
+    if !server.team().has_followers() {
+        return;
     }
+    let calls = server.calls_if_free();
+    let is_quiet = calls.is_some() && calls == seen.progress;
     seen.progress = calls;
+    let now = Instant::now();
+    let elapsed = micros(now - seen.sampled);
+    seen.sampled = now;
+    seen.quiet = if is_quiet { seen.quiet + elapsed } else { 0 };
+    // Short calls are never held back, and while a thread handles events calls may wait for that.
+    if !is_quiet && (!server.pace().is_slow() || calls.is_none() && !server.shared().is_asleep()) {
+        return;
+    }
+    let is_new = seen.cpu.look(server.team().threads(), Duration::from_micros(server.pace().long()));
+    let decision = seen.admission.look(Sample {
+        elapsed,
+        is_new,
+        inside: server.team().pulses().filter(|pulse| pulse.last().is_some()).count(),
+        running: seen.cpu.running,
+        short: seen.cpu.short,
+        long: seen.cpu.long,
+        is_free: calls.is_some(),
+        quiet: seen.quiet,
+        usual: server.pace().usual(),
+    });
+    server.pace().set_room(decision.room);
+    if decision.wakes {
+        server.team().wake_one();
+        seen.quiet = 0;
+    }
 }
 
 /// Hear the signals that the loop does not read, because its threads are in the application or wait for the interpreter,
