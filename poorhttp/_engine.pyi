@@ -74,7 +74,8 @@ def try_temporary_file() -> None:
 
 def check_head(status: str, headers: list[tuple[str, str]]) -> int | None:
     """Check the status and the headers of an answer as `start_response` does. Returns how many bytes its body must
-    have, None where that is open, or there is none. Raises TypeError or ValueError for what would be answered 500.
+    have; None where no Content-Length was given, or where the answer has no body. Raises TypeError or ValueError for
+    what would be answered 500.
     """
 
 def die_with_parent(does: bool) -> None:

@@ -27,6 +27,8 @@ LIMIT = 10.0
 LAST = 2.0
 """Seconds for all calls that are left when the supervisor ends or becomes another image."""
 
+DYING = 1.0
+"""Seconds for a killed child to be gone: one that waits for a file server may take longer, and is not waited for."""
 
 TOLD = 1
 """The exit code of a child that has logged what is wrong."""
@@ -72,9 +74,11 @@ class ChildExit:
         """End the child that calls, which had so many seconds."""
         self._error_log.write("E", f"{self._spec} did not return in {seconds:g} s; killed")
         child, self._child = self._child, 0
+        end = time.monotonic() + DYING
         try:
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < end:
+                time.sleep(0.002)
         except (ChildProcessError, ProcessLookupError):  # reaped by the application
             return
 

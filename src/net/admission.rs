@@ -67,7 +67,7 @@ impl Pace {
 
     /// CPU time that makes a call a long one, beside which the usual ones are not to wait.
     pub fn long(&self) -> u64 {
-        (TIMES * self.usual()).max(SECOND.0)
+        (LONG_FACTOR * self.usual()).max(LEAST_LONG)
     }
 
     /// How many short calls may be inside at once, while calls are slow.
@@ -88,17 +88,19 @@ const PARALLEL: usize = 150;
 /// How many run at once is a mean over so many samples, about.
 const MEAN: usize = 4;
 /// A call is a long one where it has so many times the CPU time of a usual one; so long the next one waits outside.
-const TIMES: u64 = 4;
-/// For how long the second one waits, at least and at most.
-const SECOND: (u64, u64) = (2_000, 10_000);
-/// For how long the third one and those behind it wait.
-const THIRD: (u64, u64) = (10_000, 100_000);
+const LONG_FACTOR: u64 = 4;
+/// CPU time of a long call, at least.
+const LEAST_LONG: u64 = 2_000;
+/// For how long a call waits beside one that computes, at least and at most.
+const BESIDE_ONE: (u64, u64) = (2_000, 10_000);
+/// The same beside more than one.
+const BESIDE_MORE: (u64, u64) = (10_000, 100_000);
 /// How often it is tried whether calls can compute side by side, where there are several cores.
-const TRY: u64 = 250_000;
+const TRY_EVERY: u64 = 250_000;
 /// For how long what was seen of that holds.
-const HOLDS: u64 = 50_000;
+const PARALLEL_HOLDS: u64 = 50_000;
 /// For how long it counts that there were several long calls: those that take their place are not known as long at once.
-const LONG_HOLDS: u64 = 100_000;
+const SEVERAL_HOLD: u64 = 100_000;
 
 /// What is seen at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,9 +117,9 @@ pub struct Sample {
     pub short: usize,
     /// Those that compute and are long.
     pub long: usize,
-    /// No thread stands ready for the next one.
+    /// No thread holds the event loop, so none takes the next request.
     pub is_free: bool,
-    /// For how long that has been so, and none has begun.
+    /// For how long that has been so and no call has begun.
     pub quiet: u64,
     /// CPU time of the usual call.
     pub usual: u64,
@@ -138,10 +140,10 @@ pub struct Admission {
     threads: usize,
     cores: usize,
     room: usize,
-    /// Samples since there was too little room or too much.
+    /// Samples in a row in which a call ran.
     busy: usize,
     /// How many calls run at once, a mean, in hundredths.
-    running: usize,
+    mean: usize,
     until_try: u64,
     /// For how long calls still count as computing side by side.
     parallel: u64,
@@ -152,7 +154,7 @@ pub struct Admission {
 impl Admission {
     /// For so many threads of a process that may use so many cores.
     pub fn new(threads: usize, cores: usize) -> Self {
-        Self { threads, cores, room: threads, busy: 0, running: 0, until_try: TRY, parallel: 0, long: 0 }
+        Self { threads, cores, room: threads, busy: 0, mean: 0, until_try: TRY_EVERY, parallel: 0, long: 0 }
     }
 
     /// Decide.
@@ -162,9 +164,9 @@ impl Admission {
         if is_new && inside > 0 {
             self.adjust(running, is_idle);
         }
-        self.parallel = if self.running >= PARALLEL { HOLDS } else { self.parallel.saturating_sub(elapsed) };
+        self.parallel = if self.mean >= PARALLEL { PARALLEL_HOLDS } else { self.parallel.saturating_sub(elapsed) };
         self.until_try = self.until_try.saturating_sub(elapsed);
-        self.long = if long > 1 { LONG_HOLDS } else { self.long.saturating_sub(elapsed) };
+        self.long = if long > 1 { SEVERAL_HOLD } else { self.long.saturating_sub(elapsed) };
         let room = match (self.long > 0, self.parallel > 0) {
             (true, _) => self.threads,
             (false, true) => self.room.max(self.cores),
@@ -173,9 +175,9 @@ impl Admission {
         Decision { wakes: is_idle || (quiet > 0 && (short < room || self.is_due(sample))), room }
     }
 
-    /// Make more room where no call runs although nobody stands ready for the next one; less where one always runs.
+    /// Make more room where no call runs and no thread takes the next request; less where a call always runs.
     fn adjust(&mut self, running: usize, is_idle: bool) {
-        self.running = (self.running * (MEAN - 1) + 100 * running) / MEAN;
+        self.mean = (self.mean * (MEAN - 1) + 100 * running) / MEAN;
         if running == 0 {
             self.busy = 0;
             self.room = (self.room + usize::from(is_idle)).min(self.threads);
@@ -191,11 +193,11 @@ impl Admission {
     /// Whether the next call has waited outside for long enough although there is no room.
     fn is_due(&mut self, Sample { short, quiet, usual, .. }: Sample) -> bool {
         if self.until_try == 0 && self.cores > 1 {
-            self.until_try = TRY;
+            self.until_try = TRY_EVERY;
             return true;
         }
-        let (least, most) = if short < 2 { SECOND } else { THIRD };
-        quiet >= (TIMES * usual * short as u64).clamp(least, most)
+        let (least, most) = if short < 2 { BESIDE_ONE } else { BESIDE_MORE };
+        quiet >= (LONG_FACTOR * usual * short as u64).clamp(least, most)
     }
 }
 
@@ -293,7 +295,7 @@ mod tests {
         }
         let (mut admission, _) = settled(1, Sample { long: 2, ..COMPUTES });
         let mut room = || admission.look(COMPUTES).room;
-        assert!((STEP..LONG_HOLDS).step_by(500).all(|_| room() == ALL), "the next long ones are not known at once");
+        assert!((STEP..SEVERAL_HOLD).step_by(500).all(|_| room() == ALL), "the next long ones are not known at once");
         assert_eq!(room(), 1);
     }
 
@@ -309,7 +311,7 @@ mod tests {
     fn whether_they_do_is_tried_now_and_then() {
         let tries = |cores| {
             let (mut admission, _) = settled(cores, COMPUTES);
-            (0..2 * TRY / STEP).filter(|_| admission.look(COMPUTES).wakes).count()
+            (0..2 * TRY_EVERY / STEP).filter(|_| admission.look(COMPUTES).wakes).count()
         };
         assert_eq!([tries(1), tries(2)], [0, 2]);
     }

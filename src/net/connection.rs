@@ -230,11 +230,11 @@ impl<H: Handler> Connection<H> {
         self.outbox.break_off();
     }
 
-    /// What to watch its descriptor for, if for anything.
+    /// What to watch its descriptor for. None: it is not watched.
     pub fn interest(&self) -> Option<Interest> {
         match self.phase {
             Phase::Flush => Some(Interest::Write),
-            // The end of what it sends would be told again and again.
+            // The kernel would tell the end of the stream without pause.
             Phase::Linger if self.lingering.has_ended => None,
             _ => Some(Interest::Read),
         }

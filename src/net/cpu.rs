@@ -16,8 +16,9 @@ pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// In so much time each thread that waits for the interpreter gets it once, where there are two.
-const TURN: Duration = Duration::from_millis(6);
+/// A thread that waits for the interpreter wakes every 5 ms to ask for it (`sys.getswitchinterval`). One whose CPU time
+/// stands still for longer waits for something else.
+const STANDS_STILL: Duration = Duration::from_millis(6);
 
 /// CPU time that the calling thread has had.
 pub fn own_time() -> Duration {
@@ -31,7 +32,7 @@ pub struct Thread {
     /// 0 for none.
     number: AtomicI32,
     calls: AtomicU64,
-    stands_aside: AtomicBool,
+    takes_no_room: AtomicBool,
 }
 
 impl Thread {
@@ -43,13 +44,13 @@ impl Thread {
     /// The calling thread, whose it is, begins a call.
     pub fn begin(&self) {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.stands_aside.store(false, Ordering::Relaxed);
+        self.takes_no_room.store(false, Ordering::Relaxed);
     }
 
     /// Whether its call is no reason to keep another one outside: it was seen to be long, or to wait for something else
     /// than the interpreter.
-    pub fn stands_aside(&self) -> bool {
-        self.stands_aside.load(Ordering::Relaxed)
+    pub fn takes_no_room(&self) -> bool {
+        self.takes_no_room.load(Ordering::Relaxed)
     }
 
     /// CPU time that it has had; none where it is gone.
@@ -126,9 +127,9 @@ impl Calls {
                 *seen = Seen { time, since: now, ..*seen };
             }
             let runs = thread.runs();
-            let waits = !runs && now >= seen.since + TURN;
+            let waits = !runs && now >= seen.since + STANDS_STILL;
             let is_long = time.saturating_sub(seen.first) >= long;
-            thread.stands_aside.store(waits || is_long, Ordering::Relaxed);
+            thread.takes_no_room.store(waits || is_long, Ordering::Relaxed);
             self.running += usize::from(runs);
             self.short += usize::from(!waits && !is_long);
             self.long += usize::from(!waits && is_long);
@@ -137,7 +138,7 @@ impl Calls {
             // Nobody has the interpreter, so nobody waits for it.
             (self.short, self.long) = (0, 0);
             let inside = threads.filter(|(_, is_inside)| *is_inside);
-            inside.for_each(|(thread, _)| thread.stands_aside.store(true, Ordering::Relaxed));
+            inside.for_each(|(thread, _)| thread.takes_no_room.store(true, Ordering::Relaxed));
         }
         true
     }

@@ -166,12 +166,11 @@ impl<H: Handler> EventLoop<H> {
             return Some(event);
         }
         if self.poller.has_more() && self.is_late() {
-            // In the order in which they come: a client that was served last in this batch asks again behind the next
-            // look of the kernel, and all those that were served before it would be served twice.
+            // In the order in which they come: a client that is answered late in a batch asks again only after the kernel
+            // was asked. The others would each be served again before it.
             self.came = clock::now();
             // Where it fails the next wait does too.
             let _ = self.poller.add_new();
-            self.poller.put_first(CONTROLS);
         }
         let token = self.poller.next_token()?;
         let index = usize::try_from(token & 0xffff).unwrap_or(0);
@@ -213,10 +212,10 @@ impl<H: Handler> EventLoop<H> {
         // After a batch of one that was soon done the next event has hardly come yet: asking would cost a system call for
         // nothing.
         self.due = if keeps.is_none() { self.patient.len() } else { 0 };
-        if was_long || self.batch > 1 || self.due > 0 {
+        if was_long || self.batch > 1 || self.due > 0 || self.poller.has_more() {
             self.batch = self.poller.wait(Some(Duration::ZERO))?;
             self.came = clock::now();
-            if !self.poller.put_first(CONTROLS) && self.batch == BATCH {
+            if !self.poller.put_first(CONTROLS) && self.batch >= BATCH {
                 // There are more events than these, perhaps thousands; who comes new is not to wait for all of them.
                 self.queued.extend((0..self.listeners.len()).map(Event::Accept));
             }

@@ -39,6 +39,8 @@ pub struct Poller {
     /// The tokens of the batch; the kernel's own event type may not pass between threads.
     tokens: Vec<u64>,
     next: usize,
+    /// Events of the batch that are still to be told.
+    left: usize,
     /// The last wait was interrupted by a signal.
     pub interrupted: bool,
 }
@@ -50,6 +52,7 @@ impl Poller {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             tokens: Vec::with_capacity(BATCH),
             next: 0,
+            left: 0,
             interrupted: false,
         })
     }
@@ -81,6 +84,7 @@ impl Poller {
 
     /// The token of the next event of the batch.
     pub fn next_token(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
         let token = self.tokens.get(self.next)?;
         self.next += 1;
         Some(*token)
@@ -102,27 +106,36 @@ impl Poller {
         is_any
     }
 
-    /// Whether there are events in the batch that are not handled yet.
+    /// Whether events wait that were not handled yet, in this batch or behind it.
     pub fn has_more(&self) -> bool {
         self.next < self.tokens.len()
     }
 
-    /// Get a new batch: wait until there is one, at most `timeout`, or for ever. An interrupted wait is an empty batch.
+    /// Get a new batch: what [`Poller::add_new`] has put behind the last one, and what came since. Where there is none,
+    /// wait for it, at most `timeout`, or for ever. An interrupted wait is an empty batch.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        self.tokens.clear();
-        self.next = 0;
-        self.take(timeout)
+        self.forget_handled();
+        if self.tokens.is_empty() {
+            self.take(timeout)?;
+        } else {
+            self.add_new()?;
+        }
+        self.left = self.tokens.len();
+        Ok(self.left)
     }
 
-    /// Put what came meanwhile behind the events that are not handled yet, each of which is told once more.
+    /// Put what came meanwhile behind the events that are not handled yet; not into this batch, which would never end. The
+    /// kernel tells of those that are not handled again: these are left out.
     pub fn add_new(&mut self) -> io::Result<()> {
         self.forget_handled();
         let waiting = self.tokens.len();
-        self.take(Some(Duration::ZERO))?;
-        let (before, told) = self.tokens.split_at(waiting);
-        let new: Vec<u64> = told.iter().filter(|token| !before.contains(token)).copied().collect();
-        self.tokens.truncate(waiting);
-        self.tokens.extend(new);
+        if waiting < BATCH {
+            self.take(Some(Duration::ZERO))?;
+            let (before, told) = self.tokens.split_at(waiting);
+            let new: Vec<u64> = told.iter().filter(|token| !before.contains(token)).copied().collect();
+            self.tokens.truncate(waiting);
+            self.tokens.extend(new);
+        }
         Ok(())
     }
 
@@ -131,8 +144,8 @@ impl Poller {
         self.next = 0;
     }
 
-    /// Add a batch to what there is. Returns how many events that are.
-    fn take(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+    /// Add to the tokens what the kernel tells.
+    fn take(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.interrupted = false;
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
@@ -146,11 +159,11 @@ impl Poller {
                     data.u64()
                 };
                 self.tokens.extend(events.iter_mut().map(token));
-                Ok(events.len())
+                Ok(())
             }
             Err(io::Errno::INTR) => {
                 self.interrupted = true;
-                Ok(0)
+                Ok(())
             }
             Err(error) => Err(error),
         }
@@ -179,8 +192,9 @@ mod tests {
             tell(index);
             poller.add_new().unwrap();
         }
-        assert!(poller.has_more());
-        assert_eq!([(); 4].map(|()| poller.next_token()), [Some(1), Some(2), Some(0), None]);
+        assert_eq!([(); 2].map(|()| poller.next_token()), [Some(1), None], "the batch of two ends");
+        assert_eq!((poller.has_more(), poller.wait(None)), (true, Ok(3)), "the one that was told is still to be read");
+        assert_eq!([(); 4].map(|()| poller.next_token()), [Some(2), Some(0), Some(1), None]);
         assert!(!poller.has_more());
     }
 

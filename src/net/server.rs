@@ -18,7 +18,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
@@ -339,7 +339,7 @@ impl<H: Handler> Server<H> {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// The same, if it lies there now.
+    /// How often the baton was laid down; none while a thread holds it.
     pub(super) fn calls_if_free(&self) -> Option<u64> {
         (!self.held.load(Ordering::Relaxed)).then(|| self.calls())
     }
@@ -572,16 +572,12 @@ impl<H: Handler> Server<H> {
         let verdict = self.guarded(&mut connection, desk, Connection::serve);
         self.team.note_stream(desk.thread.slot, had_stream, connection.owner().is_some());
         if let Some((began, cpu)) = began {
+            fence(Ordering::SeqCst); // see `keep`
             self.pace.note(micros(began.elapsed()), micros(cpu::own_time().saturating_sub(cpu)));
         }
         if let Some(mut event_loop) = self.take_baton() {
             event_loop.settle(key, connection, verdict, shared);
-            if self.has_room(desk.thread.slot, 0) {
-                return Some(event_loop);
-            }
-            self.lay_down(event_loop);
-            // The others may have returned meanwhile, and found the baton taken.
-            return if self.has_room(desk.thread.slot, 0) { self.take_baton() } else { None };
+            return self.keep(event_loop, desk.thread.slot);
         }
         self.pace.note_slow();
         shared.give_back((key, connection), verdict);
@@ -590,7 +586,18 @@ impl<H: Handler> Server<H> {
         if held.is_none() {
             shared.wake_if_sleeping();
         }
-        held
+        self.keep(held?, desk.thread.slot)
+    }
+
+    /// Keep the baton for the next request if there is room for its call; else leave it to those that are inside.
+    fn keep<'a>(&'a self, event_loop: Held<'a, H>, slot: usize) -> Option<Held<'a, H>> {
+        if self.has_room(slot, 0) {
+            return Some(event_loop);
+        }
+        self.lay_down(event_loop);
+        // They may have returned meanwhile, and found the baton taken: they rest their pulse before they try for it.
+        fence(Ordering::SeqCst);
+        if self.has_room(slot, 0) { self.take_baton() } else { None }
     }
 
     /// Do `work`; a panic, which would be a defect of ours, costs this connection and no other.
@@ -628,12 +635,13 @@ impl<H: Handler> Server<H> {
         is_any
     }
 
-    /// Whether one more call is to be let in beside those of other threads than that of `slot`, and so many more.
+    /// Whether there is room for one more call. Counted are the short calls of other threads than that of `slot`, and
+    /// `more`.
     fn has_room(&self, slot: usize, more: usize) -> bool {
         let room = if self.pace.is_slow() { self.pace.room() } else { usize::MAX };
         room >= self.threads || {
             let others = self.team.threads().enumerate().filter(|&(other, _)| other != slot);
-            let short = others.filter(|(_, (thread, is_inside))| *is_inside && !thread.stands_aside());
+            let short = others.filter(|(_, (thread, is_inside))| *is_inside && !thread.takes_no_room());
             short.count() + more < room
         }
     }

@@ -226,7 +226,11 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         true => SAMPLE,
         false => patience(shared, is_busy),
     };
-    std::thread::park_timeout(pause);
+    if is_busy && pause > RARE_SAMPLE {
+        nap(shared, pause);
+    } else {
+        std::thread::park_timeout(pause);
+    }
     let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
     seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
     forgive_standstill(shared, seen);
@@ -259,6 +263,16 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
         std::thread::park();
     }
     watchdog.asleep.store(false, Ordering::SeqCst);
+}
+
+/// Sleep for so long, or until the loop wakes: the next request may come beside a call that waits.
+fn nap<H: Handler>(shared: &Shared<H>, pause: Duration) {
+    let asleep = &shared.watchdog.asleep;
+    asleep.store(true, Ordering::SeqCst);
+    if shared.is_asleep() {
+        std::thread::park_timeout(pause);
+    }
+    asleep.store(false, Ordering::SeqCst);
 }
 
 fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
@@ -328,7 +342,9 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
         seen.next_overhearing = now + OVERHEAR;
         shared.overhear();
         for name in seen.dispositions.keep() {
-            let text = format!("the application let {name} be ignored, or do what the system does: that is undone");
+            let text = format!(
+                "the application set {name} to be ignored, or to its default: the server has set its own handler again"
+            );
             shared.handler.warn(None, &text);
         }
     }

@@ -97,7 +97,9 @@ def test_in_a_request(start: Start, kind: str, how: str) -> None:
     """In the main thread. As an asyncio loop does that had a handler."""
     server = begin(start, kind)
     pid = int(server.get(f"/?signal.signal(signal.SIGTERM,signal.{how})and(0)or(os.getpid())")[1])
-    server.await_text("the application let SIGTERM be ignored, or do what the system does: that is undone")
+    server.await_text(
+        "the application set SIGTERM to be ignored, or to its default: the server has set its own handler again"
+    )
     if kind != "1x1":
         os.kill(pid, signal.SIGTERM)
         server.await_text(f"worker {pid} was asked to leave (SIGTERM)")

@@ -6,9 +6,12 @@ Knows counts and orders of answers; knows no times.
 from __future__ import annotations
 
 import contextlib
+import select
 import selectors
+import signal
 import statistics
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,25 +39,41 @@ def application(environ, start_response):
 CLIENTS = 8
 
 
-def ask_on(server: Any, target: str, answers: int) -> tuple[Counter[int], list[int]]:
-    """Let each client ask again as soon as it has its answer. Returns how many each got, and how many calls were inside
-    when each began, in the order of the answers.
-    """
-    got: Counter[int] = Counter()
-    inside: list[int] = []
-    with contextlib.ExitStack() as closing, selectors.DefaultSelector() as ready:
+class Crowd:
+    """Clients each of which asks again as soon as it has its answer."""
+
+    def __init__(self, server: Any, target: str, closing: contextlib.ExitStack) -> None:
+        self.request = f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"
+        self.ready = closing.enter_context(selectors.DefaultSelector())
+        self.answers: Counter[int] = Counter()
+        self.inside: list[int] = []
+        closing.callback(server.clients.clear)
         for number in range(CLIENTS):
             client = closing.enter_context(server.connect())
-            ready.register(client.sock, selectors.EVENT_READ, (number, client))
-            client.send(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
-        while len(inside) < answers:
-            for key, _ in ready.select(20):
+            self.ready.register(client.sock, selectors.EVENT_READ, (number, client))
+            client.send(self.request)
+
+    def go_on(self, until: Callable[[], bool]) -> None:
+        while not until():
+            for key, _ in self.ready.select(20):
                 number, client = key.data
-                inside.append(int(client.response().body))
-                got[number] += 1
-                client.send(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
-    server.clients.clear()
-    return got, inside
+                self.inside.append(int(client.response().body))
+                self.answers[number] += 1
+                client.send(self.request)
+
+
+def ask_on(server: Any, target: str, answers: int) -> tuple[Counter[int], list[int]]:
+    """Let a crowd get so many answers. Returns how many each client got, and how many calls were inside when each began, in
+    the order of the answers.
+    """
+    with contextlib.ExitStack() as closing:
+        crowd = Crowd(server, target, closing)
+        crowd.go_on(lambda: len(crowd.inside) >= answers)
+        return crowd.answers, crowd.inside
+
+
+def has_come(client: Any) -> bool:
+    return bool(select.select([client.sock], [], [], 0)[0])
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 8)], ids=["1x1", "1x8"])
@@ -84,10 +103,7 @@ def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
         with server.connect() as client:
             for _ in range(100):
                 assert client.request("/compute/0.003").status == 200
-        ready = selectors.DefaultSelector()
-        for client in waiting:
-            ready.register(client.sock, selectors.EVENT_READ)
-        assert not ready.select(0), "a hundred calls of 3 ms took less than 1.5 s"
+        assert not any(has_come(client) for client in waiting), "a hundred calls of 3 ms took less than 1.5 s"
         assert all(client.response().status == 200 for client in waiting)
 
 
@@ -100,8 +116,43 @@ def test_a_short_call_does_not_wait_for_the_end_of_a_long_one(serve: Any, before
             client.send("GET /compute/2 HTTP/1.1\r\nHost: a\r\n\r\n")
         for _ in range(3):
             assert short.request("/compute/0.001").status == 200
-        with selectors.DefaultSelector() as ready:
-            ready.register(first.sock, selectors.EVENT_READ)
-            ready.register(second.sock, selectors.EVENT_READ)
-            assert not ready.select(0), "they go on"
+        assert not has_come(first) and not has_come(second), "they go on"
         assert first.response().status == second.response().status == 200
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 8)], ids=["1x1", "1x8"])
+def test_a_crowd_that_always_asks_keeps_the_loop_from_nothing_else(serve: Any, shape: tuple[int, int]) -> None:
+    """Deadlines, pipelines and stops have their turn although there is always another request."""
+    server = serve(APP, shape, head_timeout=1)
+    with contextlib.ExitStack() as closing:
+        crowd = Crowd(server, "/compute/0.012", closing)
+        half, pipeline = (closing.enter_context(server.connect()) for _ in range(2))
+        half.send("GET /compute/0 HTTP/1.1\r\nHost: a")
+        pipeline.send("GET /compute/0 HTTP/1.1\r\nHost: a\r\n\r\n" * 5)
+        crowd.go_on(lambda: has_come(pipeline))
+        for _ in range(5):
+            crowd.go_on(lambda: has_come(pipeline) or bool(pipeline.buffer))
+            assert pipeline.response().status == 200
+        crowd.go_on(lambda: has_come(half) or len(crowd.inside) > 400)
+        assert half.response().status == 408
+        before = len(crowd.inside)
+        server.signal(signal.SIGTERM)
+        with contextlib.suppress(EOFError, ConnectionError):
+            crowd.go_on(lambda: len(crowd.inside) > before + 10 * CLIENTS)
+        assert len(crowd.inside) <= before + 3 * CLIENTS
+    assert server.wait() == 0
+
+
+def test_a_call_that_comes_beside_one_that_waits_is_not_kept_outside(serve: Any) -> None:
+    """Also where the last calls computed, so that there was room for one, and another one computes."""
+    server = serve(APP, (1, CLIENTS))
+    ask_on(server, "/compute/0.005", 100)
+    with contextlib.ExitStack() as closing:
+        long, waiting, short = (closing.enter_context(server.connect()) for _ in range(3))
+        for _ in range(3):
+            long.send("GET /compute/0.6 HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert short.request("/compute/0").status == 200
+            waiting.send("GET /sleep/0.2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert short.request("/compute/0").status == 200
+            assert not has_come(waiting), "it was answered beside both"
+            assert waiting.response().status == long.response().status == 200
