@@ -7,8 +7,7 @@
 # types (timedelta, None) raise TypeError, and pymemcache and pylibmc refuse a float.
 . "$(dirname "$(realpath "$0")")/lib"
 pypi libmc==1.4.17
-(apt-get download memcached=1.6.18-1+deb12u1 && dpkg -x memcached_*.deb .) >/dev/null 2>&1 ||
-    unavailable "no memcached 1.6.18 of Debian 12"
+debian memcached=1.6.18-1+deb12u1
 serve 'usr/bin/memcached -u nobody -l 127.0.0.1 -p $PORT'
 cat >show.py <<'PY'
 import os
