@@ -105,8 +105,8 @@ impl Calls {
         Self { running: 0, short: 0, long: 0, seen: vec![none; threads], next: now }
     }
 
-    /// Look, unless that was done just now; returns whether it was not. `threads`: each, and whether it is in the application; `long`: CPU time that
-    /// makes a call a long one.
+    /// Look, unless that was done just now. `threads`: each, and whether it is in the application; `long`: CPU time that
+    /// makes a call a long one. Returns whether it looked.
     pub fn look<'a>(&mut self, threads: impl Iterator<Item = (&'a Thread, bool)> + Clone, long: Duration) -> bool {
         let now = Instant::now();
         if now < self.next {
