@@ -226,7 +226,7 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         true => SAMPLE,
         false => patience(shared, is_busy),
     };
-    if is_busy && pause > RARE_SAMPLE {
+    if is_busy && shared.is_asleep() {
         nap(shared, pause);
     } else {
         std::thread::park_timeout(pause);
@@ -265,7 +265,7 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
     watchdog.asleep.store(false, Ordering::SeqCst);
 }
 
-/// Sleep for so long, or until the loop wakes: the next request may come beside a call that waits.
+/// While the loop sleeps: sleep for so long, or until it wakes. The next request may come beside a call that waits.
 fn nap<H: Handler>(shared: &Shared<H>, pause: Duration) {
     let asleep = &shared.watchdog.asleep;
     asleep.store(true, Ordering::SeqCst);

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psutil
 import pytest
 
 APP = """
@@ -97,6 +98,21 @@ def test_three_blocked_calls_do_not_hold_up_a_fourth(start: Any, compose: Any) -
     for name, client in zip("abc", blocked, strict=True):
         server.open_gate(name)
         assert client.response().body == f"/block/{name}".encode()
+
+
+def test_a_blocked_call_costs_no_cpu(start: Any, any_shape: Any, compose: Any) -> None:
+    """Nobody spins while it waits, neither beside a loop that sleeps nor where no thread is left."""
+    server = start(APP, any_shape)
+    with server.connect() as client:
+        client.send(compose("/sleep/1.5"))
+        before = cpu_seconds(server)
+        assert client.response().status == 200
+        assert cpu_seconds(server) - before < 0.5
+
+
+def cpu_seconds(server: Any) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in server.pids()]
+    return sum(each.user + each.system for each in times)
 
 
 def test_blocked_calls_one_after_another_find_threads(start: Any, compose: Any) -> None:
