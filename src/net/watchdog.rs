@@ -131,7 +131,9 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
     let watched = Arc::clone(server);
     let name = "poorhttp-watch".to_owned();
     let builder = Builder::new().name(name).stack_size(STACK);
-    let handle = builder.spawn(move || watch(&watched))?;
+    // Now, and not when the thread comes to run: the first request may have altered them by then.
+    let dispositions = Dispositions::now();
+    let handle = builder.spawn(move || watch(&watched, dispositions))?;
     // Set once: it is locked here.
     let _ = watchdog.thread.set(handle.thread().clone());
     *started = Some(handle);
@@ -163,7 +165,7 @@ struct Seen {
     looked: u64,
 }
 
-fn watch<H: Handler>(server: &Arc<Server<H>>) {
+fn watch<H: Handler>(server: &Arc<Server<H>>, dispositions: Dispositions) {
     let shared = server.shared();
     let mut seen = Seen {
         progress: None,
@@ -179,7 +181,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>) {
         is_hog_told: false,
         is_stop_late: false,
         next_overhearing: 0,
-        dispositions: Dispositions::now(),
+        dispositions,
         next_urging: None,
         next_giving: 0,
         looked: 0,
