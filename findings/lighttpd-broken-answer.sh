@@ -12,34 +12,8 @@
 . "$(dirname "$(realpath "$0")")/lib"
 command -v curl >/dev/null || unavailable "no curl"
 debian lighttpd=1.4.69-1
-cat >broken.py <<'PY'
-import os
-import socket
-import struct
-import time
-
-with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as listener:
-    while True:
-        connection, _ = listener.accept()
-        request = connection.recv(65536)
-        if request:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
-            connection.sendall(b"5\r\nfirst\r\n")
-            time.sleep(0.5)  # so that lighttpd can pass on what it has
-        if b"/reset " in request:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.close()
-PY
-serve 'exec python3 broken.py'
-cat >lighttpd.conf <<CONF
-server.modules = ("mod_proxy")
-server.document-root = "$T"
-server.bind = "127.0.0.1"
-server.port = env.PORT
-proxy.server = ("" => (("host" => "127.0.0.1", "port" => $PORT)))
-\$HTTP["url"] =~ "^/1/" { server.stream-response-body = 1 }
-\$HTTP["url"] =~ "^/2/" { server.stream-response-body = 2 }
-CONF
+serve_broken
+lighttpd_before "$PORT"
 serve 'exec usr/sbin/lighttpd -D -m usr/lib/lighttpd -f lighttpd.conf'
 fetch() {
     body=$(curl --silent --http1.1 --max-time 10 --dump-header head "http://127.0.0.1:$PORT/$1")

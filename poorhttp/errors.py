@@ -97,6 +97,15 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def returned_text(answer: object) -> str:
+    """Return what to tell of an application that returned this: "" unless it is str or bytes that are not empty, whose
+    items are no blocks of a body (PEP 3333).
+    """
+    if not isinstance(answer, (str, bytes)) or not answer:
+        return ""
+    return f'the application returned {type(answer).__name__}; return a list of bytes: [b"..."]'
+
+
 def shown(detail: str) -> list[str]:
     """Return the lines of a detail, each as `printable`: all of them, or the first and the last ones and how many are
     left out.

@@ -16,7 +16,7 @@ from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from poorhttp import __version__
 from poorhttp._engine import check_head
-from poorhttp.errors import LoadError, say, tell
+from poorhttp.errors import LoadError, returned_text, say, tell
 from poorhttp.lean import signal
 from poorhttp.loader import account_of, place_of, suggested
 from poorhttp.units import split_port, split_url
@@ -86,9 +86,8 @@ def ask(app: WSGI, settings: Config) -> Answer:
     """
     answer = Answer()
     answer.given = app(_environ(settings), answer.start)
-    if isinstance(answer.given, (bytes, str)) and answer.given:
-        kind = type(answer.given).__name__
-        raise AssertionError(f'the application returned {kind}; return a list of bytes: [b"..."]')
+    if told := returned_text(answer.given):
+        raise AssertionError(told)
     try:
         for block in answer.given:
             answer.write(block)

@@ -545,6 +545,11 @@ class Server:
         children = [child.pid for child in psutil.Process(self.pid).children()]
         return sorted(children) or [self.pid]
 
+    def cpu_seconds(self) -> float:
+        """CPU time of the serving processes so far."""
+        times = [psutil.Process(pid).cpu_times() for pid in self.pids()]
+        return float(sum(one.user + one.system for one in times))
+
     def memory(self) -> int:
         """Bytes resident in all its processes together."""
         return sum(psutil.Process(pid).memory_info().rss for pid in {self.pid, *self.pids()})

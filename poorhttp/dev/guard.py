@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from poorhttp import RequestTimeout
 from poorhttp.dev import page, problem
+from poorhttp.errors import returned_text
 from poorhttp.lean import os
 
 TYPE_CHECKING = False
@@ -97,9 +98,8 @@ class _Guarded:
         try:
             if not hasattr(answer, "__iter__") and not hasattr(answer, "__getitem__"):
                 raise TypeError(f"the application returned {_named(answer)}, which is no iterable of bytes")
-            if isinstance(answer, (str, bytes)) and answer:
-                kind = type(answer).__name__
-                raise TypeError(f'the application returned {kind}; return a list of bytes: [b"..."]')
+            if told := returned_text(answer):
+                raise TypeError(told)
             for block in answer:
                 if not isinstance(block, bytes):
                     raise TypeError(f"the application gave {_named(block)} as a block of the body, not bytes")

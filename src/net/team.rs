@@ -102,6 +102,11 @@ impl<M> Team<M> {
         self.seats.iter().map(|seat| (&seat.thread, seat.pulse.last().is_some()))
     }
 
+    /// How many threads are in the application.
+    pub fn inside(&self) -> usize {
+        self.pulses().filter(|pulse| pulse.last().is_some()).count()
+    }
+
     /// All pulses, by slot.
     pub fn pulses(&self) -> impl Iterator<Item = Pulse> {
         self.seats.iter().map(|seat| seat.pulse)

@@ -321,7 +321,7 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let decision = seen.admission.look(Sample {
         elapsed,
         is_new,
-        inside: server.team().pulses().filter(|pulse| pulse.last().is_some()).count(),
+        inside: server.team().inside(),
         running: seen.cpu.running,
         short: seen.cpu.short,
         long: seen.cpu.long,
@@ -422,7 +422,7 @@ fn tell<H: Handler>(shared: &Shared<H>, seen: &mut Seen, what: u8) {
 /// Tell how busy the threads are, if somebody decides by it, and whether clients wait for one.
 fn tell_load<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     let shared = server.shared();
-    let busy = server.team().pulses().filter(|pulse| pulse.last().is_some()).count();
+    let busy = server.team().inside();
     let told = seen.load.look(clock::now(), busy, || shared.is_awaited());
     if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
         shared.tell(LOAD + percent);

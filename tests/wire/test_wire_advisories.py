@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from poorhttp.dispatch.form import FieldStorage
@@ -223,11 +222,6 @@ def test_a_form_of_line_ends_costs_linear_time() -> None:
     form["f"].file.close()
 
 
-def cpu_seconds(server: Any) -> float:
-    times = [psutil.Process(pid).cpu_times() for pid in server.pids()]
-    return float(sum(one.user + one.system for one in times))
-
-
 def test_clients_that_vanish_leave_nothing_behind(start: Any, any_shape: Any, until: Any, compose: Any) -> None:
     """Closed, half-closed and reset, before and in the middle of an answer: no process ends, none spins, none leaks."""
     server = start(APP, any_shape, write_timeout=1, head_timeout=1, keepalive_timeout=1)
@@ -241,9 +235,9 @@ def test_clients_that_vanish_leave_nothing_behind(start: Any, any_shape: Any, un
                 getattr(client, leave)()
     assert server.get("/a").body == b"/a"
     until(lambda: server.descriptors() <= base, "the descriptors of those that left")
-    spent = cpu_seconds(server)
+    spent = server.cpu_seconds()
     time.sleep(1.0)  # the window of the measurement
-    assert cpu_seconds(server) - spent < 0.3
+    assert server.cpu_seconds() - spent < 0.3
     assert server.pids() == pids
 
 
