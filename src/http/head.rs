@@ -83,6 +83,12 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// Version and field lines as sent, up to the last value.
+    pub fn lines<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let end = self.fields.last().map_or(0, |last| last.value.end);
+        Span { start: self.target.end, end: end.max(self.target.end) }.of(bytes)
+    }
+
     /// Method and target, as sent.
     pub fn line<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         Span { start: self.method.start, end: self.target.end }.of(bytes)

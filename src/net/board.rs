@@ -85,7 +85,7 @@ pub struct Served<'a> {
 }
 
 /// The same as it is shown, as far as there was room.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Shown {
     /// From whom it comes, but for the port; none: the client has no address.
     pub client: Option<SocketAddr>,

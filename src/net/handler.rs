@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::board::Shown;
 use super::clock::Pulse;
 use super::outbox::Outbox;
 use super::peer::Peer;
@@ -127,13 +128,13 @@ pub trait Handler: Send + Sync + 'static {
     /// Seconds that local time was ahead of UTC at `unix_second`.
     fn utc_offset(&self, unix_second: u64) -> i64;
 
-    /// The call on the thread of `slot` is to end: interrupt it, if `is_still_late` says so once that thread cannot
-    /// move. `age`: how long it has given no sign of life, in ms; none where the time of a stop is over.
-    fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
+    /// The call of `request` on the thread of `slot` is to end: interrupt it, if `is_still_late` says so once that thread
+    /// cannot move. `age`: how long it has given no sign of life, in ms; none where the time of a stop is over.
+    fn interrupt(&self, slot: usize, request: &Shown, age: Option<u64>, is_still_late: &dyn Fn() -> bool);
 
-    /// The call on the thread of `slot` does not return, even though it was interrupted: answer in its place, if
-    /// `is_still_late` says so once that thread cannot move. Returns whether it is answered so.
-    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) -> bool;
+    /// The call of `request` on the thread of `slot` does not return, even though it was interrupted: answer in its place,
+    /// if `is_still_late` says so once that thread cannot move. Returns whether it is answered so.
+    fn give_up(&self, slot: usize, request: &Shown, age: u64, is_still_late: &dyn Fn() -> bool) -> bool;
 
     /// What a supervisor would be told: there is none.
     fn told(&self, what: u8);

@@ -33,6 +33,8 @@ use crate::limits::Limits;
 const SAMPLE: Duration = Duration::from_micros(500);
 /// The same while calls compute: each look takes the CPU from them.
 const RARE_SAMPLE: Duration = Duration::from_millis(2);
+/// The same while all threads are in the application: how soon it is noticed that somebody waits.
+const FULL_SAMPLE: Duration = Duration::from_millis(50);
 /// How soon a late call is noticed, at most.
 const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 /// Samples without anything running before it goes to sleep.
@@ -223,13 +225,17 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         return;
     }
     let has_followers = server.team().has_followers();
+    // All threads are in the application, and none has come back of late: there is nobody to wake.
+    let is_full = || has_followers && !server.team().has_sleeper();
+    let stays_full = seen.quiet > 0 && is_full();
     let pause = match has_followers && !shared.is_asleep() {
+        true if stays_full => patience(shared, is_busy).min(FULL_SAMPLE),
         true if server.pace().is_slow() && server.pace().room() == 1 => RARE_SAMPLE,
         true => SAMPLE,
         false => patience(shared, is_busy),
     };
-    if is_busy && shared.is_asleep() {
-        nap(shared, pause);
+    if is_busy && (shared.is_asleep() || stays_full) {
+        nap(shared, pause, || shared.is_asleep() || is_full());
     } else {
         std::thread::park_timeout(pause);
     }
@@ -267,11 +273,12 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
     watchdog.asleep.store(false, Ordering::SeqCst);
 }
 
-/// While the loop sleeps: sleep for so long, or until it wakes. The next request may come beside a call that waits.
-fn nap<H: Handler>(shared: &Shared<H>, pause: Duration) {
+/// Sleep for so long, or until a thread wakes the loop or lays the baton down: the next request may come beside a call that
+/// waits. `may_sleep` is asked once that wakes this thread.
+fn nap<H: Handler>(shared: &Shared<H>, pause: Duration, may_sleep: impl FnOnce() -> bool) {
     let asleep = &shared.watchdog.asleep;
     asleep.store(true, Ordering::SeqCst);
-    if shared.is_asleep() {
+    if may_sleep() {
         std::thread::park_timeout(pause);
     }
     asleep.store(false, Ordering::SeqCst);
@@ -330,8 +337,7 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
         usual: server.pace().usual(),
     });
     server.pace().set_room(decision.room);
-    if decision.wakes {
-        server.team().wake_one();
+    if decision.wakes && server.team().wake_one() {
         seen.quiet = 0;
     }
 }
@@ -451,11 +457,14 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
     let work = move || {
         let handler = &server.shared().handler;
         let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
+        let request = |slot: usize| server.shared().row.shown(slot).unwrap_or_default();
         let work = |job: &Job| match job {
-            Job::Interrupt(late) => handler.interrupt(late.slot, Some(late.age), &|| is_still(late)),
+            Job::Interrupt(late) => {
+                handler.interrupt(late.slot, &request(late.slot), Some(late.age), &|| is_still(late));
+            }
             Job::GiveUp(late) => {
                 let began = server.team().pulse(late.slot).map(Pulse::began);
-                let is_answered = handler.give_up(late.slot, late.age, &|| is_still(late));
+                let is_answered = handler.give_up(late.slot, &request(late.slot), late.age, &|| is_still(late));
                 if let Some(began) = began.filter(|_| is_answered) {
                     server.shared().row.note_given_up(late.slot, began);
                 }
@@ -463,7 +472,7 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
             Job::Tell(what) => handler.told(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;
-                handler.interrupt(*slot, None, &|| server.team().pulse(*slot).is_some_and(is_it));
+                handler.interrupt(*slot, &request(*slot), None, &|| server.team().pulse(*slot).is_some_and(is_it));
             }
         };
         for job in &jobs {

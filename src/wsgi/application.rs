@@ -12,15 +12,17 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use super::environ::{Draft, Environs};
+use super::environ::{Draft, Environ, Environs};
 use super::exchange::{Exchange, Kit};
 use super::file_wrapper::FileWrapper;
 use super::handover::Handover;
 use super::iteration::{Progress, close, iterate, take_body};
 use super::known::{About, Known, request_line};
+use super::text::native;
 use crate::http::own_fields::OwnFields;
 use crate::net::access_log::local_time;
 use crate::net::append::append;
+use crate::net::board::Shown;
 use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::outbox::Outbox;
@@ -46,7 +48,8 @@ pub struct Application {
     utc_offset: i64,
     environs: Environs,
     manner: Manner,
-    threads: Vec<Arc<Known>>,
+    /// For the life of the process, as other threads look at them.
+    threads: Vec<&'static Known>,
     /// This process is a child that the application forked.
     is_forked: AtomicBool,
 }
@@ -64,13 +67,12 @@ pub struct Manner {
 }
 
 /// What a serving thread uses again for its next request.
-#[derive(Default)]
 pub struct Seat {
     kit: Option<Kit>,
-    /// The environ of its last request.
+    /// What it keeps of the environ of its last request.
     pub draft: Option<Box<Draft>>,
     /// What others know of it.
-    pub known: Arc<Known>,
+    pub known: &'static Known,
 }
 
 /// What a turn gives back at its end.
@@ -107,7 +109,7 @@ impl Application {
         manner: Manner,
         threads: usize,
     ) -> Self {
-        let threads = (0..threads).map(|_| Arc::default()).collect();
+        let threads = (0..threads).map(|_| &*Box::leak(Box::default())).collect();
         let error_descriptor = Python::attach(|py| {
             error_log.bind(py).call_method0(intern!(py, "fileno")).and_then(|number| number.extract()).ok()
         });
@@ -220,10 +222,10 @@ impl Application {
         }
     }
 
-    /// Log where the thread of `known` is, and what it works on.
-    fn write_trace(&self, py: Python<'_>, level: char, about: &(String, String), text: &str, trace: &str) {
-        let (line, remote) = about;
-        let arguments = (level.to_string(), format!("{line} {text}"), remote, trace);
+    /// Log where the thread is that works on `request`.
+    fn write_trace(&self, py: Python<'_>, level: char, request: &Shown, text: &str, trace: &str) {
+        let line = native(py, &request.line);
+        let arguments = (level.to_string(), format!("{line} {text}"), remote(request.client), trace);
         // A log that cannot be written has nobody to tell it to.
         let _ = self.error_log.bind(py).call_method1(intern!(py, "write_trace"), arguments);
     }
@@ -249,6 +251,14 @@ impl Application {
             None => 0,
         };
         let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
+    }
+
+    /// Call the application, or what answers in its place where somebody asks what this server does.
+    fn call_with<'py>(&self, environ: &Environ<'py>, kit: &Kit, asks_status: bool) -> PyResult<Bound<'py, PyAny>> {
+        let py = environ.dict.py();
+        kit.exchange.bind(py).try_borrow_mut()?.input_file = environ.file.as_ref().map(|file| file.clone_ref(py));
+        let app = self.status.as_ref().filter(|_| asks_status).unwrap_or(&self.app);
+        app.bind(py).call1((&environ.dict, kit.start_response.bind(py)))
     }
 
     fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
@@ -359,30 +369,32 @@ impl Handler for Application {
                 move || About { peer, line: request_line(head, bytes) }
             };
             let exchange = exchange.clone();
-            let known = request.thread.seat.known.clone();
+            let known = request.thread.seat.known;
             let _served = known.serve(&exchange);
             let outcome = giving_back(&exchange, outbox, |outbox| {
-                let returned = self.environs.build(py, &mut request).and_then(|(environ, file)| {
-                    exchange.try_borrow_mut()?.input_file = file;
-                    let app = match &self.status {
-                        Some(status) if request.asks_status => status,
-                        _ => &self.app,
-                    };
-                    app.bind(py).call1((environ, kit.start_response.bind(py)))
-                });
+                let environ = self.environs.build(py, &mut request);
+                let returned = match &environ {
+                    Ok(environ) => self.call_with(environ, &kit, request.asks_status),
+                    Err(error) => Err(error.clone_ref(py)),
+                };
                 let result = returned
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
                     .and_then(|returned| take_body(&exchange, returned, request.transport, request.thread));
-                request.thread.seat.known.forget_interrupt();
-                self.hand_over(
+                known.forget_interrupt();
+                let outcome = self.hand_over(
                     py,
                     kit,
                     result,
                     returned.as_ref().ok(),
                     &mut Lent { outbox, thread: request.thread },
                     &about,
-                )
+                );
+                drop(returned);
+                if let (Ok(environ), Some(draft)) = (environ, &mut request.thread.seat.draft) {
+                    draft.keep(environ);
+                }
+                outcome
             });
             // One that came while the application's objects were let go.
             known.forget_interrupt();
@@ -393,8 +405,7 @@ impl Handler for Application {
     fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let exchange = stream.kit.exchange.bind(py).clone();
-            let known = resumed.thread.seat.known.clone();
-            known.resumes(Some(stream.about.clone()));
+            let known = resumed.thread.seat.known;
             let _served = known.serve(&exchange);
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
@@ -412,7 +423,6 @@ impl Handler for Application {
                         .map(|progress| (progress, Some(iterator))),
                 };
                 known.forget_interrupt();
-                known.resumes(None);
                 let about = stream.about;
                 let iterable = stream.iterable.bind(py);
                 self.hand_over(
@@ -465,10 +475,10 @@ impl Handler for Application {
         utc_offset(unix_second)
     }
 
-    fn interrupt(&self, slot: usize, age: Option<u64>, is_still_late: &dyn Fn() -> bool) {
+    fn interrupt(&self, slot: usize, request: &Shown, age: Option<u64>, is_still_late: &dyn Fn() -> bool) {
         Python::attach(|py| {
             let Some(known) = self.threads.get(slot) else { return };
-            let (about, stack) = (known.about(py), self.stack(py, known));
+            let stack = self.stack(py, known);
             // The thread holds the interpreter whenever it changes its pulse, so now it cannot.
             if !is_still_late() {
                 return;
@@ -483,14 +493,14 @@ impl Handler for Application {
                 known.interrupt(py.get_type::<RequestTimeout>().as_any());
             }
             let text = format!("{what}; RequestTimeout is{not} raised in it, here:");
-            self.write_trace(py, 'W', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
+            self.write_trace(py, 'W', request, &text, stack.as_deref().unwrap_or(SWITCHED));
         });
     }
 
-    fn give_up(&self, slot: usize, age: u64, is_still_late: &dyn Fn() -> bool) -> bool {
+    fn give_up(&self, slot: usize, request: &Shown, age: u64, is_still_late: &dyn Fn() -> bool) -> bool {
         Python::attach(|py| {
             let Some(known) = self.threads.get(slot) else { return false };
-            let (about, stack) = (known.about(py), self.stack(py, known));
+            let stack = self.stack(py, known);
             let page = self.page(504, "Gateway Timeout", TOO_LONG);
             if !is_still_late() {
                 return false;
@@ -500,7 +510,7 @@ impl Handler for Application {
                 .is_some_and(|exchange| exchange.try_borrow_mut().is_ok_and(|mut exchange| exchange.give_up(&page)));
             let answer = if is_answered { "it is answered 504" } else { "its answer is broken off" };
             let text = format!("has been at work for {} and does not return; {answer}; it is here:", seconds(age));
-            self.write_trace(py, 'E', &about, &text, stack.as_deref().unwrap_or(SWITCHED));
+            self.write_trace(py, 'E', request, &text, stack.as_deref().unwrap_or(SWITCHED));
             is_answered
         })
     }
@@ -527,9 +537,9 @@ impl Handler for Application {
     }
 
     fn enter(&self, slot: usize) -> Seat {
-        let known = self.threads.get(slot).cloned().unwrap_or_default();
+        let known = self.threads.get(slot).copied().unwrap_or_else(|| Box::leak(Box::default()));
         known.enter();
-        Seat { known, ..Seat::default() }
+        Seat { kit: None, draft: None, known }
     }
 }
 

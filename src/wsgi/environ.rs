@@ -1,6 +1,7 @@
-//! The environ of a request (PEP 3333, "environ Variables"): a copy of the thread's [`Draft`], which is brought up to
-//! date for each request, then the fields and the body of this request.
+//! The environ of a request (PEP 3333, "environ Variables"): that of the last request on the same thread, brought up to
+//! date, or a copy of a template, where the application altered or kept it or the fields are others.
 
+use std::borrow::Borrow;
 use std::net::{IpAddr, SocketAddr};
 
 use pyo3::intern;
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::application::Seat;
+use super::exchange::references;
 use super::file_wrapper::FileWrapper;
 use super::input::{EmptyInput, Inputs};
 use super::text::native;
@@ -48,6 +50,9 @@ const USUAL: [&str; 28] = [
     "x-requested-with",
 ];
 
+/// Field lines of more bytes are not kept.
+const LONG: usize = 8 * 1024;
+
 /// Makes environs.
 pub struct Environs {
     /// What is the same for every request, for each listener.
@@ -59,95 +64,144 @@ pub struct Environs {
     tells_dropped: bool,
 }
 
-/// What one thread's last request put into its template. A request has much in common with the one before it, and what
-/// need not be made and set again costs only a comparison.
+/// What a thread keeps of its last request: its environ, unless the application has altered or kept it, and the values that
+/// were made for it. A client asks for much again: what is still right costs a comparison.
+#[derive(Default)]
 pub struct Draft {
-    environ: Py<PyDict>,
+    dict: Option<Py<PyDict>>,
     listener: usize,
-    /// The bytes of which the variables were made that are there now; empty where none was.
-    method: Vec<u8>,
-    target: Vec<u8>,
-    host: Vec<u8>,
-    version: Option<Version>,
-    address: Option<IpAddr>,
-    port: Option<u16>,
+    passing: Option<Passing>,
+    lines: Vec<u8>,
+    has_host: bool,
+    has_client: bool,
+    method: Values<[u8], 1>,
+    target: Values<[u8], 3>,
+    host: Values<[u8], 1>,
+    protocol: Values<Version, 1>,
+    address: Values<IpAddr, 1>,
+    port: Values<u16, 1>,
+}
+
+/// Values of variables, and that of which they were made.
+struct Values<B: ToOwned + ?Sized, const N: usize>(Option<(B::Owned, [Py<PyString>; N])>);
+
+impl<B: ToOwned + ?Sized, const N: usize> Default for Values<B, N> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<B: ToOwned + PartialEq + ?Sized, const N: usize> Values<B, N> {
+    /// Let the variables be what `make` makes of `of`. An environ that is not new has those that were made last.
+    fn set<'py>(
+        &mut self,
+        environ: &Environ<'py>,
+        names: [&Bound<'py, PyString>; N],
+        of: &B,
+        make: impl FnOnce() -> [Bound<'py, PyString>; N],
+    ) -> PyResult<()> {
+        let values = match &mut self.0 {
+            Some((before, values)) if (*before).borrow() == of => {
+                if !environ.is_new {
+                    return Ok(());
+                }
+                values
+            }
+            Some((before, values)) => {
+                of.clone_into(before);
+                *values = make().map(Bound::unbind);
+                values
+            }
+            none => &mut none.insert((of.to_owned(), make().map(Bound::unbind))).1,
+        };
+        names.into_iter().zip(values).try_for_each(|(name, value)| environ.dict.set_item(name, &*value))
+    }
 }
 
 impl Draft {
-    fn new(py: Python<'_>, listener: usize, template: Option<&Py<PyDict>>) -> PyResult<Box<Self>> {
-        let environ = match template {
-            Some(template) => template.bind(py).copy()?,
-            None => PyDict::new(py),
-        };
-        Ok(Box::new(Self {
-            environ: environ.unbind(),
-            listener,
-            method: Vec::new(),
-            target: Vec::new(),
-            host: Vec::new(),
-            version: None,
-            address: None,
-            port: None,
-        }))
-    }
-
-    /// Whether it says nothing that would have to be taken back.
+    /// Whether the environ of the last request says nothing that would have to be taken back for this one.
     fn suits(&self, request: &Request<'_, Seat>) -> bool {
         self.listener == request.listener
-            && (self.host.is_empty() || request.head.host.is_some())
-            && (self.port.is_none() || request.peer.client().is_some())
+            && self.passing == Some(request.peer.passing)
+            && self.has_host == request.head.host.is_some()
+            && self.has_client == request.peer.client().is_some()
+            && self.lines == request.head.lines(request.bytes)
     }
 
-    fn fill(&mut self, py: Python<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
-        let environ = self.environ.bind(py);
+    /// A new environ is made for this request.
+    fn begin(&mut self, request: &Request<'_, Seat>) {
+        self.listener = request.listener;
+        self.passing = Some(request.peer.passing);
+        self.has_host = request.head.host.is_some();
+        self.has_client = request.peer.client().is_some();
+        self.lines.clear();
+        self.lines.extend_from_slice(request.head.lines(request.bytes));
+    }
+
+    fn fill(&mut self, environ: &Environ<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
+        let py = environ.dict.py();
         let (head, bytes) = (request.head, request.bytes);
         let (method, target) = (head.method.of(bytes), head.target.of(bytes));
-        if is_news(&mut self.method, method) {
-            environ.set_item(intern!(py, "REQUEST_METHOD"), native(py, method))?;
+        self.method.set(environ, [intern!(py, "REQUEST_METHOD")], method, || [native(py, method)])?;
+        let of_target = [intern!(py, "PATH_INFO"), intern!(py, "QUERY_STRING"), intern!(py, "REQUEST_URI")];
+        self.target.set(environ, of_target, target, || {
+            [path_info(py, head.path.of(bytes)), native(py, head.query.of(bytes)), native(py, target)]
+        })?;
+        if let Some(host) = head.host.map(|host| host.of(bytes)) {
+            self.host.set(environ, [intern!(py, "HTTP_HOST")], host, || [native(py, host)])?;
         }
-        if is_news(&mut self.target, target) {
-            environ.set_item(intern!(py, "PATH_INFO"), path_info(py, head.path.of(bytes)))?;
-            environ.set_item(intern!(py, "QUERY_STRING"), native(py, head.query.of(bytes)))?;
-            environ.set_item(intern!(py, "REQUEST_URI"), native(py, target))?;
-        }
-        let host = head.host.map(|host| host.of(bytes));
-        if let Some(host) = host.filter(|host| is_news(&mut self.host, host)) {
-            environ.set_item(intern!(py, "HTTP_HOST"), native(py, host))?;
-        }
-        if self.version != Some(head.version) {
-            let protocol = match head.version {
-                Version::Http11 => intern!(py, "HTTP/1.1"),
-                Version::Http10 => intern!(py, "HTTP/1.0"),
-            };
-            environ.set_item(intern!(py, "SERVER_PROTOCOL"), protocol)?;
-            self.version = Some(head.version);
-        }
+        let protocol = match head.version {
+            Version::Http11 => intern!(py, "HTTP/1.1"),
+            Version::Http10 => intern!(py, "HTTP/1.0"),
+        };
+        self.protocol.set(environ, [intern!(py, "SERVER_PROTOCOL")], &head.version, || [protocol.clone()])?;
         // A client without an address leaves the empty text of the template: RFC 3875 4.1.8 has no value for it.
-        let Some(peer) = request.peer.client() else { return Ok(()) };
-        if self.address != Some(peer.ip()) {
-            environ.set_item(intern!(py, "REMOTE_ADDR"), peer.ip().to_string())?;
-            self.address = Some(peer.ip());
-        }
-        if self.port != Some(peer.port()) {
+        let Some(client) = request.peer.client() else { return Ok(()) };
+        let address = || [PyString::new(py, &client.ip().to_string())];
+        self.address.set(environ, [intern!(py, "REMOTE_ADDR")], &client.ip(), address)?;
+        self.port.set(environ, [intern!(py, "REMOTE_PORT")], &client.port(), || {
             // That of a client behind a front server is seldom told.
             let mut digits = itoa::Buffer::new();
-            let port = if peer.port() == 0 { "" } else { digits.format(peer.port()) };
-            environ.set_item(intern!(py, "REMOTE_PORT"), port)?;
-            self.port = Some(peer.port());
-        }
-        Ok(())
+            [PyString::new(py, if client.port() == 0 { "" } else { digits.format(client.port()) })]
+        })
+    }
+
+    /// Keep an environ that was served for the next request, if it is as it was and nobody else has it.
+    pub fn keep(&mut self, environ: Environ<'_>) {
+        let is_unaltered = environ.changes.is_some() && environ.changes == changes(&environ.dict);
+        let dict = environ.dict.unbind();
+        self.dict = Some(dict).filter(|dict| is_unaltered && references(dict) == 1);
     }
 }
 
-/// Whether `bytes` differ from the last ones, which they replace. An empty method, target or Host is refused long before,
-/// so that nothing is the same as no last ones.
-fn is_news(last: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    let is_news = last != bytes;
-    if is_news {
-        last.clear();
-        last.extend_from_slice(bytes);
+/// The environ of a request.
+pub struct Environ<'py> {
+    /// What the application gets.
+    pub dict: Bound<'py, PyDict>,
+    /// `wsgi.input` where it is a file, to be closed.
+    pub file: Option<Py<PyAny>>,
+    /// It has nothing yet of a request.
+    is_new: bool,
+    /// See [`changes`], as the application gets it; none where it has more than a draft keeps.
+    changes: Option<u64>,
+}
+
+/// A number that is another one after each change of a dict (PEP 509). None where Python has none: from 3.14 on, and
+/// without its lock.
+fn changes(dict: &Bound<'_, PyDict>) -> Option<u64> {
+    #[cfg(not(any(Py_3_14, Py_GIL_DISABLED)))]
+    {
+        // SAFETY: a dict, which is alive, begins with this structure.
+        let dict = unsafe { &*dict.as_ptr().cast::<pyo3::ffi::PyDictObject>() };
+        // Python 3.12 and 3.13 advise against it, and keep it right all the same.
+        #[allow(deprecated)]
+        Some(dict.ma_version_tag)
     }
-    is_news
+    #[cfg(any(Py_3_14, Py_GIL_DISABLED))]
+    {
+        let _ = dict;
+        None
+    }
 }
 
 /// What every request sets. The template has them already, so that a copy of it need not grow.
@@ -169,50 +223,55 @@ impl Environs {
         Ok(Self { templates, names, inputs, tells_dropped })
     }
 
-    /// The environ of `request`, whose body moves into `wsgi.input`; and that again where it is a file, to be closed.
-    pub fn build<'py>(
+    /// The environ of `request`, whose body moves into `wsgi.input`.
+    pub fn build<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Environ<'py>> {
+        let mut draft = request.thread.seat.draft.take().unwrap_or_default();
+        let environ = self.build_by(py, &mut draft, request);
+        request.thread.seat.draft = Some(draft);
+        environ
+    }
+
+    fn build_by<'py>(
         &self,
         py: Python<'py>,
+        draft: &mut Draft,
         request: &mut Request<'_, Seat>,
-    ) -> PyResult<(Bound<'py, PyDict>, Option<Py<PyAny>>)> {
-        let environ = self.drafted(py, request)?;
-        self.fields(&environ, request)?;
-        if let Some(told) = request.peer.told() {
-            if told.origin.has_url() {
-                rewrite_url(&environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+    ) -> PyResult<Environ<'py>> {
+        let last = draft.dict.take().filter(|_| draft.suits(request)).map(|dict| dict.into_bound(py));
+        let is_new = last.is_none();
+        let dict = match last {
+            Some(dict) => dict,
+            None => {
+                self.templates.get(request.listener).map_or_else(|| Ok(PyDict::new(py)), |it| it.bind(py).copy())?
             }
-            if !told.id.is_empty() {
-                let id = PyString::new(py, &told.id);
-                environ.set_item(intern!(py, "HTTP_X_REQUEST_ID"), &id)?;
-                environ.set_item(intern!(py, "poorhttp.request_id"), id)?;
-            }
+        };
+        let mut environ = Environ { dict, file: None, is_new, changes: None };
+        draft.fill(&environ, request)?;
+        if is_new {
+            draft.begin(request);
+            self.fields(&environ.dict, request)?;
         }
+        let has_told = add_told(&environ.dict, request)?;
+        let has_body = self.add_body(&mut environ, request)?;
+        let is_usual = !has_told && !has_body && draft.lines.len() <= LONG;
+        environ.changes = changes(&environ.dict).filter(|_| is_usual);
+        Ok(environ)
+    }
+
+    /// Move the body of this request there. Returns whether there is one.
+    fn add_body(&self, environ: &mut Environ<'_>, request: &mut Request<'_, Seat>) -> PyResult<bool> {
         if request.body.is_empty() {
-            return Ok((environ, None));
+            return Ok(false);
         }
+        let py = environ.dict.py();
         // A chunked body has an end and a length by now, so the application may see both (amendments to PEP 3333).
-        environ.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(request.body.len()))?;
+        environ.dict.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(request.body.len()))?;
         let body = std::mem::take(request.body);
         let is_file = matches!(body, Body::File(..));
         let input = self.inputs.of(py, body)?;
-        environ.set_item(intern!(py, "wsgi.input"), &input)?;
-        Ok((environ, is_file.then(|| input.unbind())))
-    }
-
-    /// A copy of the thread's draft, brought up to date. Where that fails there is no draft any more.
-    fn drafted<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Bound<'py, PyDict>> {
-        let mut draft = match request.thread.seat.draft.take().filter(|draft| draft.suits(request)) {
-            Some(draft) => draft,
-            None => {
-                let draft = Draft::new(py, request.listener, self.templates.get(request.listener))?;
-                request.thread.seat.known.drafts(draft.environ.clone_ref(py));
-                draft
-            }
-        };
-        draft.fill(py, request)?;
-        let environ = draft.environ.bind(py).copy()?;
-        request.thread.seat.draft = Some(draft);
-        Ok(environ)
+        environ.dict.set_item(intern!(py, "wsgi.input"), &input)?;
+        environ.file = is_file.then(|| input.unbind());
+        Ok(true)
     }
 
     fn fields(&self, environ: &Bound<'_, PyDict>, request: &Request<'_, Seat>) -> PyResult<()> {
@@ -276,6 +335,21 @@ fn template(
     environ.set_item("wsgi.input", input)?;
     environ.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
     Ok(environ.unbind())
+}
+
+/// Add what a front server told of this request. Returns whether there was anything.
+fn add_told(environ: &Bound<'_, PyDict>, request: &Request<'_, Seat>) -> PyResult<bool> {
+    let Some(told) = request.peer.told() else { return Ok(false) };
+    if told.origin.has_url() {
+        rewrite_url(environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+    }
+    if !told.id.is_empty() {
+        let py = environ.py();
+        let id = PyString::new(py, &told.id);
+        environ.set_item(intern!(py, "HTTP_X_REQUEST_ID"), &id)?;
+        environ.set_item(intern!(py, "poorhttp.request_id"), id)?;
+    }
+    Ok(told.origin.has_url() || !told.id.is_empty())
 }
 
 /// Let the URL be that which the client asked for (PEP 3333, "URL Reconstruction"). `host` is that of the request.

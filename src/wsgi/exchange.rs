@@ -114,7 +114,7 @@ impl Kit {
 }
 
 /// How many references there are to an object.
-fn references<T>(object: &Py<T>) -> isize {
+pub fn references<T>(object: &Py<T>) -> isize {
     // SAFETY: the object is alive, for this is a reference to it, and the caller is attached to the interpreter.
     unsafe { pyo3::ffi::Py_REFCNT(object.as_ptr()) }
 }
@@ -546,6 +546,7 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
+#[inline]
 fn latin1<'a>(what: &str, object: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
     let text = object
         .cast::<PyString>()

@@ -1,20 +1,16 @@
-//! What others know of a serving thread: which it is, what it works on, whether it was interrupted.
+//! What others know of a serving thread: which it is, its exchange, whether it was interrupted.
 //!
-//! A thread tells of itself with next to no cost for a request: its environ, which is brought up to date for each one,
-//! is here once and for all, and its exchange as a mere address. Both are looked at by the watchdog's thread for a call
-//! that goes on: that one holds the interpreter then, without which the serving thread changes nothing.
+//! A thread tells of its exchange with next to no cost for a request: as a mere address. The watchdog's thread looks at it
+//! for a call that goes on: it holds the interpreter then, without which the serving thread changes nothing.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 use pyo3::ffi::{PyObject, PyThread_get_thread_ident, PyThreadState_SetAsyncExc};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use super::exchange::Exchange;
 use crate::http::head::RequestHead;
-use crate::net::team::lock;
 
 /// Which request; for the log.
 #[derive(Clone, Debug)]
@@ -38,10 +34,6 @@ pub struct Known {
     identifier: AtomicI64,
     /// A RequestTimeout was sent to it.
     interrupted: AtomicBool,
-    /// The environ of its last request but for what only one request has.
-    environ: Mutex<Option<Py<PyDict>>>,
-    /// The request whose answer goes on, where it is not its last one.
-    resumed: Mutex<Option<About>>,
     /// The exchange of a call, while it lasts.
     exchange: AtomicPtr<PyObject>,
 }
@@ -59,17 +51,6 @@ impl Known {
         self.identifier.load(Ordering::Relaxed)
     }
 
-    /// From now on this dict is brought up to date for each request.
-    pub fn drafts(&self, environ: Py<PyDict>) {
-        let before = lock(&self.environ).replace(environ);
-        drop(before);
-    }
-
-    /// It goes on with the answer to this request; none: it does so no more.
-    pub fn resumes(&self, about: Option<About>) {
-        *lock(&self.resumed) = about;
-    }
-
     /// It serves with this exchange until the guard is dropped.
     pub fn serve(&self, exchange: &Bound<'_, Exchange>) -> Serving<'_> {
         self.exchange.store(exchange.as_ptr(), Ordering::Relaxed);
@@ -83,23 +64,6 @@ impl Known {
         // is dropped by a thread that is attached; the caller is attached now.
         let exchange = unsafe { Bound::from_borrowed_ptr_or_opt(py, exchange) };
         exchange.and_then(|exchange| exchange.cast_into().ok())
-    }
-
-    /// What it works on, and for whom.
-    pub fn about(&self, py: Python<'_>) -> (String, String) {
-        let resumed = lock(&self.resumed).clone();
-        if let Some(about) = resumed {
-            let remote = about.peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string());
-            return (about.line, remote);
-        }
-        let environ = lock(&self.environ).as_ref().map(|environ| environ.clone_ref(py));
-        let value = |name: &str| -> String {
-            let environ = environ.as_ref().map(|environ| environ.bind(py));
-            let value = environ.and_then(|environ| environ.get_item(name).ok().flatten());
-            value.and_then(|value| value.extract().ok()).unwrap_or_default()
-        };
-        let remote = Some(value("REMOTE_ADDR")).filter(|remote| !remote.is_empty());
-        (format!("{} {}", value("REQUEST_METHOD"), value("REQUEST_URI")), remote.unwrap_or_else(|| "-".to_owned()))
     }
 
     /// Raise `exception` in it at its next Python instruction.

@@ -14,9 +14,11 @@ pub fn native<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
 }
 
 /// The bytes of a native string; none if a character is no byte.
+#[inline]
 pub fn bytes<'a>(text: &'a Bound<'_, PyString>) -> Option<Cow<'a, [u8]>> {
-    let text = text.to_str().ok()?;
-    if text.is_ascii() {
+    let (length, text) = (text.code_point_len().ok()?, text.to_str().ok()?);
+    // As many bytes of UTF-8 as characters: all are ASCII.
+    if text.len() == length {
         return Some(Cow::Borrowed(text.as_bytes()));
     }
     text.chars().map(|character| u8::try_from(character).ok()).collect::<Option<Vec<u8>>>().map(Cow::Owned)

@@ -5,6 +5,8 @@ Knows PEP 3333; knows the few extras that poorhttp promises.
 
 from __future__ import annotations
 
+import contextlib
+import random
 from typing import Any
 
 import pytest
@@ -121,6 +123,83 @@ def test_environ_is_fresh_for_each_request(server: Any) -> None:
             assert facts["method_name"] == "GET"
             assert "HTTP_LEAK" not in facts["keys"]
             assert {"SERVER_NAME", "wsgi.errors"} <= set(facts["keys"])
+
+
+ALTERING = """
+import json
+
+kept = []
+
+def application(environ, start_response):
+    if KEEPS:
+        kept.append((environ, dict(environ)))
+    usual = all(environ == copy for environ, copy in kept) or KEEPS
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    usual &= environ["wsgi.input"].read() == b"data"[:length]
+    others = ("SERVER_PORT", "REMOTE_PORT", "wsgi.input", "wsgi.errors")
+    said = {key: value for key, value in environ.items() if key not in others}
+    body = json.dumps([usual, environ["REMOTE_PORT"], said], default=repr, sort_keys=True).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    exec(environ["QUERY_STRING"].replace("%20", " ") or "pass")
+    return [body]
+"""
+ALTERATIONS = (
+    "",
+    "",
+    "environ['REQUEST_METHOD']='ALTERED'",
+    "environ['a']='new'",
+    "environ.pop('HTTP_HOST',0)",
+    "environ.clear()",
+    "environ.update(PATH_INFO='/altered')",
+    "environ.setdefault('b',[])",
+    "kept.append((environ,dict(environ)))",
+    "raise%20KeyError",
+)
+CHUNKED = "1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+OLD = "1.0\r\nConnection: keep-alive\r\n"
+PARTS: dict[str, tuple[Any, ...]] = {
+    "method": ("GET", "PUT"),
+    "target": ("/a", "/b", "http://c/a"),
+    "version and body": (
+        ("1.1\r\nHost: a\r\n", ""),
+        (CHUNKED, "4\r\ndata\r\n0\r\n\r\n"),
+        (CHUNKED, "0\r\n\r\n"),
+        (f"{OLD}Content-Length: 4\r\n", "data"),
+        (OLD, ""),
+        (f"{OLD}Host: b\r\n", ""),
+    ),
+    "fields": (
+        "",
+        "X-A: 1\r\n",
+        "X-A: 2\r\n",
+        "X-A: 1\r\nCookie: a=b\r\n",
+        "X_A: 1\r\nProxy: a\r\n",
+        f"X-A: {'a' * 9000}\r\n",
+    ),
+}
+
+
+def test_environ_says_nothing_of_another_request(serve: Any, any_shape: Any) -> None:
+    """The same as where the application keeps each environ, whatever it did with the ones before."""
+    servers = [serve(f"KEEPS = {keeps}\n{ALTERING}", any_shape, errors=["KeyError"]) for keeps in (False, True)]
+    chance = random.Random(1)
+    with contextlib.ExitStack() as closing:
+        pairs = [[closing.enter_context(server.connect()) for server in servers] for _ in range(3)]
+        parts = {name: values[0] for name, values in PARTS.items()}
+        for _ in range(600):
+            # One after another has most in common, as those of a client have.
+            changed = chance.choice(list(PARTS))
+            parts[changed] = chance.choice(PARTS[changed])
+            (version, body), query = parts["version and body"], chance.choice(ALTERATIONS)
+            head = f"{parts['method']} {parts['target']}?{query} HTTP/{version}{parts['fields']}\r\n{body}"
+            said = []
+            for client in chance.choice(pairs):
+                response = client.send(head).response()
+                if response.status == 200:
+                    usual, port, told = response.json()
+                    assert usual and port == str(client.sock.getsockname()[1])
+                said.append(told if response.status == 200 else response.status)
+            assert said[0] == said[1], head
 
 
 def test_server_name_and_port_are_never_empty(server: Any) -> None:
