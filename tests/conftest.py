@@ -550,6 +550,15 @@ class Server:
         times = [psutil.Process(pid).cpu_times() for pid in self.pids()]
         return float(sum(one.user + one.system for one in times))
 
+    def context_switches(self) -> int:
+        """How often its threads were switched to or from so far."""
+        total = 0
+        for pid in {self.pid, *self.pids()}:
+            for thread in psutil.Process(pid).threads():
+                status = Path(f"/proc/{pid}/task/{thread.id}/status").read_text(encoding="ascii")
+                total += sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches" in line)
+        return total
+
     def memory(self) -> int:
         """Bytes resident in all its processes together."""
         return sum(psutil.Process(pid).memory_info().rss for pid in {self.pid, *self.pids()})

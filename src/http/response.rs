@@ -187,7 +187,7 @@ fn is_hop_by_hop(name: &[u8]) -> bool {
         b"transfer-encoding",
         b"upgrade",
     ];
-    NAMES.iter().any(|hop| hop.eq_ignore_ascii_case(name))
+    matches!(name.len(), 2 | 7 | 8 | 10 | 16..=19) && NAMES.iter().any(|hop| hop.eq_ignore_ascii_case(name))
 }
 
 fn content_length(out: &mut Vec<u8>, length: u64) {

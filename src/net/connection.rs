@@ -30,7 +30,7 @@ const READ: usize = 64 * 1024;
 /// Largest buffer that a thread keeps for its next request.
 const POOLED: usize = 4 * READ;
 /// Time in which one client's requests are answered one after another before others have their turn, in ms.
-pub const TURN: u64 = 10;
+const TURN: u64 = 10;
 /// Bytes that are read, so that they do not reset the connection, before a request is answered that nobody will serve.
 const UNREAD: usize = 1024 * 1024;
 
@@ -250,8 +250,8 @@ impl<H: Handler> Connection<H> {
         let limits = &shared.limits;
         match self.phase {
             // Without keep-alive only the first request is waited for, as long as for a head.
-            Phase::Idle if limits.keepalive_timeout == 0 => clock::now() + limits.head_timeout,
-            Phase::Idle => clock::now() + limits.keepalive_timeout,
+            Phase::Idle if limits.keepalive_timeout == 0 => self.since + limits.head_timeout,
+            Phase::Idle => self.since + limits.keepalive_timeout,
             Phase::Head => self.since + limits.head_timeout,
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
@@ -427,9 +427,10 @@ impl<H: Handler> Connection<H> {
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(shared, &mut desk.thread);
-        let began = clock::now();
+        let began = desk.thread.pulse.began();
         while verdict.is_none() {
-            if clock::now() > began + TURN {
+            let has_more = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
+            if !has_more || clock::now() > began + TURN {
                 self.after_flush = AfterFlush::Next;
                 verdict = Some(self.wait_for_room());
                 break;
@@ -561,7 +562,8 @@ impl<H: Handler> Connection<H> {
     }
 
     fn wait_for_room(&mut self) -> Verdict {
-        self.enter(Phase::Flush);
+        // Its deadline counts from when the client took something last: nobody asks when it began.
+        self.phase = Phase::Flush;
         Verdict::Park
     }
 
@@ -702,18 +704,21 @@ impl<H: Handler> Connection<H> {
 
     /// Wait with as little memory as possible.
     fn park(&mut self, desk: &mut Desk<H>) -> Verdict {
-        match self.inbound.take() {
-            Some(inbound) if inbound.is_empty() && !inbound.has_begun() => desk.keep(inbound),
-            Some(mut inbound) => {
-                inbound.pack(&mut desk.spare);
-                if desk.spare.capacity() > POOLED {
-                    desk.spare = Vec::new();
-                }
-                self.inbound = Some(inbound);
-            }
-            None => {}
+        match self.inbound.take_if(|inbound| inbound.is_empty() && !inbound.has_begun()) {
+            Some(inbound) => desk.keep(inbound),
+            None => self.pack(desk),
         }
         Verdict::Park
+    }
+
+    /// Keep what has come in no more memory than it needs.
+    pub fn pack(&mut self, desk: &mut Desk<H>) {
+        if let Some(inbound) = &mut self.inbound {
+            inbound.pack(&mut desk.spare);
+            if desk.spare.capacity() > POOLED {
+                desk.spare = Vec::new();
+            }
+        }
     }
 
     fn return_inbound(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) {

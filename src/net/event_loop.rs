@@ -20,7 +20,7 @@ use super::handler::Handler;
 use super::lingering::Expendable;
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Interest, Poller};
-use super::shared::Shared;
+use super::shared::{Named, Shared};
 use super::table::{Key, Table};
 use super::transport::Transport;
 use super::watchdog::STANDSTILL;
@@ -595,6 +595,17 @@ impl<H: Handler> EventLoop<H> {
             return self.patient.push_back((key, connection));
         }
         self.park(key, connection, shared);
+    }
+
+    /// Serve a connection that was just accepted, and has sent its request, behind the events of this batch.
+    pub fn serve_next(&mut self, named: Named<H>) {
+        self.patient.push_back(named);
+        self.due += 1;
+    }
+
+    /// How many events the last batch had.
+    pub fn batch(&self) -> usize {
+        self.batch
     }
 
     /// End a connection.

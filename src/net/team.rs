@@ -150,7 +150,7 @@ impl<M> Team<M> {
     /// Whether a thread without streams can serve in place of that of `slot`, which has some. It is woken if it sleeps; one
     /// that is awake and idle, or has yet to start, comes of itself, unless something else keeps it: so `is_patient` tells
     /// whether to hope.
-    pub fn relieves(&self, slot: usize, is_patient: bool) -> bool {
+    pub fn relieves(&self, slot: usize, is_patient: impl FnOnce() -> bool) -> bool {
         if !self.has_streams(slot) {
             return false;
         }
@@ -162,7 +162,7 @@ impl<M> Team<M> {
             seat.rouse();
             return true;
         }
-        is_patient
+        is_patient()
             && (0..self.seats.len()).any(|other| other != slot && !self.is_caretaker(other) && self.is_idle(other))
     }
 
@@ -253,15 +253,15 @@ mod tests {
     fn who_has_a_stream_hopes_for_those_who_are_idle_or_have_yet_to_start() {
         let team = Team::<()>::new(Row::private(3, 3).unwrap().pulses(), false);
         team.join(0).unwrap();
-        assert!(!team.relieves(0, true), "it has no stream");
+        assert!(!team.relieves(0, || true), "it has no stream");
         team.note_stream(0, false, true);
         let idle = team.join(1).unwrap();
-        assert!(team.relieves(0, true) && !team.relieves(0, false));
+        assert!(team.relieves(0, || true) && !team.relieves(0, || false));
         idle.begin();
-        assert!(team.relieves(0, true), "a third one has yet to start");
+        assert!(team.relieves(0, || true), "a third one has yet to start");
         let last = team.join(2).unwrap();
         last.begin();
-        assert!(!team.relieves(0, true), "all are in the application");
+        assert!(!team.relieves(0, || true), "all are in the application");
     }
 
     #[test]

@@ -524,31 +524,22 @@ def test_ten_megabytes_of_slow_heads_do_not_grow_memory(serve: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------ idle
 
 
-def context_switches(server: Any) -> int:
-    total = 0
-    for pid in {server.pid, *server.pids()}:
-        for thread in psutil.Process(pid).threads():
-            with open(f"/proc/{pid}/task/{thread.id}/status", encoding="ascii") as file:
-                total += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
-    return total
-
-
 def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any) -> None:
     """Also with idle connections, whose deadlines are far away."""
     server = start("hello", any_shape)
     clients = [server.connect() for _ in range(20)]
     for client in clients:
         assert client.request("/").status == 200
-    seen = [context_switches(server)]
+    seen = [server.context_switches()]
 
     def settled() -> bool:
         time.sleep(0.3)  # the window of the measurement
-        seen.append(context_switches(server))
+        seen.append(server.context_switches())
         return seen[-4:] == seen[-1:] * 4  # not once only: it may have waited for a core
 
     until(settled, "it goes to sleep after the last request", patience=10)
     time.sleep(2.0)  # the window of the measurement
-    assert context_switches(server) == seen[-1]
+    assert server.context_switches() == seen[-1]
     assert clients[0].request("/").status == 200
 
 

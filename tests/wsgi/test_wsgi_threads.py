@@ -9,6 +9,7 @@ import itertools
 import random
 import statistics
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -107,6 +108,24 @@ def test_a_blocked_call_costs_no_cpu(start: Any, any_shape: Any, compose: Any) -
         before = server.cpu_seconds()
         assert client.response().status == 200
         assert server.cpu_seconds() - before < 0.5
+
+
+@pytest.mark.parametrize("threads", [1, 3, 4])
+def test_calls_that_wait_wake_nobody(start: Any, compose: Any, until: Any, threads: int) -> None:
+    """Neither where another thread could be woken nor where all of them wait."""
+    server = start(APP, (1, 4))
+    clients = [server.connect().send(compose("/sleep/2")) for _ in range(threads)]
+    seen = []
+
+    def is_calm() -> bool:
+        before = server.context_switches()
+        time.sleep(0.3)  # the window of the measurement
+        seen.append(server.context_switches() - before)
+        return seen[-1] < 30
+
+    until(is_calm, "its threads sleep", patience=1.5)
+    assert all(client.is_silent() for client in clients), "they still wait"
+    assert all(client.response().status == 200 for client in clients)
 
 
 def test_blocked_calls_one_after_another_find_threads(start: Any, compose: Any) -> None:

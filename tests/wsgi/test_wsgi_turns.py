@@ -84,6 +84,23 @@ def test_clients_that_ask_for_the_same_get_the_same(serve: Any, shape: tuple[int
     assert min(got[number] for number in range(CLIENTS)) >= 0.8 * 240 / CLIENTS, got
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
+@pytest.mark.parametrize("kind", ["compute", "sleep"])
+def test_who_comes_new_waits_no_longer_than_those_who_are_here(serve: Any, shape: tuple[int, int], kind: str) -> None:
+    """Eight come at once, beside a crowd that asks on: while all of them are served the crowd has about one answer each."""
+    server = serve(APP, shape)
+    with contextlib.ExitStack() as closing:
+        crowd = Crowd(server, f"/{kind}/0.02", closing)
+        crowd.go_on(lambda: len(crowd.inside) >= 2 * CLIENTS)
+        new = [closing.enter_context(server.connect()) for _ in range(CLIENTS)]
+        for client in new:
+            client.send(f"GET /{kind}/0.02 HTTP/1.1\r\nHost: a\r\n\r\n")
+        before = len(crowd.inside)
+        crowd.go_on(lambda: all(map(has_come, new)) or len(crowd.inside) > before + 20 * CLIENTS)
+        assert len(crowd.inside) - before <= 4 * CLIENTS, [has_come(client) for client in new]
+        assert all(client.response().status == 200 for client in new)
+
+
 def test_calls_that_compute_are_inside_one_at_a_time_and_calls_that_wait_together(serve: Any) -> None:
     server = serve(APP, (1, CLIENTS))
     for _ in range(2):
