@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from json import dumps, loads
 
-from poorhttp import config, listener, loader, server, signals, supervisor, worker  # each is needed soon
+from poorhttp import board, config, listener, loader, server, signals, supervisor, worker  # each is needed soon
 from poorhttp.dev import guard, preload, problem
 from poorhttp.dev import settings as dev
 from poorhttp.dev.bytecode import distrust
@@ -100,7 +100,10 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
 
         if is_supervised:
             told = _Told(ready)
-            code = supervisor.supervise(lambda: app, listeners, settings, error_log, access_log, manager=told)
+            shown = board.make(settings.processes.most, settings.threads + 1)
+            code = supervisor.supervise(
+                lambda: app, listeners, settings, error_log, access_log, manager=told, board=shown
+            )
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
             code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)

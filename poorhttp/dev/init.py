@@ -66,6 +66,6 @@ def run(directory: str) -> int:
     except OSError as error:
         name = shown(error.filename or directory)
         raise ConfigError(f"cannot write {name}: {error.strerror}", "name another directory") from None
-    serve = "poorhttp dev" if shown(directory) == "." else f"poorhttp dev {shown(served)}"
+    serve = f"poorhttp dev -c {shown(os.path.join(directory, 'poorhttp.ini'))}"
     what = f"{shown(program)}, which was there," if is_there else "it"
     return write("".join(f"wrote {shown(path)}\n" for path in paths) + f"{serve}    serves {what} while you write\n")

@@ -90,6 +90,17 @@ def test_the_request_of_a_dead_worker_is_named(start: Start, supervised: str, tm
     assert len(lost(server)) == 1, "who was in no request lost none"
 
 
+def test_it_is_named_while_a_program_is_written_too(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SOURCE)
+    server = launch("dev", "app.py", "--port=0", "--type=forking", "--processes=2")
+    server.await_address()
+    assert server.get()[0] == 200
+    lose(server, "/kill")
+    server.await_text("request lost with worker ")
+    assert lost(server) == [("127.0.0.1", "GET /kill")]
+    assert server.stop(signal.SIGINT) == 0
+
+
 @pytest.mark.parametrize("form", ["combined", "json"])
 def test_the_line_of_the_access_log_has_its_format(start: Start, tmp_path: Path, form: str) -> None:
     """The client and the id are those that the front server tells."""

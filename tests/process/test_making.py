@@ -37,7 +37,7 @@ def test_what_init_writes_is_served_and_has_no_fault(launch: Start, tmp_path: Pa
     assert told.splitlines() == [
         "wrote hello/dispatch_table.py",
         "wrote hello/poorhttp.ini",
-        "poorhttp dev hello    serves it while you write",
+        "poorhttp dev -c hello/poorhttp.ini    serves it while you write",
     ]
     directory = tmp_path / "hello"
     assert sorted(each.name for each in directory.iterdir()) == ["dispatch_table.py", "poorhttp.ini"]
@@ -85,7 +85,7 @@ def test_beside_an_application_init_writes_the_ini_file_alone(tmp_path: Path, na
         0,
         [
             f"wrote {prefix}poorhttp.ini",
-            f"poorhttp dev{word}    serves {prefix}{name}, which was there, while you write",
+            f"poorhttp dev -c {prefix}poorhttp.ini    serves {prefix}{name}, which was there, while you write",
         ],
     )
     assert sorted(place.rglob("*")) == sorted([*before, place / "poorhttp.ini"])
