@@ -65,11 +65,11 @@ pub fn try_temporary_file() -> PyResult<()> {
     temporary_file().map(|_| ()).map_err(os_error)
 }
 
-/// Let the kernel kill this process when its parent ends, or no more; see `_engine.pyi`.
+/// Let the kernel kill, or continue, this process when its parent ends; see `_engine.pyi`.
 #[pyfunction]
-pub fn die_with_parent(does: bool) {
+pub fn on_parent_death(kills: bool) {
     // A sandbox may refuse it; then the end of the parent is only seen where somebody looks at a pipe from it.
-    let _ = set_parent_process_death_signal(Some(if does { Signal::KILL } else { Signal::CONT }));
+    let _ = set_parent_process_death_signal(Some(if kills { Signal::KILL } else { Signal::CONT }));
 }
 
 /// One process's server; see `_engine.pyi` for its manual.

@@ -15,7 +15,7 @@ pub mod wsgi;
 #[pyo3::pymodule(gil_used = true)]
 mod _engine {
     #[pymodule_export]
-    use crate::engine::{Engine, die_with_parent, log_lost, take_waiting, try_temporary_file};
+    use crate::engine::{Engine, log_lost, on_parent_death, take_waiting, try_temporary_file};
     #[pymodule_export]
     use crate::wsgi::application::RequestTimeout;
     #[pymodule_export]

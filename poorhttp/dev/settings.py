@@ -41,6 +41,10 @@ FIXED = (
 """What the process above has begun with and keeps to its end; the addresses too."""
 
 
+NOT_SERVED = {"status_path": "", "control_socket": ""}
+"""Settings that would tell of a server which the next save replaces."""
+
+
 class Settings(Config):
     """A configuration with gates: descriptors; while one of them is readable nobody is to be accepted. One is that of
     the process, the other the queue of inotify: what was saved is in there before the author can ask for it.
@@ -58,7 +62,7 @@ class Settings(Config):
 def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
     """The configuration of a process that serves the application."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
-    values["keepalive_timeout"] = 0.0
+    values.update(keepalive_timeout=0.0, **NOT_SERVED)
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
             values[name] = 0.0  # a debugger is to wait for its user
@@ -73,6 +77,7 @@ def for_stand_in(settings: Config, gates: tuple[int, ...]) -> Settings:
     """The configuration of a process that serves a page in the place of an application."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
     values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
+    values.update(NOT_SERVED)
     values["debug"] = True  # so that it is told of front servers (see `page.may_see`)
     return Settings(values, gates)
 
@@ -125,7 +130,7 @@ def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | N
         address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":
             hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
-            raise ConfigError(f"a program in the making on {address}: others could connect to it", hint)
+            raise ConfigError(f"{address} can be reached from other machines", hint)
 
 
 def _address_of(descriptor: int) -> Address:

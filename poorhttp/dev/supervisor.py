@@ -628,7 +628,7 @@ class _Supervisor:
         say(f"autoreload, {server.kind(settings)}, {server.size(settings)}")
         if not self._settings.preload and server.is_supervised(self._settings):
             say("note: preload = no: with autoreload one process loads the application, and serves it alone")
-        for name in filter(settings.__getattribute__, ("status_path", "control_socket")):
+        for name in filter(self._settings.__getattribute__, dev.NOT_SERVED):
             say(f"note: {name} is not served with autoreload: each save begins another server")
         for note in settings.notes:
             say(f"note: {note}")

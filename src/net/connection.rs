@@ -427,6 +427,7 @@ impl<H: Handler> Connection<H> {
     pub fn serve(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let mut verdict = self.answer(shared, &mut desk.thread);
+        // Of the first call, which counts too.
         let began = desk.thread.pulse.began();
         while verdict.is_none() {
             let has_more = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
@@ -704,21 +705,18 @@ impl<H: Handler> Connection<H> {
 
     /// Wait with as little memory as possible.
     fn park(&mut self, desk: &mut Desk<H>) -> Verdict {
-        match self.inbound.take_if(|inbound| inbound.is_empty() && !inbound.has_begun()) {
-            Some(inbound) => desk.keep(inbound),
-            None => self.pack(desk),
+        match self.inbound.take() {
+            Some(inbound) if inbound.is_empty() && !inbound.has_begun() => desk.keep(inbound),
+            Some(mut inbound) => {
+                inbound.pack(&mut desk.spare);
+                if desk.spare.capacity() > POOLED {
+                    desk.spare = Vec::new();
+                }
+                self.inbound = Some(inbound);
+            }
+            None => {}
         }
         Verdict::Park
-    }
-
-    /// Keep what has come in no more memory than it needs.
-    pub fn pack(&mut self, desk: &mut Desk<H>) {
-        if let Some(inbound) = &mut self.inbound {
-            inbound.pack(&mut desk.spare);
-            if desk.spare.capacity() > POOLED {
-                desk.spare = Vec::new();
-            }
-        }
     }
 
     fn return_inbound(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) {

@@ -77,7 +77,7 @@ impl Thread {
 
 /// The calls in the application, as they were seen last.
 #[derive(Debug)]
-pub struct Calls {
+pub struct Usage {
     /// How many run, or would if there were a core for them.
     pub running: usize,
     /// How many run or wait for the interpreter, and are not long.
@@ -97,7 +97,7 @@ struct Seen {
     since: Instant,
 }
 
-impl Calls {
+impl Usage {
     /// Of so many threads.
     pub fn new(threads: usize) -> Self {
         let now = Instant::now();

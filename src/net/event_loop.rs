@@ -20,7 +20,7 @@ use super::handler::Handler;
 use super::lingering::Expendable;
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Interest, Poller};
-use super::shared::{Named, Shared};
+use super::shared::Shared;
 use super::table::{Key, Table};
 use super::transport::Transport;
 use super::watchdog::STANDSTILL;
@@ -31,6 +31,8 @@ const TICK: u64 = 100;
 const PUT_OFF: u64 = 5 * TICK;
 /// How soon a shut gate is looked at again, in ms.
 const SHUT: u64 = 2;
+/// Connections accepted in one turn, at most.
+const ACCEPTS: usize = 32;
 /// How long nobody is accepted after one who has not said yet what he wants.
 const EXPECT: Duration = Duration::from_millis(1);
 /// How many more connections are open before the next one is left to another process.
@@ -317,11 +319,6 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    /// Whether somebody was accepted since the last sleep who has not said yet what he wants.
-    pub fn expects(&self) -> bool {
-        self.expects
-    }
-
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
         let is_owed = self.owed.contains(&listener);
@@ -597,15 +594,23 @@ impl<H: Handler> EventLoop<H> {
         self.park(key, connection, shared);
     }
 
-    /// Serve a connection that was just accepted, and has sent its request, behind the events of this batch.
-    pub fn serve_next(&mut self, named: Named<H>) {
-        self.patient.push_back(named);
-        self.due += 1;
+    /// Look behind the events of this batch at a connection that was just accepted: its request has often come with it,
+    /// which spares the poller.
+    pub fn look_next(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
+        let deadline = connection.deadline(shared);
+        self.table.put(key, connection, deadline);
+        self.poller.put_last(key.token());
     }
 
-    /// How many events the last batch had.
-    pub fn batch(&self) -> usize {
-        self.batch
+    /// How many connections may be accepted in one turn.
+    pub fn most_accepts(&self, shared: &Shared<H>) -> usize {
+        match (self.gates.is_empty(), shared.limits.has_neighbours) {
+            // The gate may be shut before the next one is served.
+            (false, _) => 1,
+            // Other processes may be free for them sooner: no more than have asked here.
+            (true, true) => self.batch.clamp(1, ACCEPTS),
+            (true, false) => ACCEPTS,
+        }
     }
 
     /// End a connection.

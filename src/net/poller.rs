@@ -90,6 +90,12 @@ impl Poller {
         Some(*token)
     }
 
+    /// Let an event of this token be the last one of the batch.
+    pub fn put_last(&mut self, token: u64) {
+        self.tokens.insert(self.next + self.left, token);
+        self.left += 1;
+    }
+
     /// The events of this token in the batch, by their lowest 16 bits.
     pub fn told(&self, token: u64) -> impl Iterator<Item = usize> {
         let ours = self.tokens.iter().filter(move |&told| told & !0xffff == token);

@@ -45,8 +45,6 @@ use super::transport::Transport;
 use super::watchdog;
 use crate::limits::Limits;
 
-/// Connections accepted in one turn, so that those which are open get theirs.
-const ACCEPTS: usize = 32;
 /// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
 /// waits at, nothing wakes him.
 const LOOK_UP: Duration = Duration::from_secs(1);
@@ -188,7 +186,7 @@ impl<H: Handler> Server<H> {
                 Some(event_loop) => self.turn(event_loop, desk),
                 None => {
                     self.hear_signals(slot);
-                    self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_caretaker(slot)));
+                    self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_asleep(slot)));
                     if slot == SIGNAL_SLOT {
                         // Perhaps it was a signal, and the holder of the baton is stuck.
                         self.shared.watchdog.rouse();
@@ -382,8 +380,10 @@ impl<H: Handler> Server<H> {
         self.take_baton()
     }
 
-    /// The thread of `slot` goes to sleep, and could have the baton if the caretaker holds it.
-    fn tell_caretaker(&self, slot: usize) {
+    /// The thread of `slot` goes to sleep: there is somebody whom the watchdog may wake, and who could have the baton if the
+    /// caretaker holds it.
+    fn tell_asleep(&self, slot: usize) {
+        self.shared.watchdog.rouse();
         if self.team.has_caretaker() && !self.team.is_caretaker(slot) {
             self.shared.wake_if_sleeping();
         }
@@ -415,7 +415,7 @@ impl<H: Handler> Server<H> {
     fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
-            Some(Event::Accept(listener)) => self.accept(&mut event_loop, listener, desk),
+            Some(Event::Accept(listener)) => self.accept(&mut event_loop, listener),
             Some(Event::Ready(key)) => return self.attend_to(key, event_loop, desk, Connection::advance),
             Some(Event::Late(key)) => return self.attend_to(key, event_loop, desk, Connection::late),
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
@@ -454,6 +454,11 @@ impl<H: Handler> Server<H> {
             event_loop.shelve((key, connection));
             return Some(event_loop);
         }
+        if self.team.is_caretaker(desk.thread.slot) && connection.is_unread && connection.watched.is_none() {
+            // What it has not seen it must not read a moment later: the poller tells when something is there.
+            event_loop.park(key, connection, &self.shared);
+            return Some(event_loop);
+        }
         let verdict = self.guarded(&mut connection, desk, work);
         self.settle(event_loop, (key, connection), verdict, desk)
     }
@@ -489,31 +494,12 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Accept those who wait at a listener, and read what they have sent. Their requests are served behind those that came
-    /// before, and not at once: the next one at the listener must not wait for that.
-    fn accept(&self, event_loop: &mut EventLoop<H>, listener: usize, desk: &mut Desk<H>) {
-        let is_caretaker = self.team.is_caretaker(desk.thread.slot);
-        // Other processes may have the time for whoever is more than this one has clients who ask.
-        let most = if self.shared.limits.has_neighbours { event_loop.batch().clamp(1, ACCEPTS) } else { ACCEPTS };
-        for _ in 0..most {
-            let Some((key, mut connection)) = event_loop.accept(listener, &self.shared) else { break };
-            // The request has often come with the connection: read at once, and spare the poller. The caretaker looks
-            // before it reads, and what it does not see it must not read a moment later.
-            let verdict = match is_caretaker {
-                true => Verdict::Park,
-                false => self.guarded(&mut connection, desk, Connection::advance),
-            };
-            match verdict {
-                Verdict::Serve => {
-                    connection.pack(desk);
-                    event_loop.serve_next((key, connection));
-                }
-                verdict => event_loop.settle(key, connection, verdict, &self.shared),
-            }
-            // What he is about to ask for may take long: whoever came with him is to be another process's.
-            if self.shared.limits.has_neighbours && event_loop.expects() {
-                break;
-            }
+    /// Accept those who wait at a listener. Each is read in its turn, behind the events of this batch: the next one at the
+    /// listener is not to wait for its call, and until then another image may still take it over.
+    fn accept(&self, event_loop: &mut EventLoop<H>, listener: usize) {
+        for _ in 0..event_loop.most_accepts(&self.shared) {
+            let Some((key, connection)) = event_loop.accept(listener, &self.shared) else { break };
+            event_loop.look_next(key, connection, &self.shared);
         }
     }
 

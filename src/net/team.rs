@@ -87,6 +87,11 @@ impl<M> Team<M> {
         lock(&self.asleep).iter().any(|&slot| !self.is_caretaker(slot))
     }
 
+    /// Whether no thread sleeps.
+    pub fn is_awake(&self) -> bool {
+        lock(&self.asleep).is_empty()
+    }
+
     /// The pulse of the thread of `slot`.
     pub fn pulse(&self, slot: usize) -> Option<Pulse> {
         self.seats.get(slot).map(|seat| seat.pulse)

@@ -147,7 +147,7 @@ struct Seen {
     progress: Option<u64>,
     /// When the last sample was taken.
     sampled: Instant,
-    cpu: cpu::Calls,
+    cpu: cpu::Usage,
     /// Since when there has been no progress, in µs.
     quiet: u64,
     admission: Admission,
@@ -172,7 +172,7 @@ fn watch<H: Handler>(server: &Arc<Server<H>>, dispositions: Dispositions) {
     let mut seen = Seen {
         progress: None,
         sampled: Instant::now(),
-        cpu: cpu::Calls::new(server.threads()),
+        cpu: cpu::Usage::new(server.threads()),
         quiet: 0,
         admission: Admission::new(server.threads(), std::thread::available_parallelism().map_or(1, NonZero::get)),
         idle: 0,
@@ -225,8 +225,8 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         return;
     }
     let has_followers = server.team().has_followers();
-    // All threads are in the application, and none has come back of late: there is nobody to wake.
-    let is_full = || has_followers && !server.team().has_sleeper();
+    // No thread sleeps whom this one could wake, and none has come or gone since the last look.
+    let is_full = || has_followers && server.team().is_awake();
     let stays_full = seen.quiet > 0 && is_full();
     let pause = match has_followers && !shared.is_asleep() {
         true if stays_full => patience(shared, is_busy).min(FULL_SAMPLE),
@@ -273,8 +273,8 @@ fn sleep<H: Handler>(shared: &Shared<H>) {
     watchdog.asleep.store(false, Ordering::SeqCst);
 }
 
-/// Sleep for so long, or until a thread wakes the loop or lays the baton down: the next request may come beside a call that
-/// waits. `may_sleep` is asked once that wakes this thread.
+/// Sleep for so long, or until a thread wakes the loop, lays the baton down or goes to sleep: the next request may come
+/// beside a call that waits. `may_sleep` is asked when all of these rouse this thread already.
 fn nap<H: Handler>(shared: &Shared<H>, pause: Duration, may_sleep: impl FnOnce() -> bool) {
     let asleep = &shared.watchdog.asleep;
     asleep.store(true, Ordering::SeqCst);

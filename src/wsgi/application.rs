@@ -377,6 +377,8 @@ impl Handler for Application {
                     Ok(environ) => self.call_with(environ, &kit, request.asks_status),
                     Err(error) => Err(error.clone_ref(py)),
                 };
+                // What the application put in there is let go as soon as under other servers.
+                let environ = environ.ok().filter(Environ::is_unaltered);
                 let result = returned
                     .as_ref()
                     .map_err(|error| error.clone_ref(py))
@@ -391,7 +393,7 @@ impl Handler for Application {
                     &about,
                 );
                 drop(returned);
-                if let (Ok(environ), Some(draft)) = (environ, &mut request.thread.seat.draft) {
+                if let (Some(environ), Some(draft)) = (environ, &mut request.thread.seat.draft) {
                     draft.keep(environ);
                 }
                 outcome

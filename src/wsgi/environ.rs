@@ -92,7 +92,7 @@ impl<B: ToOwned + ?Sized, const N: usize> Default for Values<B, N> {
 }
 
 impl<B: ToOwned + PartialEq + ?Sized, const N: usize> Values<B, N> {
-    /// Let the variables be what `make` makes of `of`. An environ that is not new has those that were made last.
+    /// Let the variables be what `make` makes of `of`.
     fn set<'py>(
         &mut self,
         environ: &Environ<'py>,
@@ -103,7 +103,7 @@ impl<B: ToOwned + PartialEq + ?Sized, const N: usize> Values<B, N> {
         let values = match &mut self.0 {
             Some((before, values)) if (*before).borrow() == of => {
                 if !environ.is_new {
-                    return Ok(());
+                    return Ok(()); // it has them from the last request
                 }
                 values
             }
@@ -134,8 +134,10 @@ impl Draft {
         self.passing = Some(request.peer.passing);
         self.has_host = request.head.host.is_some();
         self.has_client = request.peer.client().is_some();
-        self.lines.clear();
-        self.lines.extend_from_slice(request.head.lines(request.bytes));
+        match request.head.lines(request.bytes) {
+            lines if lines.len() <= LONG => lines.clone_into(&mut self.lines),
+            _ => self.lines = Vec::new(),
+        }
     }
 
     fn fill(&mut self, environ: &Environ<'_>, request: &Request<'_, Seat>) -> PyResult<()> {
@@ -166,11 +168,10 @@ impl Draft {
         })
     }
 
-    /// Keep an environ that was served for the next request, if it is as it was and nobody else has it.
+    /// Keep an environ that was served for the next request, if nobody else has it.
     pub fn keep(&mut self, environ: Environ<'_>) {
-        let is_unaltered = environ.changes.is_some() && environ.changes == changes(&environ.dict);
-        let dict = environ.dict.unbind();
-        self.dict = Some(dict).filter(|dict| is_unaltered && references(dict) == 1);
+        let dict = environ.is_unaltered().then(|| environ.dict.unbind());
+        self.dict = dict.filter(|dict| references(dict) == 1);
     }
 }
 
@@ -180,10 +181,17 @@ pub struct Environ<'py> {
     pub dict: Bound<'py, PyDict>,
     /// `wsgi.input` where it is a file, to be closed.
     pub file: Option<Py<PyAny>>,
-    /// It has nothing yet of a request.
+    /// It is a copy of a template, and not that of the last request.
     is_new: bool,
     /// See [`changes`], as the application gets it; none where it has more than a draft keeps.
     changes: Option<u64>,
+}
+
+impl Environ<'_> {
+    /// Whether it has what any request like it has, as the application got it.
+    pub fn is_unaltered(&self) -> bool {
+        self.changes.is_some() && self.changes == changes(&self.dict)
+    }
 }
 
 /// A number that is another one after each change of a dict (PEP 509). None where Python has none: from 3.14 on, and
@@ -253,7 +261,7 @@ impl Environs {
         }
         let has_told = add_told(&environ.dict, request)?;
         let has_body = self.add_body(&mut environ, request)?;
-        let is_usual = !has_told && !has_body && draft.lines.len() <= LONG;
+        let is_usual = !has_told && !has_body && request.head.lines(request.bytes).len() <= LONG;
         environ.changes = changes(&environ.dict).filter(|_| is_usual);
         Ok(environ)
     }

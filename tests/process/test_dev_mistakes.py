@@ -192,7 +192,7 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
     for address in "0.0.0.0", "::", "192.0.2.1":
         server = launch("dev", "app.py", "--port=0", f"--address={address}")
         assert server.end() == 2
-        assert "others could connect" in server.said
+        assert "can be reached from other machines" in server.said
         for words in (
             ("--reload", "--debug", "app.py"),
             ("dev", "app.py", "--no-reload"),
@@ -201,7 +201,7 @@ def test_a_public_address_needs_a_word(launch: Start, tmp_path: Path) -> None:
         ):
             server = launch(*words, "--port=0", f"--address={address}")
             assert server.end() == 2
-            assert "others could connect" in server.said
+            assert "can be reached from other machines" in server.said
     for words in ("dev", "--public"), ("--reload", "--debug", "--public"), ("--reload",):
         server = launch(*words, "app.py", "--port=0", "--address=0.0.0.0")
         server.await_address()
@@ -222,7 +222,7 @@ def test_a_public_socket_that_is_passed_needs_it_too(launch: Start, tmp_path: Pa
             for bind in (), ("--bind=fd:3,fd:5",):
                 server = launch(*words, *bind, passed=[own, unix, refused])
                 assert server.end() == 2
-                assert f":{refused.getsockname()[1]}: others could connect to it" in server.said
+                assert f":{refused.getsockname()[1]} can be reached from other machines" in server.said
                 assert "--public" in server.said
         for allowed, more in ((own, unix), ()), ((own, unix, public, both), ("--public",)):
             server = launch(*words, *more, passed=allowed)

@@ -1060,8 +1060,9 @@ def test_what_only_a_start_heeds_is_told_once(launch: Start, tmp_path: Path) -> 
     assert not (tmp_path / "a.pid").exists()
 
 
-def test_what_is_not_served_is_told(dev: Dev, tmp_path: Path) -> None:
-    server = dev("1x1", "--status-path=/status", "--control-socket=control.sock")
+@pytest.mark.parametrize("shape", ["1x1", "2x1"])
+def test_what_is_not_served_is_told(dev: Dev, tmp_path: Path, shape: str) -> None:
+    server = dev(shape, "--status-path=/status", "--control-socket=control.sock")
     for name in ("status_path", "control_socket"):
         server.await_text(f"note: {name} is not served with autoreload")
     assert server.get("/status")[1] == "0"  # as any path of the application

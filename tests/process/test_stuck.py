@@ -398,6 +398,24 @@ def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("settings", [(), ("--health=/health",)], ids=["alone", "health"])
+def test_who_comes_together_with_a_call_that_does_not_return_is_served_by_the_new_image(
+    start: Start, settings: tuple[str, ...]
+) -> None:
+    server = start("1x1", TIMEOUT, *settings, source=SOURCE)
+    server.send(signal.SIGSTOP)
+    with contextlib.ExitStack() as closing:
+        first, *others = (closing.enter_context(contextlib.closing(server.connection())) for _ in range(6))
+        first.request("GET", "/lock")
+        for other in others:
+            other.request("GET", "/")
+        server.send(signal.SIGCONT)  # all six are accepted in one turn
+        assert first.getresponse().status == 504
+        assert [other.getresponse().status for other in others] == [200] * 5
+    server.await_text("reloaded: ")
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
 def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so(
     start: Start, shape: str, tmp_path: Path
@@ -485,7 +503,7 @@ def test_nothing_is_read_of_what_comes_just_behind_its_connection(start: Start, 
             other.sendall(b"GET / HTTP/1.0\r\n\r\n")
         answers = [other.makefile("rb").readline() for other in others]
     assert answers == [b"HTTP/1.1 200 OK\r\n"] * 200
-    server.await_text("going on without it")
+    server.await_text("the new code is taken without it")
     assert server.stop() == 0
 
 
