@@ -78,10 +78,10 @@ def check_head(status: str, headers: list[tuple[str, str]]) -> int | None:
     what would be answered 500.
     """
 
-def die_with_parent(does: bool) -> None:
-    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)), or no more:
-    then the kernel continues it (SIGCONT), so that a process which was stopped sees the end of its parent too. It is
-    forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
+def on_parent_death(kills: bool) -> None:
+    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)). `kills`
+    False: let the kernel continue it then (SIGCONT), so that a process which was stopped sees the end of its parent
+    too. That is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
     """
 
 class Engine:

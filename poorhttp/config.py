@@ -263,11 +263,11 @@ def _argument(flags: Flags, word: str, directory: str) -> None:
         return
     if "application" in flags.given:
         if flags.command == "init":
-            raise ConfigError(f"there is a directory already, and now {word!r}", "poorhttp init [DIRECTORY]")
+            raise ConfigError(f"init takes one directory, and {word!r} is a second one", "poorhttp init [DIRECTORY]")
         first, source, _ = flags.given["application"]
         commands = (*ACTIONS, *MAKING) if source == "argument" and first.isalpha() else ()
         hint = suggestion(first, commands, "poorhttp serves one: [APP] [options]")
-        raise ConfigError(f"there is an application already, {first!r}, and now {word!r}", hint)
+        raise ConfigError(f"two applications are named, {first!r} and {word!r}", hint)
     if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
         raise ConfigError(f"{_quoted(word)} is an ini file, not an application", f"write -c {word}")
     source = f"argument of {flags.command}" if flags.command in (*ACTIONS, *MAKING) else "argument"

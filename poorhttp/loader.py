@@ -462,7 +462,9 @@ def _remedy(error: BaseException, trace: str, what: str) -> str:
         return suggested(error, trace) or "the traceback above is the application's own"
     if isinstance(error, OSError):
         return "may this user read it?"
-    return "a factory is called without arguments" if isinstance(error, TypeError) else "is its file whole?"
+    if isinstance(error, TypeError):
+        return "a factory is called without arguments; an application is named without ()"
+    return "is its file whole?"
 
 
 def suited(settings: Config, warn: Callable[[str], None]) -> Config:

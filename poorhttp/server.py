@@ -596,7 +596,8 @@ def shape(settings: Config) -> str:
 def check_shape(settings: Config, running: str) -> None:
     """Whether a reload could go on as the running server, of this shape. Raises ConfigError."""
     if shape(settings) != running:
-        raise ConfigError(f"type and processes now ask for {shape(settings)}", f"restart the server: it is {running}")
+        text = f"a reload cannot change {running} into {shape(settings)}, as type and processes ask for now"
+        raise ConfigError(text, "restart the server")
 
 
 def is_supervised(settings: Config) -> bool:

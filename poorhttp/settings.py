@@ -173,7 +173,7 @@ class Settings:
         "by which fields: x-forwarded, forwarded, or their names; or no",
     )
     proxy_protocol = setting(Switch(), False, PROXY, "connections begin with a header of the PROXY protocol, 1 or 2")
-    health = setting(UrlPath(), "", PROXY, "path that the server answers: 200; leaving, 503 if it lets in; empty: none")
+    health = setting(UrlPath(), "", PROXY, "path that the server answers, 200, or 503 while it leaves; empty: none")
     request_id = setting(
         Choice("no", "yes", "answer"),
         "no",
@@ -203,7 +203,7 @@ class Settings:
     body_rate = setting(Bytes(), 500, DEADLINES, "least bytes per second of a request's body")
     request_timeout = setting(Seconds(), 60.0, DEADLINES, "the application must answer by then; 0: no limit")
     slow_request = setting(
-        Seconds(), 5.0, DEADLINES, "log a request that runs so long, while it does: users give up soon; 0: none"
+        Seconds(), 5.0, DEADLINES, "name a request in the log while it still runs after so long; 0: none"
     )
     write_timeout = setting(Seconds(0.001), 30.0, DEADLINES, "longest time in which a client reads nothing")
     linger_timeout = setting(Seconds(), 2.0, DEADLINES, "wait for the client to read the last answer")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 
 from poorhttp import listener, threads
-from poorhttp._engine import Engine, SignalHandler, die_with_parent
+from poorhttp._engine import Engine, SignalHandler, on_parent_death
 from poorhttp.lean import os, signal, socket, thread, time
 from poorhttp.signals import (
     COUNTS,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 LATE = 0.8
 """Seconds that an application gets to return when its time is over, `graceful_timeout` or that of the engine; a
 supervisor kills after one second."""
+
+LOST = "the thread of that call does not come back"
 
 NO_RELOAD = "reload ignored: poorhttp.run() cannot start the program anew; restart it"
 
@@ -188,7 +190,7 @@ def end_with(parent: int | None) -> None:
     """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone.
     None: no more.
     """
-    die_with_parent(parent is not None)
+    on_parent_death(parent is not None)
     if parent not in (None, os.getppid()):
         os._exit(1)
 
@@ -452,11 +454,11 @@ class _Signals:
     def _replace_stuck(self) -> None:
         """Become a new image, as a reload does."""
         if self._make_reload is None:
-            self._error_log.write("E", "its thread is lost, and poorhttp.run() cannot start anew; restart the program")
+            self._error_log.write("E", f"{LOST}, and poorhttp.run() cannot start anew; restart the program")
         elif self._successor is None and self._since is None:
             self._is_stuck = True  # a trial that goes on is tried again from now on if it fails
             if not self._on_trial.locked():
-                self._error_log.write("E", "its thread is lost; the program is started anew in this process")
+                self._error_log.write("E", f"{LOST}; the program is started anew in this process")
                 self._begin_trial()
 
     def _begin_trial(self) -> None:
@@ -534,7 +536,7 @@ class _Signals:
             return
         if self._since is not None:  # a stop came meanwhile, for which the main thread's alarm was put off
             self._leave_application()
-        self._error_log.write("E", "reload: the main thread did not return in time; going on without it")
+        self._error_log.write("E", "reload: the main thread did not return in time; the new code is taken without it")
         self._execute(reload)
 
     def _pause_for_retry(self) -> None:
@@ -586,14 +588,14 @@ class _Signals:
             self._expect_end_anew(self._patience)
             return
         if self._successor is not None and self._may_go_on() and (self._since is None or self._is_leaving):
-            self._error_log.write("E", "reload: the application did not return in time; going on without it")
+            self._error_log.write("E", "reload: the application did not return in time; its calls are given up")
             # What is done at the exit has less than the watchdog gives a call that does not return.
             self._expect_end_anew(LATE)
             self._become_successor(self._successor)
         self._leave_application()
 
     def _leave_application(self) -> NoReturn:
-        self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left without it")
+        self._error_log.write("E", f"process {os.getpid()}: the application did not return in time; left before it did")
         self._leave(128 + self._at_once if self._at_once else self._late_code)
 
     def _leave(self, code: int) -> NoReturn:

@@ -470,7 +470,7 @@ def test_what_is_done_at_the_exit_has_the_time_of_a_stop(start: Start, alone: st
     server = start(alone, "--graceful-timeout=1", source=source)
     reload(server, "1")
     assert (tmp_path / "exits").read_text() == "begin "
-    assert server.said.count("reload: the application did not return in time; going on without it") == 1
+    assert server.said.count("reload: the application did not return in time; its calls are given up") == 1
     assert server.stop() == 0
 
 

@@ -163,7 +163,7 @@ def test_what_is_tried_again_keeps_its_shape(launch: Start, tmp_path: Path) -> N
     configure(tmp_path, "bind = 127.0.0.1:0\ntype = single")
     (tmp_path / "back").touch()
     server.send(signal.SIGHUP)
-    server.await_text("restart the server: it is a supervisor with workers")
+    server.await_text("a reload cannot change a supervisor with workers into one process")
     assert server.get()[1].startswith("0 ")
     configure(tmp_path, "bind = 127.0.0.1:0\ntype = forking")
     server.send(signal.SIGHUP)

@@ -79,7 +79,7 @@ def SignalHandler(handler):
     return handler
 
 
-def die_with_parent(does):
+def on_parent_death(kills):
     pass
 '''
 
