@@ -86,7 +86,11 @@ def test_this_machine_may_see_it(host, remote):
 def test_loopback_is_an_address_not_a_name(host, is_it):
     assert settings.is_loopback(host) is is_it
     if host:
-        with contextlib.nullcontext() if is_it else pytest.raises(ConfigError, match="can be reached from other machines"):
+        with (
+            contextlib.nullcontext()
+            if is_it
+            else pytest.raises(ConfigError, match="can be reached from other machines")
+        ):
             settings.refuse_public((Address(host=host, port=1),))
 
 
