@@ -196,6 +196,7 @@ impl Environ<'_> {
 
 /// A number that is another one after each change of a dict (PEP 509). None where Python has none: from 3.14 on, and
 /// without its lock.
+#[allow(clippy::unnecessary_wraps)] // of each Python one of the two ways is compiled
 fn changes(dict: &Bound<'_, PyDict>) -> Option<u64> {
     #[cfg(not(any(Py_3_14, Py_GIL_DISABLED)))]
     {
