@@ -15,7 +15,7 @@ use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
 use _engine::net::access_log::{AccessLog, Format};
-use _engine::net::board::Row;
+use _engine::net::board::{Row, Shown};
 use _engine::net::front::Fronts;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::listener::Listener;
@@ -151,12 +151,12 @@ impl Handler for Site {
         0
     }
 
-    fn interrupt(&self, _: usize, _: Option<u64>, _: &dyn Fn() -> bool) {
+    fn interrupt(&self, _: usize, _: &Shown, _: Option<u64>, _: &dyn Fn() -> bool) {
         self.pass("interrupt");
         self.log('W', "interrupted");
     }
 
-    fn give_up(&self, _: usize, _: u64, _: &dyn Fn() -> bool) -> bool {
+    fn give_up(&self, _: usize, _: &Shown, _: u64, _: &dyn Fn() -> bool) -> bool {
         false
     }
 
