@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from poorhttp.config import Config
+
 NAME = "poorhttp-board"
 MAGIC = b"poorhttp"
 LAYOUT = 2
@@ -147,3 +149,8 @@ def make(processes: int, threads: int) -> Board | None:
         return Board(processes, threads)
     except (AttributeError, ImportError, OSError):
         return None
+
+
+def of_server(settings: Config) -> Board | None:
+    """The board of a server with these settings. With `health` a process has one thread more than `threads`."""
+    return make(settings.processes.most, settings.threads + 1)

@@ -160,7 +160,7 @@ def serve(
             listener.begin(each, settings.backlog)
         connections = [] if handover is None else _take_over(handover, keys, dropped)
         facts = _facts(settings, asked, title, listeners)
-        shown = board.make(settings.processes.most, settings.threads + 1)
+        shown = board.of_server(settings)
         if shown is not None:
             shown.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=title)
             shown.tell(supervised="yes" if is_supervised(settings) else "no", reloads="yes" if home else "no")

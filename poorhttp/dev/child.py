@@ -100,7 +100,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
 
         if is_supervised:
             told = _Told(ready)
-            shown = board.make(settings.processes.most, settings.threads + 1)
+            shown = board.of_server(settings)
             code = supervisor.supervise(
                 lambda: app, listeners, settings, error_log, access_log, manager=told, board=shown
             )
