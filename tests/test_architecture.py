@@ -342,7 +342,7 @@ def test_the_lints_against_panics_are_denied(lint: str) -> None:
 # What is static -> why that is no state of a server.
 STATIC = {
     "src/http/grammar.rs: CLASSES": "a table that nobody changes",
-    "src/net/spool.rs: COUNT": "the count in the name of a temporary file",
+    "src/net/connections/spool.rs: COUNT": "the count in the name of a temporary file",
 }
 
 
@@ -385,7 +385,7 @@ def test_a_panic_unwinds() -> None:
         configured += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in configured:
         assert not re.search(r"panic\s*=\s*\W*abort", path.read_text(encoding="utf-8")), name_of(path)
-    guarded = code_of(ROOT / "src" / "net" / "server.rs")
+    guarded = code_of(ROOT / "src" / "net" / "threads" / "server.rs")
     assert "catch_unwind" in guarded
 
 
@@ -471,11 +471,11 @@ WALL_CLOCK = {
     "poorhttp/status.py: gather": "told: for how long it runs",
     "poorhttp/systemd.py: Manager.reload_failed": "told: when",
     "src/http/own_fields.rs: SystemTime": "the field Date, of a second that is given",
-    "src/net/access_log.rs: unix_second": "the time of a line",
-    "src/net/board.rs: unix_second": "told: since when a process runs",
+    "src/net/report/access_log.rs: unix_second": "the time of a line",
+    "src/net/report/board.rs: unix_second": "told: since when a process runs",
     "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
-    "src/net/peer.rs: unix_second": "a grain of salt for the ids of requests",
-    "src/net/shared.rs: unix_second": "the field Date",
+    "src/net/proxies/peer.rs: unix_second": "a grain of salt for the ids of requests",
+    "src/net/threads/shared.rs: unix_second": "the field Date",
     "src/wsgi/application.rs: unix_second": "how far local time is from UTC, and the time of a line",
     "src/wsgi/exchange.rs: unix_second": "the field Date",
 }

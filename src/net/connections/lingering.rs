@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::table::Key;
 use crate::limits::Limits;
+use crate::net::events::table::Key;
 
 /// Longest time of this, in ms. A body of 450 MB that comes at one megabit per second takes so long.
 const TIME: u64 = 60 * 60 * 1000;
@@ -90,7 +90,7 @@ impl Expendable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::table::Table;
+    use crate::net::events::table::Table;
 
     #[test]
     fn so_much_and_so_long_and_no_more() {

@@ -10,23 +10,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::process::Signal;
 
-use super::access_log::AccessLog;
-use super::board::{Row, State};
-use super::clock;
-use super::connection::{Connection, Verdict};
-use super::front::Fronts;
-use super::handler::{Done, Handler};
-use super::heap::Freed;
-use super::outbox::Outbox;
-use super::peer::Peer;
-use super::table::Key;
 use super::team::lock;
-use super::transport::Transport;
-use super::watchdog::{LAST_GRACE, Watchdog};
 use crate::http::own_fields::OwnFields;
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, ResponseHead};
 use crate::limits::Limits;
+use crate::net::clock;
+use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::outbox::Outbox;
+use crate::net::connections::transport::Transport;
+use crate::net::events::table::Key;
+use crate::net::handler::{Done, Handler};
+use crate::net::proxies::front::Fronts;
+use crate::net::proxies::peer::Peer;
+use crate::net::report::access_log::AccessLog;
+use crate::net::report::board::{Row, State};
+use crate::net::watch::heap::Freed;
+use crate::net::watch::watchdog::{LAST_GRACE, Watchdog};
 
 /// Time within which a second signal to stop is the first one, in ms; longer than the watchdog takes to hear of it.
 const REPEAT: u64 = 300;

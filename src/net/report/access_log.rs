@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::append::append;
-use super::clock;
-use super::handler::Done;
-use super::team::lock;
 use crate::http::head::{RequestHead, Version};
+use crate::net::clock;
+use crate::net::handler::Done;
+use crate::net::threads::team::lock;
 
 /// A batch is written when it is this long, at the latest.
 const BATCH: usize = 32 * 1024;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-use super::clock::Pulse;
-use super::peer::Peer;
 use crate::http::head::{RequestHead, Version};
+use crate::net::clock::Pulse;
+use crate::net::proxies::peer::Peer;
 
 /// Words of a row before its cells, and of each cell.
 const HEAD: usize = 16;
@@ -142,7 +142,7 @@ impl Row {
         for word in words {
             word.store(0, Ordering::Relaxed);
         }
-        started.store(super::clock::unix_second(), Ordering::Relaxed);
+        started.store(crate::net::clock::unix_second(), Ordering::Relaxed);
         threads.store(count as u64, Ordering::Relaxed);
         let row = Self { state, counts, cells: cells.as_chunks().0 };
         row.enter(State::Starting);
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::http::head::HeadParser;
     use crate::limits::Limits;
-    use crate::net::front::Fronts;
+    use crate::net::proxies::front::Fronts;
 
     fn words(file: &File, offset: u64, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * WORD];

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::heap;
 use crate::http::protocol::BodySink;
 use crate::http::reject::Reject;
 use crate::limits::Limits;
+use crate::net::watch::heap;
 
 /// A request body.
 #[derive(Debug)]

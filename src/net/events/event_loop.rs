@@ -1,6 +1,6 @@
 //! What the holder of the baton holds: the poller, the listeners, the table, and the deadlines.
 //!
-//! One turn of the loop is: take the next event, do what it asks ([`super::server::Server`] decides who does it), and
+//! One turn of the loop is: take the next event, do what it asks ([`crate::net::threads::server::Server`] decides who does it), and
 //! when there is none left, wait for a new batch. While there is much work, waiting first asks without
 //! blocking, and the thread stays attached to the interpreter; only when nothing is ready does it detach and sleep.
 
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io;
 
-use super::clock;
-use super::connection::{Connection, Verdict};
-use super::crowd::{Crowd, Entered};
-use super::handler::Handler;
-use super::lingering::Expendable;
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Interest, Poller};
-use super::shared::Shared;
 use super::table::{Key, Table};
-use super::transport::Transport;
-use super::watchdog::STANDSTILL;
+use crate::net::clock;
+use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::lingering::Expendable;
+use crate::net::connections::transport::Transport;
+use crate::net::handler::Handler;
+use crate::net::proxies::crowd::{Crowd, Entered};
+use crate::net::threads::shared::Shared;
+use crate::net::watch::watchdog::STANDSTILL;
 
 /// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
 const TICK: u64 = 100;

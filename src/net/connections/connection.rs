@@ -8,22 +8,22 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use super::access_log::Entry;
-use super::board::Served;
-use super::clock;
-use super::front::Fronts;
-use super::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
-use super::peer::Peer;
-use super::poller::Interest;
-use super::shared::Shared;
 use super::spool::Body;
 use super::transport::{Received, Transport};
 use crate::http::head::RequestHead;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, CONTINUE};
+use crate::net::clock;
+use crate::net::events::poller::Interest;
+use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
+use crate::net::proxies::front::Fronts;
+use crate::net::proxies::peer::Peer;
+use crate::net::report::access_log::Entry;
+use crate::net::report::board::Served;
+use crate::net::threads::shared::Shared;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;

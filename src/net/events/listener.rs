@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{Shutdown, SocketAddrAny, SocketFlags};
 
-use super::transport::Transport;
+use crate::net::connections::transport::Transport;
 
 /// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
 /// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
@@ -213,7 +213,7 @@ mod tests {
             let Accepted::Connection(transport, _) = listener.accept() else { panic!("it was in the queue") };
             assert!(matches!(listener.accept(), Accepted::Nothing));
             // The connection has the filter of the listener, which lets through what it is made of.
-            assert!(matches!(transport.send(b"answer"), super::super::transport::Sent::Bytes(6)));
+            assert!(matches!(transport.send(b"answer"), crate::net::connections::transport::Sent::Bytes(6)));
             let mut answer = [0; 6];
             std::io::Read::read_exact(&mut &early, &mut answer).unwrap();
             assert_eq!(&answer, b"answer");

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use super::heap;
 use super::spool::temporary_file;
 use super::transport::{Sent, Transport};
+use crate::net::watch::heap;
 
 /// Above this many unsent bytes an answer is not asked for more.
 pub const HIGH_WATER: usize = 256 * 1024;

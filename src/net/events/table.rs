@@ -39,7 +39,7 @@ struct Slot<C> {
     descriptor: RawFd,
     /// The poller was told to forget the descriptor, because it became ready while the connection was away.
     unwatched: bool,
-    /// When the connection here has waited too long, in ms of [`super::clock::now`].
+    /// When the connection here has waited too long, in ms of [`crate::net::clock::now`].
     deadline: u64,
     place: Place<C>,
 }

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::clock::Pulse;
-use super::cpu;
+use crate::net::clock::Pulse;
+use crate::net::watch::cpu;
 
 /// The threads; `M` is what one thread can leave for another.
 #[derive(Debug)]
@@ -252,7 +252,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::net::board::Row;
+    use crate::net::report::board::Row;
 
     #[test]
     fn who_has_a_stream_hopes_for_those_who_are_idle_or_have_yet_to_start() {

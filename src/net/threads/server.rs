@@ -26,24 +26,24 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 
-use super::access_log::AccessLog;
 use super::admission::Pace;
-use super::board::{Counts, Row, State};
-use super::clock;
-use super::connection::{Connection, Desk, Verdict};
-use super::cpu::{self, micros};
-use super::event_loop::{Event, EventLoop};
-use super::front::Fronts;
-use super::handler::{Handler, Thread};
-use super::heap;
-use super::listener::Listener;
 use super::panics::{self, Panics};
 use super::shared::{Descriptors, Named, Shared, read_control};
-use super::table::Key;
 use super::team::{Team, lock};
-use super::transport::Transport;
-use super::watchdog;
 use crate::limits::Limits;
+use crate::net::clock;
+use crate::net::connections::connection::{Connection, Desk, Verdict};
+use crate::net::connections::transport::Transport;
+use crate::net::events::event_loop::{Event, EventLoop};
+use crate::net::events::listener::Listener;
+use crate::net::events::table::Key;
+use crate::net::handler::{Handler, Thread};
+use crate::net::proxies::front::Fronts;
+use crate::net::report::access_log::AccessLog;
+use crate::net::report::board::{Counts, Row, State};
+use crate::net::watch::cpu::{self, micros};
+use crate::net::watch::heap;
+use crate::net::watch::watchdog;
 
 /// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
 /// waits at, nothing wakes him.
@@ -251,7 +251,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Whether a thread is in the application.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(in crate::net) fn is_busy(&self) -> bool {
         self.team.pulses().any(|pulse| pulse.last().is_some())
     }
 
@@ -313,37 +313,37 @@ impl<H: Handler> Server<H> {
     }
 
     /// What the watchdog looks at.
-    pub(super) fn shared(&self) -> &Shared<H> {
+    pub(in crate::net) fn shared(&self) -> &Shared<H> {
         &self.shared
     }
 
     /// The threads.
-    pub(super) fn team(&self) -> &Team<Named<H>> {
+    pub(in crate::net) fn team(&self) -> &Team<Named<H>> {
         &self.team
     }
 
     /// How many threads there are.
-    pub(super) fn threads(&self) -> usize {
+    pub(in crate::net) fn threads(&self) -> usize {
         self.threads
     }
 
     /// How calls go.
-    pub(super) fn pace(&self) -> &Pace {
+    pub(in crate::net) fn pace(&self) -> &Pace {
         &self.pace
     }
 
     /// How often the baton was laid down.
-    pub(super) fn calls(&self) -> u64 {
+    pub(in crate::net) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
     /// How often the baton was laid down; none while a thread holds it.
-    pub(super) fn calls_if_free(&self) -> Option<u64> {
+    pub(in crate::net) fn calls_if_free(&self) -> Option<u64> {
         (!self.held.load(Ordering::Relaxed)).then(|| self.calls())
     }
 
     /// Every thread is lost: let those know who wait for one.
-    pub(super) fn excuse(&self) {
+    pub(in crate::net) fn excuse(&self) {
         self.lost.store(true, Ordering::SeqCst);
         let end = Instant::now() + LAST_WISH;
         while Instant::now() < end {
@@ -391,7 +391,7 @@ impl<H: Handler> Server<H> {
 
     /// Leave new clients to other workers, if they are theirs now and all threads are in the application: no one of those
     /// comes to it soon.
-    pub(super) fn leave_clients(&self) {
+    pub(in crate::net) fn leave_clients(&self) {
         if !self.shared.leaves_clients() || self.shared.is_closed() {
             return;
         }

@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::access_log::escaped;
-use super::admission::{Admission, Sample};
-use super::board::Shown;
 use super::calls::{Calls, Late};
-use super::clock::{self, Pulse};
 use super::cpu::{self, micros};
-use super::dispositions::Dispositions;
-use super::handler::Handler;
 use super::load::Load;
-use super::panics::{self, Panics};
-use super::server::Server;
-use super::shared::{LOAD, PRESSED, STUCK, Shared};
-use super::team::lock;
 use crate::limits::Limits;
+use crate::net::clock::{self, Pulse};
+use crate::net::handler::Handler;
+use crate::net::report::access_log::escaped;
+use crate::net::report::board::Shown;
+use crate::net::threads::admission::{Admission, Sample};
+use crate::net::threads::dispositions::Dispositions;
+use crate::net::threads::panics::{self, Panics};
+use crate::net::threads::server::Server;
+use crate::net::threads::shared::{LOAD, PRESSED, STUCK, Shared};
+use crate::net::threads::team::lock;
 
 /// How soon a blocked call is noticed, twice over.
 const SAMPLE: Duration = Duration::from_micros(500);

@@ -7,12 +7,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::clock;
 use super::front::Fronts;
 use super::proxy_protocol::{Fault, Source, read};
 use crate::http::forwarded::{Client, Origin, Passing};
 use crate::http::head::{Field, RequestHead};
 use crate::http::reject::Reject;
+use crate::net::clock;
 
 /// The longest request id that is taken from a front server.
 const LONGEST_ID: usize = 128;
