@@ -29,7 +29,8 @@ SILENCE = 3.0
 
 LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
 """What the server tells the command that waits for it: the application is loaded, and messages go to the error log from
-now on; clients are served; the start failed and has said why (the next byte is its exit code); another start was quicker.
+now on; clients are served; the start failed and has said why (the next byte is its exit code); another start was
+quicker.
 """
 
 MOMENT = 0.3
@@ -101,7 +102,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
 
 
 def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[bytes | None, bool]:
-    """The last word of the server (b"" where it died, None where it is late), and whether its application was loaded."""
+    """The last word of the server (b"" where it died, None where it is late), and whether it loaded its application."""
     began, is_told, is_loaded = time.monotonic(), False, False
     end, limit = began + patience, began + min(SILENCE, patience)
     while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
