@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from poorhttp.config.config import Config
-    from poorhttp.operate.watch import Rates
 
 STOPPED, FAILED = 0, 1
 RUNNING, DEAD, ABSENT, UNKNOWN = 0, 1, 3, 4
@@ -192,6 +191,24 @@ def facts(settings: Config) -> tuple[int, str]:
     except PermissionError:
         told["error"] = f"/proc/{pid}/fd is not for this user" if procfs.stat(pid) else procfs.HIDDEN
     return RUNNING, json.dumps(told)
+
+
+class Rates:
+    """Requests per second of each process, from the counts of two looks."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[float, int]] = {}
+
+    def of(self, told: dict[str, Any], now: float) -> dict[int, float] | None:
+        """The rates since the last call; None at the first call."""
+        counts = {row["pid"]: row["requests"] for row in told["processes"]}
+        before, self._before = self._before, {pid: (now, count) for pid, count in counts.items()}
+        rates = {}
+        for pid, count in counts.items():
+            then, less = before.get(pid, (now, count))
+            if now > then:
+                rates[pid] = max(count - less, 0) / (now - then)
+        return rates or None
 
 
 def _weight(pid: int) -> dict[str, object]:

@@ -14,8 +14,6 @@ from poorhttp.stdlib import os, select, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from poorhttp.config.config import Config
 
 PERIOD = 1.0
@@ -37,7 +35,7 @@ def run(settings: Config, is_json: bool) -> int:
 
 
 def _loop(settings: Config, is_json: bool, place: _Pipe) -> int:
-    rates = Rates()
+    rates = control.Rates()
     while True:
         began = time.monotonic()
         lines: list[str] = []
@@ -49,24 +47,6 @@ def _loop(settings: Config, is_json: bool, place: _Pipe) -> int:
         place.show(lines, code)
         if code != control.RUNNING or place.wait(max(began + PERIOD - time.monotonic(), 0.0)):
             return code
-
-
-class Rates:
-    """Requests per second of each process, from the counts of two looks."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[float, int]] = {}
-
-    def of(self, told: dict[str, Any], now: float) -> dict[int, float] | None:
-        """The rates since the last call; None at the first call."""
-        counts = {row["pid"]: row["requests"] for row in told["processes"]}
-        before, self._before = self._before, {pid: (now, count) for pid, count in counts.items()}
-        rates = {}
-        for pid, count in counts.items():
-            then, less = before.get(pid, (now, count))
-            if now > then:
-                rates[pid] = max(count - less, 0) / (now - then)
-        return rates or None
 
 
 class _Pipe:
