@@ -49,6 +49,12 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [f"{file}#{anchor}" for file, anchor in links(path) if anchor and anchor not in anchors(file)] == []
 
 
+@pytest.mark.parametrize("path", [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES], ids=name)
+def test_files_that_are_named_are_there(path: Path) -> None:
+    named = re.findall(r"`((?:\w+/)+\w[\w.-]*\.(?:md|py|rs|sh|txt))`", prose(path))
+    assert [file for file in named if not (ROOT / file).exists()] == []
+
+
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_each_page_is_found_from_the_readme(path: Path) -> None:
     assert path in {file for page in (ROOT / "README.md", *PAGES) if page != path for file, _ in links(page)}

@@ -75,7 +75,9 @@ def test_the_page_holds_the_settings_table():
     text = (ROOT / "docs" / "settings.md").read_text()
     assert text.count(FROM) == text.count(TO) == 1
     table = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert table == config.settings_table().strip(), "print(poorhttp.config.config.settings_table()) has the table of today"
+    assert table == config.settings_table().strip(), (
+        "print(poorhttp.config.config.settings_table()) has the table of today"
+    )
 
 
 def test_serving_path_imports_next_to_nothing():
