@@ -19,8 +19,8 @@ use crate::limits::Limits;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
 use crate::net::handler::Done;
-use crate::net::proxies::front::{Fronts, Networks};
 use crate::net::proxies::peer::RequestIds;
+use crate::net::proxies::policy::{Networks, ProxyPolicy};
 use crate::net::report::access_log::{AccessLog, Entry, Format};
 use crate::net::report::board::Row;
 use crate::net::threads::server::{Ends, Server};
@@ -108,8 +108,8 @@ impl Engine {
             None => (None, None),
         };
         let status = board.map(|board| board.getattr("answer")).transpose()?.map(Bound::unbind);
-        let fronts = fronts(config, listeners.len())?;
-        let row = row(board, threads, threads + usize::from(fronts.has_caretaker))?;
+        let proxies = proxies(config, listeners.len())?;
+        let row = row(board, threads, threads + usize::from(proxies.has_health_thread))?;
         let application = Application::new(
             (app, status),
             error_log,
@@ -126,7 +126,7 @@ impl Engine {
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
         let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
-        let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
+        let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -271,17 +271,17 @@ fn warns(level: &str) -> bool {
 }
 
 /// `listeners`: how many there are; that of `control_socket` is the last one.
-fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
+fn proxies(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<ProxyPolicy> {
     let trusted: Vec<String> = setting(config, "trusted_proxies")?;
     let forwarded: Vec<String> = setting(config, "forwarded")?;
     let has_control_socket = !setting::<String>(config, "control_socket")?.is_empty();
-    Ok(Fronts {
+    Ok(ProxyPolicy {
         trusted: Networks::parse(trusted.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting trusted_proxies: {trusted:?}")))?,
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
-        has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        has_health_thread: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
         status_path: setting::<String>(config, "status_path")?.into_bytes(),
         names: config
             .getattr("addresses")?

@@ -19,8 +19,8 @@ use crate::http::response::{Asked, CONTINUE};
 use crate::net::clock;
 use crate::net::events::poller::Interest;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
-use crate::net::proxies::front::Fronts;
 use crate::net::proxies::peer::Peer;
+use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::Entry;
 use crate::net::report::board::Served;
 use crate::net::threads::shared::Shared;
@@ -138,8 +138,9 @@ fn is_to_head(bytes: &[u8]) -> bool {
 
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
-    pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, fronts: &Fronts) -> Self {
-        let peer = if fronts.is_own(listener) { Peer::new(peer, &Fronts::default()) } else { Peer::new(peer, fronts) };
+    pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, proxies: &ProxyPolicy) -> Self {
+        let peer =
+            if proxies.is_own(listener) { Peer::new(peer, &ProxyPolicy::default()) } else { Peer::new(peer, proxies) };
         Self {
             transport,
             // The header of the PROXY protocol is sent at once.
@@ -205,7 +206,7 @@ impl<H: Handler> Connection<H> {
                 self.transport.has_ended()
             } else {
                 // What stands behind the header of the PROXY protocol is not looked for.
-                !self.peer.is_awaited() && !shared.fronts.begins_health(&begin)
+                !self.peer.is_awaited() && !shared.proxies.begins_health(&begin)
             }
         }
     }
@@ -323,7 +324,7 @@ impl<H: Handler> Connection<H> {
     /// Read the header of the PROXY protocol. What does not begin with one is cut off, as its section 2 has it.
     fn introduce(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let Some(inbound) = &mut self.inbound else { return self.park(desk) };
-        match self.peer.introduce(inbound.buffer(), shared.limits.max_head, &shared.fronts) {
+        match self.peer.introduce(inbound.buffer(), shared.limits.max_head, &shared.proxies) {
             Ok(true) => {
                 self.enter(Phase::Idle);
                 self.parse(shared, desk)
@@ -343,7 +344,7 @@ impl<H: Handler> Connection<H> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
         if inbound.has_head()
-            && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.fronts)
+            && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.proxies)
         {
             return Some(Err(reject));
         }
@@ -378,7 +379,7 @@ impl<H: Handler> Connection<H> {
     /// Whether the request that is whole asks for the health of this server.
     fn asks_health(&self, shared: &Shared<H>) -> bool {
         let inbound = self.inbound.as_ref();
-        inbound.is_some_and(|inbound| shared.fronts.is_health(inbound.head(), inbound.head_bytes()))
+        inbound.is_some_and(|inbound| shared.proxies.is_health(inbound.head(), inbound.head_bytes()))
     }
 
     /// Answer without the application and, where all its threads are busy, without waiting for one of them.
@@ -511,8 +512,8 @@ impl<H: Handler> Connection<H> {
             return Some(Outcome::Done(shared.answer_asterisk(asked, &self.peer, &mut self.outbox)));
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
-        let asks_status = shared.fronts.is_status(head, bytes, peer, listener);
-        let id = peer.answered_id(&shared.fronts);
+        let asks_status = shared.proxies.is_status(head, bytes, peer, listener);
+        let id = peer.answered_id(&shared.proxies);
         shared.row.show(thread.slot, &Served { began, head, bytes, peer, is_told: false });
         let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };
         Some(shared.handler.call(request, &mut self.outbox))
@@ -669,7 +670,7 @@ impl<H: Handler> Connection<H> {
     fn refuse(&mut self, reject: Reject, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let is_head = self.inbound.as_ref().is_some_and(|inbound| is_to_head(inbound.head_bytes()));
         let line = self.inbound.as_ref().and_then(|inbound| {
-            self.peer.identify(inbound.head(), inbound.head_bytes(), &shared.fronts);
+            self.peer.identify(inbound.head(), inbound.head_bytes(), &shared.proxies);
             request_line(inbound.head(), inbound.head_bytes())
         });
         let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);

@@ -21,7 +21,7 @@ use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::lingering::Expendable;
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Handler;
-use crate::net::proxies::crowd::{Crowd, Entered};
+use crate::net::proxies::per_address::{Entered, PerAddress};
 use crate::net::threads::shared::Shared;
 use crate::net::watch::watchdog::STANDSTILL;
 
@@ -84,7 +84,7 @@ pub struct EventLoop<H: Handler> {
     /// While one of them is readable nobody is to be accepted: another process may have to serve in the place of this.
     gates: Vec<OwnedFd>,
     table: Table<Box<Connection<H>>>,
-    crowd: Crowd,
+    per_address: PerAddress,
     expendable: Expendable,
     /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
     shelf: Vec<(Key, Box<Connection<H>>)>,
@@ -134,7 +134,7 @@ impl<H: Handler> EventLoop<H> {
             listeners,
             gates,
             table: Table::default(),
-            crowd: Crowd::default(),
+            per_address: PerAddress::default(),
             expendable: Expendable::default(),
             shelf: Vec::new(),
             batch: 0,
@@ -381,12 +381,12 @@ impl<H: Handler> EventLoop<H> {
         shared: &Shared<H>,
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
-        let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
-        if shared.fronts.proxy_protocol && !connection.peer().is_trusted && !shared.fronts.is_own(listener) {
+        let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
+        if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_own(listener) {
             shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
-        let entered = self.crowd.enter(connection.peer().counted(), shared.limits.max_connections_per_address);
+        let entered = self.per_address.enter(connection.peer().counted(), shared.limits.max_connections_per_address);
         if entered != Entered::Yes {
             shared.turn_away(connection.transport(), peer, entered == Entered::Full);
             return None;
@@ -615,7 +615,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.crowd.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
+        self.per_address.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
         if connection.is_expendable {
             self.expendable.remove(key);
         }

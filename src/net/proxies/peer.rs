@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::front::Fronts;
+use super::policy::ProxyPolicy;
 use super::proxy_protocol::{Fault, Source, read};
 use crate::http::forwarded::{Client, Origin, Passing};
 use crate::http::head::{Field, RequestHead};
@@ -72,12 +72,12 @@ pub struct Peer {
     pub is_trusted: bool,
     /// Which of its fields about who asks reach the application.
     pub passing: Passing,
-    told: Option<Box<Told>>,
+    info: Option<Box<ProxyInfo>>,
 }
 
 /// What was told of a connection and of its present request.
 #[derive(Debug)]
-pub struct Told {
+pub struct ProxyInfo {
     /// The header of the PROXY protocol is still to come.
     is_awaited: bool,
     /// Whose connection it is.
@@ -98,12 +98,12 @@ pub struct Told {
 
 impl Peer {
     /// That of a connection which was just accepted.
-    pub fn new(address: Option<SocketAddr>, fronts: &Fronts) -> Self {
-        let is_trusted = fronts.trust(address);
-        let is_read = is_trusted && (!fronts.forwarded.is_empty() || fronts.proxy_protocol);
-        let told = (is_read || fronts.request_ids.is_some()).then(|| {
-            Box::new(Told {
-                is_awaited: fronts.proxy_protocol,
+    pub fn new(address: Option<SocketAddr>, proxies: &ProxyPolicy) -> Self {
+        let is_trusted = proxies.trust(address);
+        let is_read = is_trusted && (!proxies.forwarded.is_empty() || proxies.proxy_protocol);
+        let info = (is_read || proxies.request_ids.is_some()).then(|| {
+            Box::new(ProxyInfo {
+                is_awaited: proxies.proxy_protocol,
                 source: address,
                 is_heard: is_trusted,
                 is_read: false,
@@ -113,35 +113,35 @@ impl Peer {
                 id: String::new(),
             })
         });
-        Self { address, is_trusted, passing: fronts.passing(is_trusted), told }
+        Self { address, is_trusted, passing: proxies.passing(is_trusted), info }
     }
 
     /// What was told of it, if anything may be.
-    pub fn told(&self) -> Option<&Told> {
-        self.told.as_deref()
+    pub fn proxy_info(&self) -> Option<&ProxyInfo> {
+        self.info.as_deref()
     }
 
     /// Whose request it is, or whose connection where there is none; none: it has no address. Port 0 is an unknown one.
     pub fn client(&self) -> Option<SocketAddr> {
-        self.told.as_ref().map_or(self.address, |told| told.client)
+        self.info.as_ref().map_or(self.address, |info| info.client)
     }
 
     /// Whether a request comes from this machine, or from where front servers are trusted: not by way of one that tells
     /// of its client in fields which the settings do not name, for it would be taken for the client; nor where such
     /// fields tell of somebody else behind the client whom the others name.
-    pub fn is_near(&self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> bool {
-        let is_told = self.told.as_ref().is_some_and(|told| told.origin.client != Client::Peer);
+    pub fn is_near(&self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> bool {
+        let is_introduced = self.info.as_ref().is_some_and(|info| info.origin.client != Client::Peer);
         let shows_another = |field: &Field| match field.name.of(bytes) {
-            name if is_told => is_of_client(name) && !fronts.forwarded.has(name),
+            name if is_introduced => is_of_client(name) && !proxies.forwarded.has(name),
             name => is_of_front(name),
         };
         if head.fields.iter().any(shows_another) {
             return false;
         }
-        match (self.client(), &self.told) {
-            (Some(client), _) => client.ip().to_canonical().is_loopback() || fronts.trusted.hold(client.ip()),
+        match (self.client(), &self.info) {
+            (Some(client), _) => client.ip().to_canonical().is_loopback() || proxies.trusted.hold(client.ip()),
             // A unix socket has no address, and neither has a client of whom a front server tells none.
-            (None, Some(told)) => self.address.is_none() && !is_told && !told.is_hidden,
+            (None, Some(info)) => self.address.is_none() && !is_introduced && !info.is_hidden,
             (None, None) => true,
         }
     }
@@ -153,63 +153,63 @@ impl Peer {
 
     /// Whether the connection begins with a header of the PROXY protocol that is still to come.
     pub fn is_awaited(&self) -> bool {
-        self.told.as_ref().is_some_and(|told| told.is_awaited)
+        self.info.as_ref().is_some_and(|info| info.is_awaited)
     }
 
     /// Read that header at the beginning of `bytes`, where it is removed. Returns whether it was there.
-    pub fn introduce(&mut self, bytes: &mut Vec<u8>, longest: usize, fronts: &Fronts) -> Result<bool, Fault> {
-        let Some(told) = &mut self.told else { return Ok(true) };
+    pub fn introduce(&mut self, bytes: &mut Vec<u8>, longest: usize, proxies: &ProxyPolicy) -> Result<bool, Fault> {
+        let Some(info) = &mut self.info else { return Ok(true) };
         let Some(header) = read(bytes, longest)? else { return Ok(false) };
         bytes.drain(..header.length);
-        told.is_awaited = false;
+        info.is_awaited = false;
         match header.source {
             Source::Peer => {}
-            Source::Unknown => (told.source, told.is_heard, told.is_hidden) = (None, false, true),
-            Source::Address(address) => (told.source, told.is_heard) = (Some(address), fronts.trust(Some(address))),
+            Source::Unknown => (info.source, info.is_heard, info.is_hidden) = (None, false, true),
+            Source::Address(address) => (info.source, info.is_heard) = (Some(address), proxies.trust(Some(address))),
         }
-        told.forget();
-        self.passing = fronts.passing(told.is_heard);
+        info.forget();
+        self.passing = proxies.passing(info.is_heard);
         Ok(true)
     }
 
     /// Learn from the fields of a request whose it is; called again for the same one, do nothing.
-    pub fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
-        self.told.as_mut().map_or(Ok(()), |told| told.hear(head, bytes, fronts))
+    pub fn hear(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> Result<(), Reject> {
+        self.info.as_mut().map_or(Ok(()), |info| info.hear(head, bytes, proxies))
     }
 
     /// Let a request that is refused have an id, like any other: `head` may be the begin of one.
-    pub fn identify(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) {
-        if let Some(told) = &mut self.told {
-            told.identify(head, bytes, fronts);
+    pub fn identify(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) {
+        if let Some(info) = &mut self.info {
+            info.identify(head, bytes, proxies);
         }
     }
 
     /// The id of the request; empty for none.
     pub fn id(&self) -> &str {
-        self.told.as_ref().map_or("", |told| &told.id)
+        self.info.as_ref().map_or("", |info| &info.id)
     }
 
     /// The id of the request, where that is to be answered; else empty.
-    pub fn answered_id(&self, fronts: &Fronts) -> &str {
-        if fronts.answers_id { self.id() } else { "" }
+    pub fn answered_id(&self, proxies: &ProxyPolicy) -> &str {
+        if proxies.answers_id { self.id() } else { "" }
     }
 
     /// The request is over: nothing is known of the next one.
     pub fn forget(&mut self) {
-        if let Some(told) = &mut self.told {
-            told.forget();
+        if let Some(info) = &mut self.info {
+            info.forget();
         }
     }
 }
 
-impl Told {
-    fn hear(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) -> Result<(), Reject> {
+impl ProxyInfo {
+    fn hear(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> Result<(), Reject> {
         if std::mem::replace(&mut self.is_read, true) {
             return Ok(());
         }
-        self.identify(head, bytes, fronts);
-        if self.is_heard && !fronts.forwarded.is_empty() {
-            self.origin = Origin::read(head, bytes, fronts.forwarded, |address| fronts.trusted.hold(address))?;
+        self.identify(head, bytes, proxies);
+        if self.is_heard && !proxies.forwarded.is_empty() {
+            self.origin = Origin::read(head, bytes, proxies.forwarded, |address| proxies.trusted.hold(address))?;
             self.client = match self.origin.client {
                 Client::Peer => self.source,
                 Client::Unknown => None,
@@ -219,8 +219,8 @@ impl Told {
         Ok(())
     }
 
-    fn identify(&mut self, head: &RequestHead, bytes: &[u8], fronts: &Fronts) {
-        if let Some(ids) = fronts.request_ids.as_ref().filter(|_| self.id.is_empty()) {
+    fn identify(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) {
+        if let Some(ids) = proxies.request_ids.as_ref().filter(|_| self.id.is_empty()) {
             match taken_id(head, bytes).filter(|_| self.is_heard) {
                 Some(id) => id.clone_into(&mut self.id),
                 None => self.id = ids.make(),

@@ -38,7 +38,7 @@ use crate::net::events::event_loop::{Event, EventLoop};
 use crate::net::events::listener::Listener;
 use crate::net::events::table::Key;
 use crate::net::handler::{Handler, Thread};
-use crate::net::proxies::front::Fronts;
+use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
 use crate::net::report::board::{Counts, Row, State};
 use crate::net::watch::cpu::{self, micros};
@@ -117,7 +117,7 @@ impl<H: Handler> Server<H> {
     pub fn new(
         handler: H,
         mut limits: Limits,
-        fronts: Fronts,
+        proxies: ProxyPolicy,
         access_log: AccessLog,
         ends: Ends,
         threads: usize,
@@ -130,10 +130,10 @@ impl<H: Handler> Server<H> {
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         controls.iter().try_for_each(|control| ioctl_fionbio(control, true))?;
         let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
-        let has_caretaker = fronts.has_caretaker;
+        let has_caretaker = proxies.has_health_thread;
         let events = event_loop.descriptor()?;
         let descriptors = Descriptors { waker, controls, events, report, kept, countdown, row };
-        let shared = Shared::new(handler, limits, fronts, access_log, descriptors);
+        let shared = Shared::new(handler, limits, proxies, access_log, descriptors);
         Ok(Self {
             shared,
             sockets,

@@ -21,8 +21,8 @@ use crate::net::connections::outbox::Outbox;
 use crate::net::connections::transport::Transport;
 use crate::net::events::table::Key;
 use crate::net::handler::{Done, Handler};
-use crate::net::proxies::front::Fronts;
 use crate::net::proxies::peer::Peer;
+use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
 use crate::net::report::board::{Row, State};
 use crate::net::watch::heap::Freed;
@@ -93,7 +93,7 @@ pub struct Shared<H: Handler> {
     /// The settings.
     pub limits: Limits,
     /// Who is believed.
-    pub fronts: Fronts,
+    pub proxies: ProxyPolicy,
     /// The access log.
     pub access_log: AccessLog,
     waker: OwnedFd,
@@ -141,12 +141,18 @@ pub struct Shared<H: Handler> {
 
 impl<H: Handler> Shared<H> {
     /// For a server with these descriptors.
-    pub fn new(handler: H, limits: Limits, fronts: Fronts, access_log: AccessLog, descriptors: Descriptors) -> Self {
+    pub fn new(
+        handler: H,
+        limits: Limits,
+        proxies: ProxyPolicy,
+        access_log: AccessLog,
+        descriptors: Descriptors,
+    ) -> Self {
         let Descriptors { waker, controls, events, report, kept, countdown, row } = descriptors;
         Self {
             handler,
             limits,
-            fronts,
+            proxies,
             access_log,
             waker,
             controls,
@@ -540,7 +546,7 @@ impl<H: Handler> Shared<H> {
         };
         let text = format!("{} {}: {}{cause}{line}", reject.status, reject.reason(), reject.why);
         self.handler.report(level, peer.client(), &text);
-        self.answer(reject, is_head, peer.answered_id(&self.fronts), outbox)
+        self.answer(reject, is_head, peer.answered_id(&self.proxies), outbox)
     }
 
     /// Answer a connection that gets no place with 503, and be done: it must cost nothing that others could have.
@@ -575,7 +581,7 @@ impl<H: Handler> Shared<H> {
 
     /// 500, where a handler gave no answer at all.
     pub fn answer_failure(&self, peer: &Peer, outbox: &mut Outbox) {
-        self.answer(Reject::UNANSWERED, false, peer.answered_id(&self.fronts), outbox);
+        self.answer(Reject::UNANSWERED, false, peer.answered_id(&self.proxies), outbox);
     }
 
     /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
@@ -583,7 +589,7 @@ impl<H: Handler> Shared<H> {
         let status = b"204 No Content";
         let persistent = match ResponseHead::begin(&mut outbox.bytes, status) {
             Ok(mut head) => {
-                head.id(&mut outbox.bytes, peer.answered_id(&self.fronts));
+                head.id(&mut outbox.bytes, peer.answered_id(&self.proxies));
                 self.finish_head(&head, asked, Some(0), outbox).1
             }
             Err(_) => false,
@@ -600,7 +606,7 @@ impl<H: Handler> Shared<H> {
         } else {
             (200, b"200 OK", b"serving\n")
         };
-        self.answer_text((status, line, body), asked, peer.answered_id(&self.fronts), outbox)
+        self.answer_text((status, line, body), asked, peer.answered_id(&self.proxies), outbox)
     }
 
     fn answer_text(

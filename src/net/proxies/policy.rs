@@ -57,7 +57,7 @@ fn bits(address: IpAddr) -> (u128, u8) {
 
 /// What the settings say of front servers.
 #[derive(Debug, Default)]
-pub struct Fronts {
+pub struct ProxyPolicy {
     /// `trusted_proxies`.
     pub trusted: Networks,
     /// `forwarded`.
@@ -78,10 +78,10 @@ pub struct Fronts {
     pub health: Vec<u8>,
     /// It does so also while all threads are in the application. Not where other processes serve the same clients: who
     /// is accepted here could not be served there, where there may be room.
-    pub has_caretaker: bool,
+    pub has_health_thread: bool,
 }
 
-impl Fronts {
+impl ProxyPolicy {
     /// Whether to believe `peer`; none is one on a unix socket.
     pub fn trust(&self, peer: Option<SocketAddr>) -> bool {
         peer.map_or(self.trusted.has_unix, |peer| self.trusted.hold(peer.ip()))
@@ -116,7 +116,7 @@ fn asks_health(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
 }
 
-impl Fronts {
+impl ProxyPolicy {
     /// Whether a listener is for those who want to know what this server does.
     pub fn is_own(&self, listener: usize) -> bool {
         self.status_listener == Some(listener)
@@ -133,7 +133,7 @@ impl Fronts {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
             && head.host.is_none_or(|host| self.is_named(host.of(bytes)))
-            && peer.told().and_then(|told| told.origin.host.as_deref()).is_none_or(|host| self.is_named(host))
+            && peer.proxy_info().and_then(|info| info.origin.host.as_deref()).is_none_or(|host| self.is_named(host))
             && peer.is_near(head, bytes, self)
     }
 
@@ -188,34 +188,34 @@ mod tests {
 
     #[test]
     fn the_begin_of_a_question_for_health() {
-        let fronts = Fronts { health: b"/health".to_vec(), ..Fronts::default() };
+        let proxies = ProxyPolicy { health: b"/health".to_vec(), ..ProxyPolicy::default() };
         for bytes in
             ["GET /health HTTP/1.1\r\n", "HEAD /health?q=1 HTTP/1.1", "OPTIONS /health", "GET /hea", "GET /health?"]
         {
-            assert!(fronts.begins_health(bytes.as_bytes()), "{bytes}");
+            assert!(proxies.begins_health(bytes.as_bytes()), "{bytes}");
         }
         for bytes in ["GET / HTTP/1.1", "POST /health HTTP/1.1", "GET /healthy HTTP/1.1", "GET /q?/health HTTP/1.1"] {
-            assert!(!fronts.begins_health(bytes.as_bytes()), "{bytes}");
+            assert!(!proxies.begins_health(bytes.as_bytes()), "{bytes}");
         }
     }
 
     #[test]
     fn names_that_no_web_page_can_have() {
-        let fronts = Fronts { names: vec!["Front.example".to_owned()], ..Fronts::default() };
+        let proxies = ProxyPolicy { names: vec!["Front.example".to_owned()], ..ProxyPolicy::default() };
         for host in ["127.0.0.1", "192.0.2.1:80", "[::1]", "[::1]:1", "LOCALHOST:8", "localhost.", "a.localhost"] {
-            assert!(fronts.is_named(host.as_bytes()), "{host}");
+            assert!(proxies.is_named(host.as_bytes()), "{host}");
         }
-        assert!(fronts.is_named(b"front.EXAMPLE:8080"));
+        assert!(proxies.is_named(b"front.EXAMPLE:8080"));
         for host in ["", ":80", "example", "localhost.example", "127.0.0.1.example", "1.2.3", "xlocalhost", "\u{e9}"] {
-            assert!(!fronts.is_named(host.as_bytes()), "{host}");
+            assert!(!proxies.is_named(host.as_bytes()), "{host}");
         }
     }
 
     #[test]
     fn nobody_is_trusted_unless_named() {
-        let mut fronts = Fronts::default();
-        assert!(!fronts.trust(None) && !fronts.trust("127.0.0.1:1".parse().ok()));
-        fronts.trusted = Networks::parse(["unix"]).unwrap();
-        assert!(fronts.trust(None) && !fronts.trust("127.0.0.1:1".parse().ok()));
+        let mut proxies = ProxyPolicy::default();
+        assert!(!proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
+        proxies.trusted = Networks::parse(["unix"]).unwrap();
+        assert!(proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
     }
 }

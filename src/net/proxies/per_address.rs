@@ -26,9 +26,9 @@ struct Client {
 
 /// The clients of one process.
 #[derive(Debug, Default)]
-pub struct Crowd(HashMap<IpAddr, Client>);
+pub struct PerAddress(HashMap<IpAddr, Client>);
 
-impl Crowd {
+impl PerAddress {
     /// A connection of `peer` comes; 0 is no limit. One that got no place must not leave.
     pub fn enter(&mut self, peer: Option<SocketAddr>, limit: usize) -> Entered {
         let Some(address) = counted(peer).filter(|_| limit > 0) else { return Entered::Yes };
@@ -73,37 +73,37 @@ mod tests {
 
     #[test]
     fn a_client_has_so_many_places_and_others_have_theirs() {
-        let mut crowd = Crowd::default();
-        let enter = |crowd: &mut Crowd, address| crowd.enter(Some(peer(address)), 2);
-        assert_eq!([enter(&mut crowd, "192.0.2.1"), enter(&mut crowd, "192.0.2.1")], [Entered::Yes; 2]);
-        assert_eq!(enter(&mut crowd, "192.0.2.1"), Entered::Full);
-        assert_eq!(enter(&mut crowd, "::ffff:192.0.2.1"), Entered::StillFull);
-        assert_eq!(enter(&mut crowd, "192.0.2.2"), Entered::Yes);
-        crowd.leave(Some(peer("192.0.2.1")), 2);
-        assert_eq!(enter(&mut crowd, "192.0.2.1"), Entered::Yes);
-        assert_eq!(enter(&mut crowd, "192.0.2.1"), Entered::Full);
+        let mut per_address = PerAddress::default();
+        let enter = |per_address: &mut PerAddress, address| per_address.enter(Some(peer(address)), 2);
+        assert_eq!([enter(&mut per_address, "192.0.2.1"), enter(&mut per_address, "192.0.2.1")], [Entered::Yes; 2]);
+        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Full);
+        assert_eq!(enter(&mut per_address, "::ffff:192.0.2.1"), Entered::StillFull);
+        assert_eq!(enter(&mut per_address, "192.0.2.2"), Entered::Yes);
+        per_address.leave(Some(peer("192.0.2.1")), 2);
+        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Yes);
+        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Full);
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_client() {
-        let mut crowd = Crowd::default();
-        assert_eq!(crowd.enter(Some(peer("2001:db8::1")), 1), Entered::Yes);
-        assert_eq!(crowd.enter(Some(peer("2001:db8::2:0:0:1")), 1), Entered::Full);
-        assert_eq!(crowd.enter(Some(peer("2001:db8:0:1::1")), 1), Entered::Yes);
+        let mut per_address = PerAddress::default();
+        assert_eq!(per_address.enter(Some(peer("2001:db8::1")), 1), Entered::Yes);
+        assert_eq!(per_address.enter(Some(peer("2001:db8::2:0:0:1")), 1), Entered::Full);
+        assert_eq!(per_address.enter(Some(peer("2001:db8:0:1::1")), 1), Entered::Yes);
     }
 
     #[test]
     fn no_limit_for_a_proxy_on_this_machine_or_with_zero() {
-        let mut crowd = Crowd::default();
+        let mut per_address = PerAddress::default();
         for address in [Some(peer("127.0.0.1")), Some(peer("::1")), Some(peer("::ffff:127.0.0.2")), None] {
-            assert_eq!([crowd.enter(address, 1), crowd.enter(address, 1)], [Entered::Yes; 2]);
-            crowd.leave(address, 1);
+            assert_eq!([per_address.enter(address, 1), per_address.enter(address, 1)], [Entered::Yes; 2]);
+            per_address.leave(address, 1);
         }
         assert_eq!(
-            [crowd.enter(Some(peer("192.0.2.1")), 0), crowd.enter(Some(peer("192.0.2.1")), 0)],
+            [per_address.enter(Some(peer("192.0.2.1")), 0), per_address.enter(Some(peer("192.0.2.1")), 0)],
             [Entered::Yes; 2]
         );
-        crowd.leave(Some(peer("192.0.2.1")), 0);
-        assert!(crowd.0.is_empty());
+        per_address.leave(Some(peer("192.0.2.1")), 0);
+        assert!(per_address.0.is_empty());
     }
 }
