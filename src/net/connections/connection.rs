@@ -139,12 +139,15 @@ fn is_to_head(bytes: &[u8]) -> bool {
 impl<H: Handler> Connection<H> {
     /// A connection that was just accepted.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, proxies: &ProxyPolicy) -> Self {
-        let peer =
-            if proxies.is_own(listener) { Peer::new(peer, &ProxyPolicy::default()) } else { Peer::new(peer, proxies) };
+        let peer = if proxies.is_control(listener) {
+            Peer::new(peer, &ProxyPolicy::default())
+        } else {
+            Peer::new(peer, proxies)
+        };
         Self {
             transport,
             // The header of the PROXY protocol is sent at once.
-            phase: if peer.is_awaited() { Phase::Head } else { Phase::Idle },
+            phase: if peer.awaits_header() { Phase::Head } else { Phase::Idle },
             peer,
             listener,
             after_flush: AfterFlush::Next,
@@ -206,7 +209,7 @@ impl<H: Handler> Connection<H> {
                 self.transport.has_ended()
             } else {
                 // What stands behind the header of the PROXY protocol is not looked for.
-                !self.peer.is_awaited() && !shared.proxies.begins_health(&begin)
+                !self.peer.awaits_header() && !shared.proxies.begins_health(&begin)
             }
         }
     }
@@ -285,7 +288,7 @@ impl<H: Handler> Connection<H> {
             }
         }
         match self.phase {
-            Phase::Head if self.peer.is_awaited() => {
+            Phase::Head if self.peer.awaits_header() => {
                 shared.refuse_introduction("there was none within head_timeout", self.peer.address);
                 Verdict::Close
             }
@@ -311,7 +314,7 @@ impl<H: Handler> Connection<H> {
         self.inbound = Some(inbound);
         self.is_unread &= received == Received::Nothing;
         match received {
-            Received::Bytes(_) if self.peer.is_awaited() => self.introduce(shared, desk),
+            Received::Bytes(_) if self.peer.awaits_header() => self.introduce(shared, desk),
             Received::Bytes(_) => self.parse(shared, desk),
             Received::Nothing => self.park(desk),
             Received::End => {
@@ -324,7 +327,7 @@ impl<H: Handler> Connection<H> {
     /// Read the header of the PROXY protocol. What does not begin with one is cut off, as its section 2 has it.
     fn introduce(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         let Some(inbound) = &mut self.inbound else { return self.park(desk) };
-        match self.peer.introduce(inbound.buffer(), shared.limits.max_head, &shared.proxies) {
+        match self.peer.read_header(inbound.buffer(), shared.limits.max_head, &shared.proxies) {
             Ok(true) => {
                 self.enter(Phase::Idle);
                 self.parse(shared, desk)
@@ -344,7 +347,7 @@ impl<H: Handler> Connection<H> {
         let inbound = self.inbound.as_mut()?;
         let step = inbound.advance(&shared.limits);
         if inbound.has_head()
-            && let Err(reject) = self.peer.hear(inbound.head(), inbound.head_bytes(), &shared.proxies)
+            && let Err(reject) = self.peer.read_fields(inbound.head(), inbound.head_bytes(), &shared.proxies)
         {
             return Some(Err(reject));
         }
@@ -527,7 +530,7 @@ impl<H: Handler> Connection<H> {
             self.log(done, shared);
         }
         self.is_told = false;
-        self.peer.forget();
+        self.peer.end_request();
         let head = self.inbound.as_ref().map(|inbound| inbound.head());
         let client_goes_on = head.is_some_and(|head| head.persistent);
         if let Some(dropped @ 1..) = head.map(|head| head.dropped) {
@@ -655,7 +658,7 @@ impl<H: Handler> Connection<H> {
             begin.splice(..0, inbound.head_bytes().iter().copied());
         }
         let waits = matches!(self.phase, Phase::Idle | Phase::Head | Phase::Body | Phase::App) && self.stream.is_none();
-        if !waits || begin.is_empty() || self.peer.is_awaited() {
+        if !waits || begin.is_empty() || self.peer.awaits_header() {
             return;
         }
         // Closing with something unread would reset the connection under the answer.

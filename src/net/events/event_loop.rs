@@ -21,7 +21,7 @@ use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::lingering::Expendable;
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Handler;
-use crate::net::proxies::per_address::{Entered, PerAddress};
+use crate::net::proxies::per_address::{PerAddress, Place};
 use crate::net::threads::shared::Shared;
 use crate::net::watch::watchdog::STANDSTILL;
 
@@ -382,13 +382,13 @@ impl<H: Handler> EventLoop<H> {
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.count_accepted();
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
-        if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_own(listener) {
+        if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_control(listener) {
             shared.refuse_introduction("its peer is not among trusted_proxies", peer);
             return None;
         }
-        let entered = self.per_address.enter(connection.peer().counted(), shared.limits.max_connections_per_address);
-        if entered != Entered::Yes {
-            shared.turn_away(connection.transport(), peer, entered == Entered::Full);
+        let place = self.per_address.add(connection.peer().counted(), shared.limits.max_connections_per_address);
+        if place != Place::Taken {
+            shared.turn_away(connection.transport(), peer, place == Place::Full);
             return None;
         }
         if self.table.len() >= shared.limits.max_connections {
@@ -615,7 +615,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.per_address.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
+        self.per_address.remove(connection.peer().counted(), shared.limits.max_connections_per_address);
         if connection.is_expendable {
             self.expendable.remove(key);
         }

@@ -1,4 +1,6 @@
-//! Front servers: which are trusted, and what they tell of their clients.
+//! Reverse proxies: which are trusted, what they say about their clients, and how many connections an address may have.
+//!
+//! Knows addresses, the PROXY protocol and the fields that proxies add; knows neither sockets nor connections.
 
 pub mod peer;
 pub mod per_address;

@@ -1,51 +1,52 @@
-//! How many connections each client address has, so that no one client takes all places.
+//! Connections per client address, so that no single client can take all places.
 //!
-//! A loopback address has no limit, nor a unix socket: there it is a proxy, through which everybody comes. So has one
-//! that is trusted: the caller tells no address of it. Of IPv6 the
-//! first 64 bits count, because a client has all the rest (RFC 4291 2.5.4). Holds an entry only while a connection does.
+//! Loopback addresses and unix sockets are not limited: a reverse proxy stands there, and all its clients share it. For a
+//! trusted proxy elsewhere the caller passes no address. Of an IPv6 address the first 64 bits count, because one client has
+//! all the rest (RFC 4291 2.5.4). An address has an entry only while it has a connection.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// What entering gave.
+/// Whether a new connection gets a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
-    /// It has a place.
-    Yes,
-    /// The limit is reached, for the first time since there were half as many.
+pub enum Place {
+    /// It has one.
+    Taken,
+    /// The limit is reached, for the first time since half of the places were free.
     Full,
-    /// The limit is reached still.
+    /// The limit is still reached.
     StillFull,
 }
 
 #[derive(Debug, Default)]
 struct Client {
     connections: usize,
-    told: bool,
+    /// [`Place::Full`] was returned since half of the places were free.
+    was_full: bool,
 }
 
-/// The clients of one process.
+/// The connections of one process, counted per address.
 #[derive(Debug, Default)]
 pub struct PerAddress(HashMap<IpAddr, Client>);
 
 impl PerAddress {
-    /// A connection of `peer` comes; 0 is no limit. One that got no place must not leave.
-    pub fn enter(&mut self, peer: Option<SocketAddr>, limit: usize) -> Entered {
-        let Some(address) = counted(peer).filter(|_| limit > 0) else { return Entered::Yes };
+    /// Count a new connection of `peer`; `limit` 0 is none. Only a connection that got a place is to be removed later.
+    pub fn add(&mut self, peer: Option<SocketAddr>, limit: usize) -> Place {
+        let Some(address) = counted(peer).filter(|_| limit > 0) else { return Place::Taken };
         let client = self.0.entry(address).or_default();
         if client.connections < limit {
             client.connections += 1;
-            return Entered::Yes;
+            return Place::Taken;
         }
-        if std::mem::replace(&mut client.told, true) { Entered::StillFull } else { Entered::Full }
+        if std::mem::replace(&mut client.was_full, true) { Place::StillFull } else { Place::Full }
     }
 
-    /// A connection of `peer` is gone.
-    pub fn leave(&mut self, peer: Option<SocketAddr>, limit: usize) {
+    /// A connection of `peer` has ended.
+    pub fn remove(&mut self, peer: Option<SocketAddr>, limit: usize) {
         let Some(address) = counted(peer) else { return };
         if let Some(client) = self.0.get_mut(&address) {
             client.connections -= 1;
-            client.told &= client.connections > limit / 2;
+            client.was_full &= client.connections > limit / 2;
             if client.connections == 0 {
                 self.0.remove(&address);
             }
@@ -53,7 +54,7 @@ impl PerAddress {
     }
 }
 
-/// What stands for the client; none where it has no limit.
+/// The address that is counted; none where there is no limit.
 fn counted(peer: Option<SocketAddr>) -> Option<IpAddr> {
     let address = peer?.ip().to_canonical();
     match address {
@@ -72,38 +73,38 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_so_many_places_and_others_have_theirs() {
+    fn each_address_has_its_own_limit() {
         let mut per_address = PerAddress::default();
-        let enter = |per_address: &mut PerAddress, address| per_address.enter(Some(peer(address)), 2);
-        assert_eq!([enter(&mut per_address, "192.0.2.1"), enter(&mut per_address, "192.0.2.1")], [Entered::Yes; 2]);
-        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Full);
-        assert_eq!(enter(&mut per_address, "::ffff:192.0.2.1"), Entered::StillFull);
-        assert_eq!(enter(&mut per_address, "192.0.2.2"), Entered::Yes);
-        per_address.leave(Some(peer("192.0.2.1")), 2);
-        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Yes);
-        assert_eq!(enter(&mut per_address, "192.0.2.1"), Entered::Full);
+        let add = |per_address: &mut PerAddress, address| per_address.add(Some(peer(address)), 2);
+        assert_eq!([add(&mut per_address, "192.0.2.1"), add(&mut per_address, "192.0.2.1")], [Place::Taken; 2]);
+        assert_eq!(add(&mut per_address, "192.0.2.1"), Place::Full);
+        assert_eq!(add(&mut per_address, "::ffff:192.0.2.1"), Place::StillFull);
+        assert_eq!(add(&mut per_address, "192.0.2.2"), Place::Taken);
+        per_address.remove(Some(peer("192.0.2.1")), 2);
+        assert_eq!(add(&mut per_address, "192.0.2.1"), Place::Taken);
+        assert_eq!(add(&mut per_address, "192.0.2.1"), Place::Full);
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_client() {
+    fn an_ipv6_network_of_64_bits_is_one_client() {
         let mut per_address = PerAddress::default();
-        assert_eq!(per_address.enter(Some(peer("2001:db8::1")), 1), Entered::Yes);
-        assert_eq!(per_address.enter(Some(peer("2001:db8::2:0:0:1")), 1), Entered::Full);
-        assert_eq!(per_address.enter(Some(peer("2001:db8:0:1::1")), 1), Entered::Yes);
+        assert_eq!(per_address.add(Some(peer("2001:db8::1")), 1), Place::Taken);
+        assert_eq!(per_address.add(Some(peer("2001:db8::2:0:0:1")), 1), Place::Full);
+        assert_eq!(per_address.add(Some(peer("2001:db8:0:1::1")), 1), Place::Taken);
     }
 
     #[test]
-    fn no_limit_for_a_proxy_on_this_machine_or_with_zero() {
+    fn a_proxy_on_this_machine_has_no_limit_and_zero_is_none() {
         let mut per_address = PerAddress::default();
         for address in [Some(peer("127.0.0.1")), Some(peer("::1")), Some(peer("::ffff:127.0.0.2")), None] {
-            assert_eq!([per_address.enter(address, 1), per_address.enter(address, 1)], [Entered::Yes; 2]);
-            per_address.leave(address, 1);
+            assert_eq!([per_address.add(address, 1), per_address.add(address, 1)], [Place::Taken; 2]);
+            per_address.remove(address, 1);
         }
         assert_eq!(
-            [per_address.enter(Some(peer("192.0.2.1")), 0), per_address.enter(Some(peer("192.0.2.1")), 0)],
-            [Entered::Yes; 2]
+            [per_address.add(Some(peer("192.0.2.1")), 0), per_address.add(Some(peer("192.0.2.1")), 0)],
+            [Place::Taken; 2]
         );
-        per_address.leave(Some(peer("192.0.2.1")), 0);
+        per_address.remove(Some(peer("192.0.2.1")), 0);
         assert!(per_address.0.is_empty());
     }
 }
