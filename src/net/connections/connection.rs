@@ -11,13 +11,12 @@ use std::sync::atomic::Ordering;
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
 use super::spool::Body;
-use super::transport::{Received, Transport};
+use super::transport::{Interest, Received, Transport};
 use crate::http::head::RequestHead;
 use crate::http::protocol::{Inbound, Step};
 use crate::http::reject::Reject;
 use crate::http::response::{Asked, CONTINUE};
 use crate::net::clock;
-use crate::net::events::poller::Interest;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::proxies::peer::Peer;
 use crate::net::proxies::policy::ProxyPolicy;
@@ -115,7 +114,7 @@ pub struct Connection<H: Handler> {
     /// What the poller watches its descriptor for.
     pub watched: Option<Interest>,
     /// It was noted as one that lingers.
-    pub is_expendable: bool,
+    pub is_evictable: bool,
 }
 
 /// An answer that waits for its client, and whose it is.
@@ -161,7 +160,7 @@ impl<H: Handler> Connection<H> {
             is_told: false,
             was_looked_at: false,
             watched: None,
-            is_expendable: false,
+            is_evictable: false,
         }
     }
 
@@ -187,7 +186,7 @@ impl<H: Handler> Connection<H> {
 
     /// How many bytes it holds for its client.
     pub fn held(&self) -> usize {
-        self.outbox.held() + self.inbound.as_ref().map_or(0, |inbound| inbound.held())
+        self.outbox.memory() + self.inbound.as_ref().map_or(0, |inbound| inbound.held())
     }
 
     /// Whether it waits for a new request only.
@@ -260,7 +259,7 @@ impl<H: Handler> Connection<H> {
             Phase::Body => clock::now() + limits.body_timeout,
             Phase::App => u64::MAX,
             Phase::Flush => clock::now() + limits.write_timeout,
-            Phase::Linger if self.transport.is_held() => self.since + BEFORE_RESET,
+            Phase::Linger if self.transport.ends_by_reset() => self.since + BEFORE_RESET,
             // A stop is held up by none for longer than that.
             Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
             Phase::Linger => clock::now() + self.lingering.patience(limits),
@@ -574,7 +573,7 @@ impl<H: Handler> Connection<H> {
 
     /// Send what is to be sent; once all is, go on with what comes after.
     fn flush(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
-        let held = self.outbox.held();
+        let held = self.outbox.memory();
         let is_last = self.after_flush != AfterFlush::Next && self.stream.is_none();
         let flushed =
             if is_last { self.outbox.flush_last(&self.transport) } else { self.outbox.flush(&self.transport) };
@@ -591,7 +590,7 @@ impl<H: Handler> Connection<H> {
                     after => {
                         self.return_inbound(shared, desk);
                         if is_cut {
-                            self.transport.hold_end();
+                            self.transport.reset_unless_finished();
                             return self.enter_linger();
                         }
                         // Sends the answer and the end in one packet. Closing alone would do so too, but would throw
@@ -623,7 +622,7 @@ impl<H: Handler> Connection<H> {
     /// Whether the reset that ends a broken answer would overtake some of it.
     fn awaits_reset(&self, shared: &Shared<H>) -> bool {
         let is_early = clock::now() < self.since + shared.limits.linger_timeout;
-        self.transport.is_held() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
+        self.transport.ends_by_reset() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
     }
 
     fn enter_linger(&mut self) -> Verdict {

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io;
 
+use super::eviction::EvictionQueue;
 use super::listener::{Accepted, HANDSHAKE, Listener};
-use super::poller::{BATCH, Interest, Poller};
+use super::poller::{BATCH, Poller};
 use super::table::{Key, Table};
 use crate::net::clock;
 use crate::net::connections::connection::{Connection, Verdict};
-use crate::net::connections::lingering::Expendable;
-use crate::net::connections::transport::Transport;
+use crate::net::connections::transport::{Interest, Transport};
 use crate::net::handler::Handler;
 use crate::net::proxies::per_address::{PerAddress, Place};
 use crate::net::threads::shared::Shared;
@@ -85,7 +85,7 @@ pub struct EventLoop<H: Handler> {
     gates: Vec<OwnedFd>,
     table: Table<Box<Connection<H>>>,
     per_address: PerAddress,
-    expendable: Expendable,
+    evictable: EvictionQueue,
     /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
     shelf: Vec<(Key, Box<Connection<H>>)>,
     /// How many events came last, and when.
@@ -135,7 +135,7 @@ impl<H: Handler> EventLoop<H> {
             gates,
             table: Table::default(),
             per_address: PerAddress::default(),
-            expendable: Expendable::default(),
+            evictable: EvictionQueue::default(),
             shelf: Vec::new(),
             batch: 0,
             came: 0,
@@ -235,7 +235,7 @@ impl<H: Handler> EventLoop<H> {
             let waited = shared.handler.detached(|| {
                 shared.flush_log();
                 let waited = self.sleep(timeout);
-                self.owed.extend(self.poller.told(LISTENERS));
+                self.owed.extend(self.poller.events_of(LISTENERS));
                 // Before any call: who comes during that may be for others, and this worker would take him for the one.
                 self.poller.put_first(LISTENERS);
                 if self.poller.put_first(CONTROLS) {
@@ -395,7 +395,7 @@ impl<H: Handler> EventLoop<H> {
             self.make_room(shared);
         }
         let key = self.table.reserve(connection.descriptor());
-        let is_full = self.table.len() >= shared.limits.max_connections && self.expendable.is_empty();
+        let is_full = self.table.len() >= shared.limits.max_connections && self.evictable.is_empty();
         if is_full && self.accepting == Accepting::Yes {
             // At once: whoever comes next is to wake another process, and not this one in vain.
             self.pause_accepting(Accepting::Full);
@@ -406,7 +406,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Cut a connection that lingers, if there is one: its place, or its descriptor, is needed.
     fn make_room(&mut self, shared: &Shared<H>) -> bool {
-        let next = self.expendable.pop().and_then(|key| Some((key, self.table.take(key)?)));
+        let next = self.evictable.pop().and_then(|key| Some((key, self.table.take(key)?)));
         next.map(|(key, connection)| self.close(key, connection, shared)).is_some()
     }
 
@@ -514,8 +514,8 @@ impl<H: Handler> EventLoop<H> {
         if interest == Some(Interest::Write) {
             connection.note_untaken();
         }
-        if connection.lingers() && !std::mem::replace(&mut connection.is_expendable, true) {
-            self.expendable.add(key, connection.peer().is_trusted);
+        if connection.lingers() && !std::mem::replace(&mut connection.is_evictable, true) {
+            self.evictable.add(key, connection.peer().is_trusted);
             if self.accepting == Accepting::Full {
                 self.resume_accepting();
             }
@@ -616,8 +616,8 @@ impl<H: Handler> EventLoop<H> {
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
         self.per_address.remove(connection.peer().counted(), shared.limits.max_connections_per_address);
-        if connection.is_expendable {
-            self.expendable.remove(key);
+        if connection.is_evictable {
+            self.evictable.remove(key);
         }
         if connection.is_unfinished() {
             connection.transport().reset();
@@ -752,10 +752,12 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.accepting = Accepting::Yes;
-        // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
-        let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
         let open = (LISTENERS..).zip(&self.listeners).filter(|(_, it)| !it.is_closed);
-        let mut added = open.map(|(token, it)| self.poller.add(it, token, interest));
+        let mut added = open.map(|(token, it)| match self.gates.is_empty() {
+            true => self.poller.add_exclusive(it, token),
+            // A process whose accept pause is on leaves a client to the others, so all are to be woken.
+            false => self.poller.add(it, token, Interest::Read),
+        });
         self.unwatched = added.find_map(Result::err);
         if self.unwatched.is_some() {
             // Out of memory, or of what this user may watch: to be tried again, as those who wait have no other way in.
