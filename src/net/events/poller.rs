@@ -8,27 +8,16 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io;
 
+use crate::net::connections::connection::Interest;
+
 /// Events in one batch, at most.
 pub const BATCH: usize = 128;
 
-/// What a descriptor is watched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Bytes to read, or the end of them.
-    Read,
-    /// Room to write.
-    Write,
-    /// A connection to accept; of the processes that watch the same listener, one is woken.
-    Accept,
-}
-
-impl Interest {
-    const fn flags(self) -> EventFlags {
-        match self {
-            Self::Read => EventFlags::IN,
-            Self::Write => EventFlags::OUT,
-            Self::Accept => EventFlags::IN.union(EventFlags::EXCLUSIVE),
-        }
+const fn flags(interest: Interest) -> EventFlags {
+    match interest {
+        Interest::Read => EventFlags::IN,
+        Interest::Write => EventFlags::OUT,
+        Interest::Accept => EventFlags::IN.union(EventFlags::EXCLUSIVE),
     }
 }
 
@@ -64,7 +53,7 @@ impl Poller {
 
     /// Watch `source`; its events carry `token`.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        let add = |interest: Interest| epoll::add(&self.epoll, &source, EventData::new_u64(token), interest.flags());
+        let add = |interest: Interest| epoll::add(&self.epoll, &source, EventData::new_u64(token), flags(interest));
         match add(interest) {
             // Linux before 4.5 has no EPOLLEXCLUSIVE: all processes are woken then.
             Err(io::Errno::INVAL) if interest == Interest::Accept => add(Interest::Read),
@@ -74,7 +63,7 @@ impl Poller {
 
     /// Watch `source` for something else.
     pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        epoll::modify(&self.epoll, source, EventData::new_u64(token), interest.flags())
+        epoll::modify(&self.epoll, source, EventData::new_u64(token), flags(interest))
     }
 
     /// Watch `source` no more.
