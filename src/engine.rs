@@ -18,13 +18,12 @@ use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
-use crate::net::handler::Done;
 use crate::net::proxies::peer::RequestIds;
 use crate::net::proxies::policy::{Networks, ProxyPolicy};
 use crate::net::report::access_log::{AccessLog, Entry, Format};
 use crate::net::report::board::Row;
+use crate::net::report::supervisor::Supervisor;
 use crate::net::threads::server::{Ends, Server};
-use crate::net::watch::watchdog;
 use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
@@ -51,9 +50,8 @@ pub fn log_lost(
     let _ = parser.parse(head, &limits(config)?);
     let peer = client.map(|client| SocketAddr::new(client, 0));
     let id = Some(request_id).filter(|id| !id.is_empty());
-    let done = Done { status, length: 0, persistent: false };
     let log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-    log.record(&Entry { peer, head: &parser.head, bytes: head, id, done }, utc_offset);
+    log.record(&Entry { peer, head: &parser.head, bytes: head, id, status, length: 0 }, utc_offset);
     // A log that takes nothing loses the line: the supervisor waits for nobody.
     let _ = log.flush(|| false);
     Ok(())
@@ -125,13 +123,14 @@ impl Engine {
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
-        let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
+        let (supervisor, gates) = (Supervisor::new(report), gates(config)?);
+        let ends = Ends { listeners, controls, supervisor, gates, countdown, row };
         let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
     fn watch(&self) -> PyResult<()> {
-        watchdog::start(&self.server).map_err(os_error)
+        self.server.watch().map_err(os_error)
     }
 
     fn run(&self, slot: usize) -> PyResult<()> {

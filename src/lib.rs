@@ -7,6 +7,7 @@ pub mod engine;
 pub mod http;
 pub mod limits;
 pub mod net;
+pub mod timing;
 #[cfg(feature = "python")]
 pub mod wsgi;
 

@@ -20,6 +20,7 @@ use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::proxies::policy::ProxyPolicy;
 use _engine::net::report::access_log::{AccessLog, Format};
 use _engine::net::report::board::{Row, Shown};
+use _engine::net::report::supervisor::Supervisor;
 use _engine::net::threads::server::{Ends, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -235,7 +236,8 @@ fn start_as(
     let adopted = vec![Listener::adopt(listener.as_raw_fd()).unwrap()];
     let log = AccessLog::new(None, Format::Poor);
     let row = Row::private(threads, threads).unwrap();
-    let ends = Ends { listeners: adopted, controls, report, row, gates: vec![], countdown };
+    let supervisor = Supervisor::new(report);
+    let ends = Ends { listeners: adopted, controls, supervisor, row, gates: vec![], countdown };
     let server = Arc::new(Server::new(site, limits, proxies, log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::{Flushed, Outbox};
+use super::own_answers;
 use super::spool::Body;
 use super::transport::{Interest, Received, Transport};
 use crate::http::head::RequestHead;
@@ -22,7 +23,7 @@ use crate::net::proxies::peer::Peer;
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::Entry;
 use crate::net::report::board::Served;
-use crate::net::threads::shared::Shared;
+use crate::net::shared::Shared;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
@@ -261,7 +262,7 @@ impl<H: Handler> Connection<H> {
             Phase::Flush => clock::now() + limits.write_timeout,
             Phase::Linger if self.transport.ends_by_reset() => self.since + BEFORE_RESET,
             // A stop is held up by none for longer than that.
-            Phase::Linger if shared.is_stopping() => self.since + limits.linger_timeout,
+            Phase::Linger if shared.process.is_stopping() => self.since + limits.linger_timeout,
             Phase::Linger => clock::now() + self.lingering.patience(limits),
         }
     }
@@ -288,7 +289,7 @@ impl<H: Handler> Connection<H> {
         }
         match self.phase {
             Phase::Head if self.peer.awaits_header() => {
-                shared.refuse_introduction("there was none within head_timeout", self.peer.address);
+                own_answers::refuse_introduction(shared, "there was none within head_timeout", self.peer.address);
                 Verdict::Close
             }
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, desk),
@@ -296,7 +297,7 @@ impl<H: Handler> Connection<H> {
             // There is room to write only once a third of the buffer is free: a slow reader is not a dead one.
             Phase::Flush if self.transport.unacknowledged() < self.untaken => Verdict::Park,
             // A stop waits for none: the kernel goes on sending.
-            Phase::Linger if !shared.is_stopping() && self.is_taking() => self.enter_linger(),
+            Phase::Linger if !shared.process.is_stopping() && self.is_taking() => self.enter_linger(),
             Phase::Linger if self.awaits_reset(shared) => Verdict::Park,
             Phase::Flush if self.stream.is_some() => {
                 self.outbox.break_off();
@@ -333,7 +334,7 @@ impl<H: Handler> Connection<H> {
             }
             Ok(false) => self.park(desk),
             Err(fault) => {
-                shared.refuse_introduction(fault, self.peer.address);
+                own_answers::refuse_introduction(shared, fault, self.peer.address);
                 self.return_inbound(shared, desk);
                 Verdict::Close
             }
@@ -388,7 +389,7 @@ impl<H: Handler> Connection<H> {
     fn tell_health(&mut self, shared: &Shared<H>, desk: &mut Desk<H>) -> Verdict {
         self.borrow_outbound(desk);
         let asked = self.asked(shared);
-        let done = shared.answer_health(asked, &self.peer, &mut self.outbox);
+        let done = own_answers::health(shared, asked, &self.peer, &mut self.outbox);
         if self.conclude(done, shared).is_none() {
             self.after_flush = AfterFlush::Next;
             self.enter(Phase::Flush);
@@ -506,12 +507,12 @@ impl<H: Handler> Connection<H> {
     fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, began: u64) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
-            return Some(Outcome::Done(shared.answer_health(asked, &self.peer, &mut self.outbox)));
+            return Some(Outcome::Done(own_answers::health(shared, asked, &self.peer, &mut self.outbox)));
         }
         let inbound = self.inbound.as_mut()?;
         let (head, bytes, body) = inbound.request();
         if head.asterisk {
-            return Some(Outcome::Done(shared.answer_asterisk(asked, &self.peer, &mut self.outbox)));
+            return Some(Outcome::Done(own_answers::asterisk(shared, asked, &self.peer, &mut self.outbox)));
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
         let asks_status = shared.proxies.is_status(head, bytes, peer, listener);
@@ -558,7 +559,8 @@ impl<H: Handler> Connection<H> {
     fn log(&self, done: Done, shared: &Shared<H>) {
         if let Some(inbound) = self.inbound.as_ref().filter(|_| shared.access_log.is_on()) {
             let id = Some(self.peer.id()).filter(|id| !id.is_empty());
-            let entry = Entry { peer: self.peer.client(), head: inbound.head(), bytes: inbound.head_bytes(), id, done };
+            let (peer, head, bytes) = (self.peer.client(), inbound.head(), inbound.head_bytes());
+            let entry = Entry { peer, head, bytes, id, status: done.status, length: done.length };
             if shared.access_log.record(&entry, |second| shared.handler.utc_offset(second)) {
                 shared.handler.detached(|| shared.flush_log());
             }
@@ -622,7 +624,10 @@ impl<H: Handler> Connection<H> {
     /// Whether the reset that ends a broken answer would overtake some of it.
     fn awaits_reset(&self, shared: &Shared<H>) -> bool {
         let is_early = clock::now() < self.since + shared.limits.linger_timeout;
-        self.transport.ends_by_reset() && is_early && !shared.is_stopping() && self.transport.unacknowledged() > 0
+        self.transport.ends_by_reset()
+            && is_early
+            && !shared.process.is_stopping()
+            && self.transport.unacknowledged() > 0
     }
 
     fn enter_linger(&mut self) -> Verdict {
@@ -665,7 +670,7 @@ impl<H: Handler> Connection<H> {
         while unread.len() < UNREAD && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
             unread.reserve(READ);
         }
-        shared.excuse(&self.transport, is_to_head(&begin));
+        own_answers::excuse(shared, &self.transport, is_to_head(&begin));
     }
 
     /// Answer a fault of the peer: its status, then linger so that the client can read it, then close.
@@ -675,7 +680,7 @@ impl<H: Handler> Connection<H> {
             self.peer.identify(inbound.head(), inbound.head_bytes(), &shared.proxies);
             request_line(inbound.head(), inbound.head_bytes())
         });
-        let done = shared.answer_reject(reject, is_head, &self.peer, line, &mut self.outbox);
+        let done = own_answers::refuse(shared, reject, is_head, &self.peer, line, &mut self.outbox);
         self.log(done, shared);
         // One that was too late already is waited for no longer.
         let announced = self.inbound.as_ref().filter(|_| reject.status != 408).map_or(0, |inbound| inbound.announced());
@@ -693,7 +698,7 @@ impl<H: Handler> Connection<H> {
             return Verdict::Close;
         }
         if self.outbox.is_untouched() {
-            shared.answer_failure(&self.peer, &mut self.outbox);
+            own_answers::fail(shared, &self.peer, &mut self.outbox);
         }
         self.return_inbound(shared, desk);
         self.after_flush = AfterFlush::Linger;

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use super::spool::temporary_file;
 use super::transport::{Sent, Transport};
-use crate::net::watch::heap;
+use crate::net::heap;
 
 /// Above this many unsent bytes the application is not asked for more.
 pub const HIGH_WATER: usize = 256 * 1024;

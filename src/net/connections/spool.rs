@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::http::protocol::BodySink;
 use crate::http::reject::Reject;
 use crate::limits::Limits;
-use crate::net::watch::heap;
+use crate::net::heap;
 
 /// A request body.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What the holder of the baton holds: the poller, the listeners, the table, and the deadlines.
 //!
-//! One turn of the loop is: take the next event, do what it asks ([`crate::net::threads::server::Server`] decides who does it), and
+//! One turn of the loop is: take the next event, do what it asks (the server decides which thread does it), and
 //! when there is none left, wait for a new batch. While there is much work, waiting first asks without
 //! blocking, and the thread stays attached to the interpreter; only when nothing is ready does it detach and sleep.
 
@@ -19,11 +19,12 @@ use super::poller::{BATCH, Poller};
 use super::table::{Key, Table};
 use crate::net::clock;
 use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::own_answers;
 use crate::net::connections::transport::{Interest, Transport};
 use crate::net::handler::Handler;
 use crate::net::proxies::per_address::{PerAddress, Place};
-use crate::net::threads::shared::Shared;
-use crate::net::watch::watchdog::STANDSTILL;
+use crate::net::shared::Shared;
+use crate::timing::STANDSTILL;
 
 /// How often deadlines are looked at, at most; how long accepting pauses when descriptors run out. In ms.
 const TICK: u64 = 100;
@@ -225,11 +226,11 @@ impl<H: Handler> EventLoop<H> {
                 return Ok(());
             }
         }
-        let timeout = self.timeout(shared.drain_until()).into_iter().chain(most()).min();
+        let timeout = self.timeout(shared.process.drain_until()).into_iter().chain(most()).min();
         let due = timeout.map(|time| clock::now() + u64::try_from(time.as_millis()).unwrap_or(0));
-        if hear_signals() && shared.may_sleep() {
+        if hear_signals() && shared.process.waker.may_sleep() {
             if keeps.is_some_and(|keeps| !keeps()) {
-                shared.slept();
+                shared.process.waker.slept();
                 return Ok(());
             }
             let waited = shared.handler.detached(|| {
@@ -240,15 +241,15 @@ impl<H: Handler> EventLoop<H> {
                 self.poller.put_first(LISTENERS);
                 if self.poller.put_first(CONTROLS) {
                     // A call that keeps the interpreter may keep this thread from reading it.
-                    shared.watchdog.rouse();
-                    if shared.is_supervised() {
-                        shared.overhear();
+                    shared.process.watchdog.rouse();
+                    if shared.process.is_supervised() {
+                        shared.process.overhear();
                     }
                     self.leave_detached(shared);
                 }
                 waited
             });
-            shared.slept();
+            shared.process.waker.slept();
             self.batch = waited?;
             self.came = clock::now();
             if due.is_none_or(|due| self.came <= due + STANDSTILL) {
@@ -315,18 +316,18 @@ impl<H: Handler> EventLoop<H> {
             self.queued.extend(self.table.late(now).into_iter().map(Event::Late));
         }
         if self.stop_at.is_some_and(|time| time <= now) {
-            shared.finish();
+            shared.process.finish();
         }
     }
 
     /// Accept one connection at `listener`.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) -> Option<(Key, Box<Connection<H>>)> {
         let is_owed = self.owed.contains(&listener);
-        if shared.is_supervised() && self.is_late() && !is_owed {
+        if shared.process.is_supervised() && self.is_late() && !is_owed {
             // While a call was on perhaps nobody read the word that new clients are for others now.
-            shared.overhear();
+            shared.process.overhear();
         }
-        if self.accepting != Accepting::Yes || shared.leaves_clients() {
+        if self.accepting != Accepting::Yes || shared.process.leaves_clients() {
             return None;
         }
         self.owed.retain(|&it| it != listener);
@@ -380,15 +381,15 @@ impl<H: Handler> EventLoop<H> {
         listener: usize,
         shared: &Shared<H>,
     ) -> Option<(Key, Box<Connection<H>>)> {
-        shared.count_accepted();
+        shared.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
         if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_control(listener) {
-            shared.refuse_introduction("its peer is not among trusted_proxies", peer);
+            own_answers::refuse_introduction(shared, "its peer is not among trusted_proxies", peer);
             return None;
         }
         let place = self.per_address.add(connection.peer().counted(), shared.limits.max_connections_per_address);
         if place != Place::Taken {
-            shared.turn_away(connection.transport(), peer, place == Place::Full);
+            own_answers::turn_away(shared, connection.transport(), peer, place == Place::Full);
             return None;
         }
         if self.table.len() >= shared.limits.max_connections {
@@ -490,7 +491,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Let a connection wait for what it needs next.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
-        let is_left = connection.is_idle() && shared.is_stopping();
+        let is_left = connection.is_idle() && shared.process.is_stopping();
         if is_left && !connection.is_fresh(FRESH) && !self.is_put_off {
             if std::mem::replace(&mut connection.was_looked_at, true) {
                 return self.close(key, connection, shared);
@@ -652,13 +653,13 @@ impl<H: Handler> EventLoop<H> {
                 self.accept_last(listener, index, 1, shared);
             }
         }
-        shared.note_closed();
+        shared.process.note_closed();
     }
 
     /// The same if it is asked for, without the interpreter, which a call may keep: not where somebody is to be let in first,
     /// which takes it.
     pub fn leave_detached(&mut self, shared: &Shared<H>) {
-        if shared.leaves_clients() && self.owed.is_empty() {
+        if shared.process.leaves_clients() && self.owed.is_empty() {
             self.leave(shared);
         }
     }
@@ -670,11 +671,11 @@ impl<H: Handler> EventLoop<H> {
             self.pause_accepting(Accepting::Never);
         }
         // A successor takes over who waits already.
-        if !shared.has_successor() && !self.listeners.is_empty() {
+        if !shared.process.has_successor() && !self.listeners.is_empty() {
             let listeners = std::mem::take(&mut self.listeners);
             self.accept_all(&listeners, shared);
             // Not before: who comes between now and the close has to ask once more, a second later.
-            if self.gates.is_empty() && shared.is_last() {
+            if self.gates.is_empty() && shared.process.is_last() {
                 listeners.iter().for_each(Listener::shut);
                 let until = Instant::now() + HANDSHAKE;
                 self.accept_all(&listeners, shared);
@@ -684,7 +685,7 @@ impl<H: Handler> EventLoop<H> {
             }
             // From here on the kernel refuses: nobody waits in vain.
             drop(listeners);
-            shared.note_closed();
+            shared.process.note_closed();
         }
     }
 

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use super::append::append;
 use crate::http::head::{RequestHead, Version};
 use crate::net::clock;
-use crate::net::handler::Done;
-use crate::net::threads::team::lock;
+use crate::net::lock::lock;
 
 /// A batch is written when it is this long, at the latest.
 const BATCH: usize = 32 * 1024;
@@ -45,8 +44,10 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
     /// The id of the request, if it has one.
     pub id: Option<&'a str>,
-    /// The answer.
-    pub done: Done,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of its body, without framing.
+    pub length: u64,
 }
 
 /// Where the lines go.
@@ -245,7 +246,7 @@ fn json(out: &mut String, time: &str, entry: &Entry<'_>) -> std::fmt::Result {
         write!(out, "\",\"{name}\":\"")?;
         escape_json(out, value)?;
     }
-    write!(out, "\",\"status\":{},\"length\":{}", entry.done.status, entry.done.length)?;
+    write!(out, "\",\"status\":{},\"length\":{}", entry.status, entry.length)?;
     for (name, key) in [(b"referer".as_slice(), "referer"), (b"user-agent", "user_agent")] {
         if let Some(value) = entry.field(name) {
             write!(out, ",\"{key}\":\"")?;
@@ -281,7 +282,7 @@ fn request_and_result(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         escape(out, entry.head.target.of(entry.bytes))?;
         write!(out, " {}", entry.version())?;
     }
-    write!(out, "\" {} {}", entry.done.status, entry.done.length)
+    write!(out, "\" {} {}", entry.status, entry.length)
 }
 
 impl Entry<'_> {

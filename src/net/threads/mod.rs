@@ -1,8 +1,6 @@
 //! Who works: the threads of one process, the baton that one of them holds, and how many calls go on at once.
+//!
+//! May know all other folders; none of them knows this one.
 
-pub mod admission;
-pub mod dispositions;
-pub mod panics;
 pub mod server;
-pub mod shared;
 pub mod team;

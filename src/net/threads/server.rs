@@ -22,28 +22,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::ioctl_fionbio;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::admission::Pace;
-use super::panics::{self, Panics};
-use super::shared::{Descriptors, Named, Shared, read_control};
-use super::team::{Team, lock};
+use super::team::Team;
 use crate::limits::Limits;
-use crate::net::clock;
+use crate::net::clock::{self, Pulse};
 use crate::net::connections::connection::{Connection, Desk, Verdict};
 use crate::net::connections::transport::Transport;
 use crate::net::events::event_loop::{Event, EventLoop};
 use crate::net::events::listener::Listener;
 use crate::net::events::table::Key;
 use crate::net::handler::{Handler, Thread};
+use crate::net::heap::{self, Freed};
+use crate::net::lifecycle::process::{Descriptors, Process, read_control};
+use crate::net::lock::lock;
+use crate::net::panics::{self, Panics};
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
 use crate::net::report::board::{Counts, Row, State};
+use crate::net::report::supervisor::Supervisor;
+use crate::net::shared::Shared;
+use crate::net::watch::admission::Pace;
 use crate::net::watch::cpu::{self, micros};
-use crate::net::watch::heap;
-use crate::net::watch::watchdog;
+use crate::net::watch::watchdog::{self, Watchdog};
+use crate::net::watch::watched::Watched;
 
 /// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
 /// waits at, nothing wakes him.
@@ -62,6 +65,9 @@ const LAST_CLOSES: u64 = 500;
 /// The slot of the thread on which the interpreter hears signals.
 const SIGNAL_SLOT: usize = 0;
 
+/// A connection with its name.
+type Named<H> = (Key, Box<Connection<H>>);
+
 /// The baton.
 type Held<'a, H> = MutexGuard<'a, EventLoop<H>>;
 
@@ -71,7 +77,12 @@ pub struct Server<H: Handler> {
     /// Of the listeners.
     sockets: Vec<Weak<OwnedFd>>,
     baton: Mutex<EventLoop<H>>,
+    /// Readable while an event waits for the loop.
+    events: OwnedFd,
+    /// Connections that were served, for the next holder of the baton.
+    returned: Mutex<Vec<(Named<H>, Verdict)>>,
     team: Team<Named<H>>,
+    watchdog: Watchdog,
     threads: usize,
     /// Whether somebody has the baton, for the watchdog.
     held: AtomicBool,
@@ -83,7 +94,12 @@ pub struct Server<H: Handler> {
     failed: AtomicBool,
     /// Every thread but the caretaker is lost, and the process about to end.
     lost: AtomicBool,
+    /// The first thread, which ends the process, is in its run.
+    first_is_here: AtomicBool,
+    /// It was told that the time of a stop is over.
+    is_lateness_told: AtomicBool,
 }
+
 /// What a server is connected to.
 #[derive(Debug)]
 pub struct Ends {
@@ -91,11 +107,11 @@ pub struct Ends {
     pub listeners: Vec<Listener>,
     /// Where signals come, a byte each.
     pub controls: Vec<OwnedFd>,
-    /// Where a supervisor is told of it; see [`Shared::tell`].
-    pub report: Option<OwnedFd>,
+    /// Where a supervisor is told of it.
+    pub supervisor: Supervisor,
     /// While one of them is readable nobody is accepted.
     pub gates: Vec<OwnedFd>,
-    /// Who is the last one that accepts; see [`Shared::is_last`].
+    /// Who is the last one that accepts; see [`Process::is_last`].
     pub countdown: Option<OwnedFd>,
     /// Where everybody can see what it does; with a cell for each thread.
     pub row: Row,
@@ -122,22 +138,23 @@ impl<H: Handler> Server<H> {
         ends: Ends,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, report, row, gates, countdown } = ends;
+        let Ends { listeners, controls, supervisor, row, gates, countdown } = ends;
         heap::share();
         limits.max_connections = limits.max_connections.min(connections_for(descriptors()));
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
-        let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        controls.iter().try_for_each(|control| ioctl_fionbio(control, true))?;
-        let event_loop = EventLoop::new(listeners, &controls, waker.as_fd(), gates)?;
+        let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
+        let process = Process::new(descriptors, row, limits.graceful_timeout)?;
+        let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), gates)?;
         let has_caretaker = proxies.has_health_thread;
-        let events = event_loop.descriptor()?;
-        let descriptors = Descriptors { waker, controls, events, report, kept, countdown, row };
-        let shared = Shared::new(handler, limits, proxies, access_log, descriptors);
+        let shared = Shared { handler, limits, proxies, access_log, row, freed: Freed::default(), process };
         Ok(Self {
             shared,
             sockets,
+            events: event_loop.descriptor()?,
             baton: Mutex::new(event_loop),
+            returned: Mutex::default(),
+            watchdog: Watchdog::default(),
             team: Team::new(row.pulses().take(threads + usize::from(has_caretaker)), has_caretaker),
             threads,
             held: AtomicBool::new(false),
@@ -145,6 +162,8 @@ impl<H: Handler> Server<H> {
             pace: Pace::default(),
             failed: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            first_is_here: AtomicBool::new(false),
+            is_lateness_told: AtomicBool::new(false),
         })
     }
 
@@ -152,12 +171,12 @@ impl<H: Handler> Server<H> {
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         let pulse = self.team.join(slot)?;
         let seat = self.shared.handler.enter(slot);
-        let mut desk = Desk::new(Thread { slot, pulse, finished: self.shared.finished(), seat });
+        let mut desk = Desk::new(Thread { slot, pulse, finished: self.shared.process.finished(), seat });
         if slot == 0 {
-            self.shared.note_first(true);
+            self.first_is_here.store(true, Ordering::SeqCst);
             self.shared.row.enter(State::Serving);
         }
-        watchdog::start(self).map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
+        self.watch().map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
         let mut panics = Panics::default();
         // Around all turns and not around each: so it costs nothing.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut desk))) {
@@ -181,7 +200,7 @@ impl<H: Handler> Server<H> {
     fn take_turns(&self, desk: &mut Desk<H>) {
         let slot = desk.thread.slot;
         let mut held = self.take_baton_as(slot);
-        while !self.shared.is_finished() {
+        while !self.shared.process.is_finished() {
             held = match held {
                 Some(event_loop) => self.turn(event_loop, desk),
                 None => {
@@ -189,7 +208,7 @@ impl<H: Handler> Server<H> {
                     self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_asleep(slot)));
                     if slot == SIGNAL_SLOT {
                         // Perhaps it was a signal, and the holder of the baton is stuck.
-                        self.shared.watchdog.rouse();
+                        self.shared.process.watchdog.rouse();
                     }
                     self.hear_signals(slot);
                     self.serve_mail(desk).or_else(|| self.take_baton_as(slot))
@@ -207,7 +226,7 @@ impl<H: Handler> Server<H> {
     /// Tell how many a stop leaves unfinished, and break off the streams of this thread among them, so that the application
     /// closes them.
     fn close_streams(&self, desk: &mut Desk<H>) {
-        let is_late = self.shared.stop_deadline().is_some_and(|deadline| clock::now() >= deadline);
+        let is_late = self.shared.process.is_stop_late();
         // Mail is sent with the baton in hand: none comes later.
         let (streams, unfinished) = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
@@ -221,7 +240,7 @@ impl<H: Handler> Server<H> {
             (streams, unfinished)
         });
         if is_late {
-            self.shared.stop_is_late(unfinished);
+            self.tell_lateness(unfinished);
         }
         let end = clock::now() + LAST_CLOSES;
         for (_, mut connection) in streams {
@@ -236,34 +255,42 @@ impl<H: Handler> Server<H> {
     /// The first thread leaves. The watchdog stays while others are in the application: they may keep the interpreter,
     /// and then nobody else could end the process.
     fn leave(&self) {
-        let shared = &self.shared;
-        shared.handler.detached(|| shared.watchdog.retire());
-        shared.note_first(false);
-        shared.watchdog.rouse();
+        let handler = &self.shared.handler;
+        handler.detached(|| self.watchdog.retire());
+        self.first_is_here.store(false, Ordering::SeqCst);
+        self.shared.process.watchdog.rouse();
         if !self.is_busy() {
-            shared.handler.detached(|| shared.watchdog.join());
+            handler.detached(|| self.watchdog.join());
+        }
+    }
+
+    /// A stop reached its deadline with so many connections left: tell it once.
+    fn tell_lateness(&self, unfinished: usize) {
+        if unfinished > 0 && !self.is_lateness_told.swap(true, Ordering::Relaxed) {
+            let text = format!("the time of the stop is over; unfinished connections: {unfinished}");
+            self.shared.handler.report('W', None, &text);
         }
     }
 
     /// How many connections are not waited for: their calls do not return.
     fn given_up(&self) -> usize {
-        self.shared.given_up(|slot| self.team.pulse(slot).and_then(clock::Pulse::last))
+        self.watchdog.given_up(|slot| self.team.pulse(slot).and_then(Pulse::last))
     }
 
-    /// Whether a thread is in the application.
-    pub(in crate::net) fn is_busy(&self) -> bool {
-        self.team.pulses().any(|pulse| pulse.last().is_some())
+    /// Start the watchdog, unless the first [`Server::run`] is to do so.
+    pub fn watch(self: &Arc<Self>) -> std::io::Result<()> {
+        watchdog::start(self)
     }
 
     /// Accept no more, finish what is in flight, then let every [`Server::run`] return.
     pub fn stop(&self) {
-        self.shared.begin_stop();
-        self.shared.wake();
+        self.shared.process.begin_stop();
+        self.shared.process.waker.wake();
     }
 
     /// The descriptors of the listeners, for a successor, or to be looked at; none after a stop.
     pub fn listeners(&self) -> Vec<RawFd> {
-        self.shared.listeners()
+        self.shared.process.listeners()
     }
 
     /// Let go of the listeners that are still open, in a child that was forked: it would keep their ports. Their numbers
@@ -271,7 +298,9 @@ impl<H: Handler> Server<H> {
     pub fn abandon(&self) {
         for socket in self.sockets.iter().filter_map(Weak::upgrade) {
             // SAFETY: both are open, and this is the only thread. It cannot fail then.
-            unsafe { libc::dup3(self.shared.waker().as_raw_fd(), socket.as_raw_fd(), libc::O_CLOEXEC) };
+            unsafe {
+                libc::dup3(self.shared.process.waker.descriptor().as_raw_fd(), socket.as_raw_fd(), libc::O_CLOEXEC)
+            };
         }
     }
 
@@ -289,12 +318,12 @@ impl<H: Handler> Server<H> {
 
     /// Whether it has finished for a successor's sake.
     pub fn makes_way(&self) -> bool {
-        self.shared.is_finished() && self.shared.has_successor()
+        self.shared.process.is_finished() && self.shared.process.has_successor()
     }
 
     /// The number of the first signal that asked to stop at once; 0 for none.
     pub fn stopped_at_once_by(&self) -> i32 {
-        self.shared.stop_at_once().map_or(0, Signal::as_raw)
+        self.shared.process.stop_at_once().map_or(0, Signal::as_raw)
     }
 
     /// Whether it has finished because nothing could be waited for any more.
@@ -310,49 +339,6 @@ impl<H: Handler> Server<H> {
     /// What happened so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.row.counts
-    }
-
-    /// What the watchdog looks at.
-    pub(in crate::net) fn shared(&self) -> &Shared<H> {
-        &self.shared
-    }
-
-    /// The threads.
-    pub(in crate::net) fn team(&self) -> &Team<Named<H>> {
-        &self.team
-    }
-
-    /// How many threads there are.
-    pub(in crate::net) fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// How calls go.
-    pub(in crate::net) fn pace(&self) -> &Pace {
-        &self.pace
-    }
-
-    /// How often the baton was laid down.
-    pub(in crate::net) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// How often the baton was laid down; none while a thread holds it.
-    pub(in crate::net) fn calls_if_free(&self) -> Option<u64> {
-        (!self.held.load(Ordering::Relaxed)).then(|| self.calls())
-    }
-
-    /// Every thread is lost: let those know who wait for one.
-    pub(in crate::net) fn excuse(&self) {
-        self.lost.store(true, Ordering::SeqCst);
-        let end = Instant::now() + LAST_WISH;
-        while Instant::now() < end {
-            if let Some(mut event_loop) = self.take_baton() {
-                return event_loop.excuse(&self.shared);
-            }
-            self.shared.wake();
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     /// Whether the caretaker is to hold the baton no longer: somebody is there who may serve, or the process ends.
@@ -383,30 +369,16 @@ impl<H: Handler> Server<H> {
     /// The thread of `slot` goes to sleep: there is somebody whom the watchdog may wake, and who could have the baton if the
     /// caretaker holds it.
     fn tell_asleep(&self, slot: usize) {
-        self.shared.watchdog.rouse();
+        self.shared.process.watchdog.rouse();
         if self.team.has_caretaker() && !self.team.is_caretaker(slot) {
-            self.shared.wake_if_sleeping();
-        }
-    }
-
-    /// Leave new clients to other workers, if they are theirs now and all threads are in the application: no one of those
-    /// comes to it soon.
-    pub(in crate::net) fn leave_clients(&self) {
-        if !self.shared.leaves_clients() || self.shared.is_closed() {
-            return;
-        }
-        if let Some(mut event_loop) = self.take_baton() {
-            event_loop.leave_detached(&self.shared);
-            self.lay_down(event_loop);
-            self.team.wake_one();
-            self.team.summon(SIGNAL_SLOT); // it may have come just now, and found the baton taken
+            self.shared.process.waker.wake_if_asleep();
         }
     }
 
     fn lay_down(&self, event_loop: Held<'_, H>) {
-        self.shared.watchdog.rouse();
+        self.shared.process.watchdog.rouse();
         // Nobody else writes it meanwhile, so that it needs no atomic addition, which costs more.
-        self.calls.store(self.calls() + 1, Ordering::Relaxed);
+        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.held.store(false, Ordering::Relaxed);
         drop(event_loop);
     }
@@ -420,8 +392,8 @@ impl<H: Handler> Server<H> {
             Some(Event::Late(key)) => return self.attend_to(key, event_loop, desk, Connection::late),
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
             Some(Event::Wake) => {
-                shared.drain_waker();
-                if shared.was_overheard() {
+                shared.process.waker.drain();
+                if shared.process.was_overheard() {
                     self.tell_interpreter(desk.thread.slot);
                 }
             }
@@ -470,16 +442,16 @@ impl<H: Handler> Server<H> {
             self.adopt_returned(event_loop);
             event_loop.unshelve();
         }
-        if shared.leaves_clients() {
+        if shared.process.leaves_clients() {
             event_loop.leave(shared);
         }
         if !event_loop.stood_still() {
-            shared.end_drain(event_loop.connections(), || self.given_up());
+            shared.process.end_drain(event_loop.connections(), || self.given_up());
         }
-        if shared.is_stopping() {
-            event_loop.stop(shared.stop_deadline().unwrap_or(0), shared);
+        if shared.process.is_stopping() {
+            event_loop.stop(shared.process.stop_deadline().unwrap_or(0), shared);
             if event_loop.is_done(self.given_up()) {
-                return shared.finish();
+                return shared.process.finish();
             }
         }
         let keeps = self.team.is_caretaker(slot).then_some(|| !self.is_relieved());
@@ -487,7 +459,7 @@ impl<H: Handler> Server<H> {
         if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
             self.failed.store(true, Ordering::Relaxed);
-            shared.finish();
+            shared.process.finish();
         }
         if event_loop.was_interrupted() {
             self.hear_signals(slot);
@@ -570,11 +542,12 @@ impl<H: Handler> Server<H> {
             return self.keep(event_loop, desk.thread.slot);
         }
         self.pace.note_slow();
-        shared.give_back((key, connection), verdict);
+        lock(&self.returned).push(((key, connection), verdict));
+        shared.process.waker.announce();
         // The holder sees it before it sleeps, or is woken; unless it laid the baton down just now.
         let held = self.take_baton();
         if held.is_none() {
-            shared.wake_if_sleeping();
+            shared.process.waker.wake_if_asleep();
         }
         self.keep(held?, desk.thread.slot)
     }
@@ -617,7 +590,10 @@ impl<H: Handler> Server<H> {
 
     /// Returns whether there was anything.
     fn adopt_returned(&self, event_loop: &mut EventLoop<H>) -> bool {
-        let returned = self.shared.take_returned();
+        if !self.shared.process.waker.take_news() {
+            return false;
+        }
+        let returned = std::mem::take(&mut *lock(&self.returned));
         let is_any = !returned.is_empty();
         for ((key, connection), verdict) in returned {
             event_loop.settle(key, connection, verdict, &self.shared);
@@ -641,7 +617,7 @@ impl<H: Handler> Server<H> {
     fn hear_signals(&self, slot: usize) -> bool {
         let stops = slot == SIGNAL_SLOT && self.shared.handler.hear_signals();
         if stops {
-            self.shared.begin_stop();
+            self.shared.process.begin_stop();
         }
         stops
     }
@@ -649,7 +625,7 @@ impl<H: Handler> Server<H> {
     /// Signals came, or the parent died.
     fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let shared = &self.shared;
-        let Some(control) = shared.control(index) else { return };
+        let Some(control) = shared.process.controls().get(index) else { return };
         let (signals, ended) = read_control(control);
         if ended {
             event_loop.forget(control.as_fd());
@@ -657,8 +633,8 @@ impl<H: Handler> Server<H> {
         if !signals.is_empty() {
             self.tell_interpreter(slot);
         }
-        shared.obey(&signals, ended);
-        if shared.leaves_clients() {
+        shared.process.obey(&signals, ended);
+        if shared.process.leaves_clients() {
             event_loop.leave(shared);
         }
     }
@@ -667,5 +643,81 @@ impl<H: Handler> Server<H> {
     fn tell_interpreter(&self, slot: usize) {
         self.team.summon(SIGNAL_SLOT);
         self.hear_signals(slot);
+    }
+}
+
+impl<H: Handler> Watched for Server<H> {
+    type Handler = H;
+
+    fn shared(&self) -> &Shared<H> {
+        &self.shared
+    }
+
+    fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn has_first(&self) -> bool {
+        self.first_is_here.load(Ordering::SeqCst)
+    }
+
+    fn pulses(&self) -> impl Iterator<Item = Pulse> {
+        self.team.pulses()
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = (&cpu::Thread, bool)> + Clone {
+        self.team.threads()
+    }
+
+    fn has_followers(&self) -> bool {
+        self.team.has_followers()
+    }
+
+    fn is_awake(&self) -> bool {
+        self.team.is_awake()
+    }
+
+    fn wake_one(&self) -> bool {
+        self.team.wake_one()
+    }
+
+    fn calls_if_free(&self) -> Option<u64> {
+        (!self.held.load(Ordering::Relaxed)).then(|| self.calls.load(Ordering::Relaxed))
+    }
+
+    fn is_awaited(&self) -> bool {
+        poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    fn leave_clients(&self) {
+        if !self.shared.process.leaves_clients() || self.shared.process.is_closed() {
+            return;
+        }
+        if let Some(mut event_loop) = self.take_baton() {
+            event_loop.leave_detached(&self.shared);
+            self.lay_down(event_loop);
+            self.team.wake_one();
+            self.team.summon(SIGNAL_SLOT); // it may have come just now, and found the baton taken
+        }
+    }
+
+    fn excuse(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+        let end = Instant::now() + LAST_WISH;
+        while Instant::now() < end {
+            if let Some(mut event_loop) = self.take_baton() {
+                return event_loop.excuse(&self.shared);
+            }
+            self.shared.process.waker.wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -4,13 +4,14 @@
 //! that fell asleep last is woken first: its memory is still in the cache, and threads that are not needed stay asleep.
 //! The caretaker, where there is one, has the last slot and is woken last: it never calls the application.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use crate::net::clock::Pulse;
+use crate::net::lock::lock;
 use crate::net::watch::cpu;
 
 /// The threads; `M` is what one thread can leave for another.
@@ -236,13 +237,6 @@ impl<M> Seat<M> {
         // It cannot fail.
         let _ = futex::wake(&self.woken, futex::Flags::PRIVATE, 1);
     }
-}
-
-/// Lock for a moment, in which nothing of the application's and no interpreter may be called: it could switch threads,
-/// and the next one would wait here for ever, attached.
-/// What is kept under these locks is never half-changed, so they are taken even if their last holder panicked.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

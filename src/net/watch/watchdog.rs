@@ -7,27 +7,28 @@
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{Builder, JoinHandle, Thread};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::admission::{Admission, Sample};
 use super::calls::{Calls, Late};
 use super::cpu::{self, micros};
+use super::dispositions::Dispositions;
 use super::load::Load;
+use super::watched::Watched;
 use crate::limits::Limits;
 use crate::net::clock::{self, Pulse};
 use crate::net::handler::Handler;
+use crate::net::lock::lock;
+use crate::net::panics::{self, Panics};
 use crate::net::report::access_log::escaped;
 use crate::net::report::board::Shown;
-use crate::net::threads::admission::{Admission, Sample};
-use crate::net::threads::dispositions::Dispositions;
-use crate::net::threads::panics::{self, Panics};
-use crate::net::threads::server::Server;
-use crate::net::threads::shared::{LOAD, PRESSED, STUCK, Shared};
-use crate::net::threads::team::lock;
+use crate::net::report::supervisor::{LOAD, PRESSED, STUCK};
+use crate::net::shared::Shared;
+use crate::timing::STANDSTILL;
 
 /// How soon a blocked call is noticed, twice over.
 const SAMPLE: Duration = Duration::from_micros(500);
@@ -41,8 +42,6 @@ const PATIENT_SAMPLE: Duration = Duration::from_millis(250);
 const IDLE_SAMPLES: u32 = 20;
 /// How soon a signal is heard that the loop does not read, in ms.
 const OVERHEAR: u64 = 100;
-/// Whoever looks so much later than he wanted to was stopped (SIGSTOP), and everybody with him, in ms.
-pub const STANDSTILL: u64 = 1000;
 /// How long the interpreter lets the other threads wait at most, unless a call keeps it.
 const HOG: Duration = Duration::from_secs(1);
 /// How much may be left to do for the interpreter.
@@ -50,9 +49,6 @@ const MOST_PENDING: usize = 64;
 /// How soon a signal is sent again that did not bring the main thread back, in ms; longer than a signal counts as the
 /// same one told twice.
 const URGE: u64 = 400;
-/// What a late stop still gets after its calls were interrupted, in ms.
-pub const LAST_GRACE: u64 = 2000;
-
 /// How often a process alone is told that clients wait, which takes the interpreter from them, in ms.
 const PRESSED_ALONE: u64 = 5000;
 
@@ -61,14 +57,14 @@ const GIVE_BACK: u64 = 1000;
 
 const STACK: usize = 1024 * 1024;
 
-/// How the event loop reaches the thread.
+/// The state of the watchdog that others look at.
 #[derive(Debug, Default)]
 pub struct Watchdog {
     /// Locked while it is started.
     handle: Mutex<Option<JoinHandle<()>>>,
-    thread: OnceLock<Thread>,
-    asleep: AtomicBool,
     interrupter: Mutex<Interrupter>,
+    /// The slots of the calls that do not return, with their last signs of life.
+    stuck: Mutex<Vec<(usize, u64)>>,
 }
 
 /// The thread that does what needs the interpreter: it waits for it.
@@ -93,6 +89,15 @@ enum Job {
 }
 
 impl Watchdog {
+    fn note_stuck<H: Handler>(&self, calls: Vec<(usize, u64)>, shared: &Shared<H>) {
+        let mut stuck = lock(&self.stuck);
+        if *stuck != calls {
+            *stuck = calls;
+            drop(stuck);
+            shared.process.waker.wake();
+        }
+    }
+
     /// Wait for its end, which is due.
     pub fn join(&self) {
         let Some(handle) = lock(&self.handle).take() else { return };
@@ -111,23 +116,19 @@ impl Watchdog {
         let _ = thread.map(JoinHandle::join);
     }
 
-    /// Something runs: look.
-    pub fn rouse(&self) {
-        if self.asleep.load(Ordering::SeqCst)
-            && self.asleep.swap(false, Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
+    /// How many connections are not waited for, as their calls do not return and were answered in their place as far as
+    /// that can be. `last_beat` tells the last sign of life of a slot: a call may have returned since.
+    pub fn given_up(&self, last_beat: impl Fn(usize) -> Option<u64>) -> usize {
+        lock(&self.stuck).iter().filter(|&&(slot, beat)| last_beat(slot) == Some(beat)).count()
     }
 }
 
 /// Start the thread, unless it is started: whichever thread serves first may be the one that is to be watched. It ends
 /// when the server is finished.
-pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
-    let watchdog = &server.shared().watchdog;
-    let mut started = lock(&watchdog.handle);
-    if watchdog.thread.get().is_some() {
+pub fn start<S: Watched>(server: &Arc<S>) -> std::io::Result<()> {
+    let waker = &server.shared().process.watchdog;
+    let mut started = lock(&server.watchdog().handle);
+    if waker.is_started() {
         return Ok(());
     }
     let watched = Arc::clone(server);
@@ -136,8 +137,7 @@ pub fn start<H: Handler>(server: &Arc<Server<H>>) -> std::io::Result<()> {
     // Now, and not when the thread comes to run: the first request may have altered them by then.
     let dispositions = Dispositions::now();
     let handle = builder.spawn(move || watch(&watched, dispositions))?;
-    // Set once: it is locked here.
-    let _ = watchdog.thread.set(handle.thread().clone());
+    waker.start(handle.thread().clone());
     *started = Some(handle);
     Ok(())
 }
@@ -167,7 +167,7 @@ struct Seen {
     looked: u64,
 }
 
-fn watch<H: Handler>(server: &Arc<Server<H>>, dispositions: Dispositions) {
+fn watch<S: Watched>(server: &Arc<S>, dispositions: Dispositions) {
     let shared = server.shared();
     let mut seen = Seen {
         progress: None,
@@ -203,10 +203,11 @@ fn watch<H: Handler>(server: &Arc<Server<H>>, dispositions: Dispositions) {
 }
 
 /// Sleep until it is time, or something runs; then do what is to be done.
-fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+fn look<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let shared = server.shared();
+    let process = &shared.process;
     let is_busy = server.is_busy();
-    if is_busy || !shared.is_asleep() || shared.end_by().is_some() {
+    if is_busy || !process.waker.is_asleep() || shared.process.end_by().is_some() {
         seen.idle = 0;
     } else {
         seen.idle += 1;
@@ -217,30 +218,30 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
         shared.freed.give_back();
     }
     if seen.idle > IDLE_SAMPLES {
-        sleep(shared);
+        process.watchdog.sleep(|| process.waker.is_asleep() && !process.is_finished());
         seen.idle = 0;
         seen.looked = 0;
         seen.calls.skip(clock::now());
         seen.load.skip(clock::now());
         return;
     }
-    let has_followers = server.team().has_followers();
+    let has_followers = server.has_followers();
     // No thread sleeps whom this one could wake, and none has come or gone since the last look.
-    let is_full = || has_followers && server.team().is_awake();
+    let is_full = || has_followers && server.is_awake();
     let stays_full = seen.quiet > 0 && is_full();
-    let pause = match has_followers && !shared.is_asleep() {
+    let pause = match has_followers && !process.waker.is_asleep() {
         true if stays_full => patience(shared, is_busy).min(FULL_SAMPLE),
         true if server.pace().is_slow() && server.pace().room() == 1 => RARE_SAMPLE,
         true => SAMPLE,
         false => patience(shared, is_busy),
     };
-    if is_busy && (shared.is_asleep() || stays_full) {
-        nap(shared, pause, || shared.is_asleep() || is_full());
+    if is_busy && (process.waker.is_asleep() || stays_full) {
+        process.watchdog.nap(pause, || process.waker.is_asleep() || is_full());
     } else {
         std::thread::park_timeout(pause);
     }
     let planned = u64::try_from(pause.as_millis()).unwrap_or(0);
-    seen.calls.look(clock::now(), planned, server.team().pulses().map(Pulse::last));
+    seen.calls.look(clock::now(), planned, server.pulses().map(Pulse::last));
     forgive_standstill(shared, seen);
     wake_follower(server, seen);
     overhear(shared, seen);
@@ -258,37 +259,16 @@ fn look<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 }
 
 /// The first thread has left, and nobody is in the application who could keep the interpreter from it.
-fn is_over<H: Handler>(server: &Server<H>) -> bool {
+fn is_over<S: Watched>(server: &Arc<S>) -> bool {
     let shared = server.shared();
-    shared.is_finished() && !shared.first_is_here() && !server.is_busy()
-}
-
-fn sleep<H: Handler>(shared: &Shared<H>) {
-    let watchdog = &shared.watchdog;
-    watchdog.asleep.store(true, Ordering::SeqCst);
-    // The holder clears `sleeping` first and looks at `asleep` then; here it is the other way round.
-    while watchdog.asleep.load(Ordering::SeqCst) && shared.is_asleep() && !shared.is_finished() {
-        std::thread::park();
-    }
-    watchdog.asleep.store(false, Ordering::SeqCst);
-}
-
-/// Sleep for so long, or until a thread wakes the loop, lays the baton down or goes to sleep: the next request may come
-/// beside a call that waits. `may_sleep` is asked when all of these rouse this thread already.
-fn nap<H: Handler>(shared: &Shared<H>, pause: Duration, may_sleep: impl FnOnce() -> bool) {
-    let asleep = &shared.watchdog.asleep;
-    asleep.store(true, Ordering::SeqCst);
-    if may_sleep() {
-        std::thread::park_timeout(pause);
-    }
-    asleep.store(false, Ordering::SeqCst);
+    shared.process.is_finished() && !server.has_first() && !server.is_busy()
 }
 
 fn patience<H: Handler>(shared: &Shared<H>, is_busy: bool) -> Duration {
     let Limits { request_timeout, slow_request, .. } = shared.limits;
     let timeout = [request_timeout, slow_request].into_iter().filter(|&time| time > 0).min().unwrap_or(0);
     let soon = Duration::from_millis(10);
-    let is_ending = shared.end_by().is_some();
+    let is_ending = shared.process.end_by().is_some();
     let patience = if is_ending { Duration::from_millis(OVERHEAR) } else { PATIENT_SAMPLE };
     match (is_busy, timeout) {
         (true, 1..) => Duration::from_millis(timeout / 4).clamp(soon, patience),
@@ -304,13 +284,13 @@ fn forgive_standstill<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let before = std::mem::replace(&mut seen.looked, now);
     let missed = now.saturating_sub(before);
     if before != 0 && missed > STANDSTILL {
-        shared.forgive(missed);
+        shared.process.forgive(missed);
     }
 }
 
 /// Let the next request in, where it is time for that.
-fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
-    if !server.team().has_followers() {
+fn wake_follower<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
+    if !server.has_followers() {
         return;
     }
     let calls = server.calls_if_free();
@@ -321,14 +301,14 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     seen.sampled = now;
     seen.quiet = if is_quiet { seen.quiet + elapsed } else { 0 };
     // Short calls are never held back, and while a thread handles events calls may wait for that.
-    if !is_quiet && (!server.pace().is_slow() || calls.is_none() && !server.shared().is_asleep()) {
+    if !is_quiet && (!server.pace().is_slow() || calls.is_none() && !server.shared().process.waker.is_asleep()) {
         return;
     }
-    let is_new = seen.cpu.look(server.team().threads(), Duration::from_micros(server.pace().long()));
+    let is_new = seen.cpu.look(server.tasks(), Duration::from_micros(server.pace().long()));
     let decision = seen.admission.look(Sample {
         elapsed,
         is_new,
-        inside: server.team().inside(),
+        inside: server.inside(),
         running: seen.cpu.running,
         short: seen.cpu.short,
         long: seen.cpu.long,
@@ -337,7 +317,7 @@ fn wake_follower<H: Handler>(server: &Server<H>, seen: &mut Seen) {
         usual: server.pace().usual(),
     });
     server.pace().set_room(decision.room);
-    if decision.wakes && server.team().wake_one() {
+    if decision.wakes && server.wake_one() {
         seen.quiet = 0;
     }
 }
@@ -348,7 +328,7 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
     let now = clock::now();
     if now >= seen.next_overhearing {
         seen.next_overhearing = now + OVERHEAR;
-        shared.overhear();
+        shared.process.overhear();
         for name in seen.dispositions.keep() {
             let text = format!(
                 "the application set {name} to be ignored, or to its default: the server has set its own handler again"
@@ -359,11 +339,11 @@ fn overhear<H: Handler>(shared: &Shared<H>, seen: &mut Seen) {
 }
 
 /// Log the calls that are slow while they last, each request once.
-fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+fn tell_slow<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     for slow in seen.calls.newly_slow() {
         let (shared, shown) = (server.shared(), server.shared().row.shown(slow.slot));
         // Asked behind what was read, which is that of this call then.
-        let is_it = server.team().pulse(slow.slot).and_then(Pulse::last) == Some(slow.beat);
+        let is_it = server.is_still(slow.slot, slow.beat);
         let Some(Shown { client, line, id }) = shown.filter(|_| is_it && shared.row.tell(slow.slot)) else { continue };
         let id = if id.is_empty() { String::new() } else { format!(" (request id {})", escaped(&id)) };
         let (seconds, tenths) = (slow.age / 1000, slow.age % 1000 / 100);
@@ -373,7 +353,7 @@ fn tell_slow<H: Handler>(server: &Server<H>, seen: &mut Seen) {
     }
 }
 
-fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+fn interrupt_late<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let late = seen.calls.late();
     if !late.is_empty() && begin(server, late.iter().copied().map(Job::Interrupt).collect()) {
         seen.calls.interrupted(&late);
@@ -381,7 +361,7 @@ fn interrupt_late<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 }
 
 /// Tell of calls that do not return, answer in their place, and end a process that has a successor and nothing else.
-fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+fn give_up_stuck<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let shared = server.shared();
     let fresh = seen.calls.newly_stuck();
     if !fresh.is_empty() {
@@ -390,7 +370,7 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     }
     let calls = seen.calls.stuck();
     let stuck = calls.len();
-    let waited = time_at_work(shared);
+    let waited = time_at_work(server);
     let is_hogged = stuck > 0 && waited.is_some_and(|waited| waited > HOG);
     if is_hogged && !seen.is_hog_told {
         shared.handler.last_words(
@@ -403,67 +383,67 @@ fn give_up_stuck<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
     let is_all_said = waited.is_none() && seen.pending.is_empty();
     let is_lost = is_hogged || (stuck == server.threads() && is_all_said);
     // Where no thread is left, a stop waits for one to return: there may be others who could be served then.
-    if if is_lost { shared.has_successor() } else { is_all_said } {
-        shared.note_stuck(calls);
+    if if is_lost { shared.process.has_successor() } else { is_all_said } {
+        server.watchdog().note_stuck(calls, shared);
     }
-    if shared.has_successor() && is_lost {
+    if shared.process.has_successor() && is_lost {
         // Nobody is left who could end this in order.
-        if shared.is_supervised() {
+        if shared.process.is_supervised() {
             server.excuse();
             kill(shared, "a call does not return, and another worker serves in the place of this one; it ends itself");
-        } else if !shared.is_finished() {
-            shared.finish();
+        } else if !shared.process.is_finished() {
+            shared.process.finish();
         }
     }
 }
 
 fn tell<H: Handler>(shared: &Shared<H>, seen: &mut Seen, what: u8) {
-    if shared.is_supervised() {
-        shared.tell(what);
+    if shared.process.is_supervised() {
+        shared.process.supervisor.tell(what);
     } else if seen.pending.len() < MOST_PENDING {
         seen.pending.push(Job::Tell(what));
     }
 }
 
 /// Tell how busy the threads are, if somebody decides by it, and whether clients wait for one.
-fn tell_load<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+fn tell_load<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let shared = server.shared();
-    let busy = server.team().inside();
-    let told = seen.load.look(clock::now(), busy, || shared.is_awaited());
+    let busy = server.inside();
+    let told = seen.load.look(clock::now(), busy, || server.is_awaited());
     if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
-        shared.tell(LOAD + percent);
+        shared.process.supervisor.tell(LOAD + percent);
     }
     let now = clock::now();
-    if told.is_pressed && (shared.is_supervised() || now >= seen.next_pressed) {
+    if told.is_pressed && (shared.process.is_supervised() || now >= seen.next_pressed) {
         seen.next_pressed = now + PRESSED_ALONE;
         tell(shared, seen, PRESSED);
     }
 }
 
 /// For how long the interrupter has been at work, if it is: above all it waits for the interpreter.
-fn time_at_work<H: Handler>(shared: &Shared<H>) -> Option<Duration> {
-    let interrupter = lock(&shared.watchdog.interrupter);
+fn time_at_work<S: Watched>(server: &Arc<S>) -> Option<Duration> {
+    let interrupter = lock(&server.watchdog().interrupter);
     let is_at_work = interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished());
     interrupter.since.filter(|_| is_at_work).map(|since| since.elapsed())
 }
 
 /// Begin jobs that need the interpreter. Returns whether that could be: not while earlier ones wait for it.
-fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
-    let mut interrupter = lock(&server.shared().watchdog.interrupter);
+fn begin<S: Watched>(server: &Arc<S>, jobs: Vec<Job>) -> bool {
+    let mut interrupter = lock(&server.watchdog().interrupter);
     if interrupter.retired || interrupter.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
         return false;
     }
     let server = Arc::clone(server);
     let work = move || {
         let handler = &server.shared().handler;
-        let is_still = |late: &Late| server.team().pulse(late.slot).and_then(Pulse::last) == Some(late.beat);
+        let is_still = |late: &Late| server.is_still(late.slot, late.beat);
         let request = |slot: usize| server.shared().row.shown(slot).unwrap_or_default();
         let work = |job: &Job| match job {
             Job::Interrupt(late) => {
                 handler.interrupt(late.slot, &request(late.slot), Some(late.age), &|| is_still(late));
             }
             Job::GiveUp(late) => {
-                let began = server.team().pulse(late.slot).map(Pulse::began);
+                let began = server.pulses().nth(late.slot).map(Pulse::began);
                 let is_answered = handler.give_up(late.slot, &request(late.slot), late.age, &|| is_still(late));
                 if let Some(began) = began.filter(|_| is_answered) {
                     server.shared().row.note_given_up(late.slot, began);
@@ -472,7 +452,7 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
             Job::Tell(what) => handler.told(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;
-                handler.interrupt(*slot, &request(*slot), None, &|| server.team().pulse(*slot).is_some_and(is_it));
+                handler.interrupt(*slot, &request(*slot), None, &|| server.pulses().nth(*slot).is_some_and(is_it));
             }
         };
         for job in &jobs {
@@ -486,15 +466,14 @@ fn begin<H: Handler>(server: &Arc<Server<H>>, jobs: Vec<Job>) -> bool {
     interrupter.thread.is_some()
 }
 
-fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
+fn end_late_stop<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let shared = server.shared();
     // The loop does that, unless its threads are in the application.
-    shared.end_drain(usize::MAX, || 0);
-    let is_late = shared.stop_deadline().is_some_and(|deadline| clock::now() >= deadline);
-    if is_late && !seen.is_stop_late {
-        shared.finish();
+    shared.process.end_drain(usize::MAX, || 0);
+    if shared.process.is_stop_late() && !seen.is_stop_late {
+        shared.process.finish();
         // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
-        let busy = server.team().pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
+        let busy = server.pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
         let late: Vec<Job> = busy.map(|(slot, pulse)| Job::End(slot, pulse.began())).collect();
         seen.is_stop_late = late.is_empty() || begin(server, late);
     }
@@ -503,11 +482,14 @@ fn end_late_stop<H: Handler>(server: &Arc<Server<H>>, seen: &mut Seen) {
 /// The first thread is the main one, which a signal brings back from the application, by the interpreter's handler. One
 /// that came right before a system call, or that another thread took, waits for the end of that: send it again. A first
 /// one that asks to stop would count as a second; in its place goes one that means little, where the call is given up.
-fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
+fn urge_first<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let shared = server.shared();
-    let is_in_application = server.team().pulse(0).and_then(Pulse::last).is_some();
+    let is_in_application = server.last_beat(0).is_some();
     let is_given_up = || seen.calls.stuck().iter().any(|&(slot, _)| slot == 0);
-    let signal = shared.stop_at_once().or_else(|| (shared.is_stopping() && is_given_up()).then_some(Signal::USR1));
+    let signal = shared
+        .process
+        .stop_at_once()
+        .or_else(|| (shared.process.is_stopping() && is_given_up()).then_some(Signal::USR1));
     let Some(signal) = signal.filter(|_| is_in_application) else {
         seen.next_urging = None;
         return;
@@ -521,7 +503,7 @@ fn urge_first<H: Handler>(server: &Server<H>, seen: &mut Seen) {
 
 /// End the process where even that was in vain.
 fn end_overdue<H: Handler>(shared: &Shared<H>) {
-    if shared.end_by().is_some_and(|time| clock::now() > time) {
+    if shared.process.end_by().is_some_and(|time| clock::now() > time) {
         kill(shared, "the application does not return; the process ends itself");
     }
 }
