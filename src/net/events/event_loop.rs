@@ -557,7 +557,7 @@ impl<H: Handler> EventLoop<H> {
     pub fn excuse(&mut self, shared: &Shared<H>) {
         for key in self.table.waiting() {
             if let Some(connection) = self.table.take(key) {
-                connection.excuse(shared);
+                connection.answer_unserved(shared);
             }
         }
         self.excuse_untaken(shared);
@@ -566,7 +566,7 @@ impl<H: Handler> EventLoop<H> {
     /// Nobody came to serve those whose turn it would be: let them know.
     pub fn excuse_untaken(&mut self, shared: &Shared<H>) {
         for (_, connection) in self.patient.drain(..).chain(self.shelf.drain(..)) {
-            connection.excuse(shared);
+            connection.answer_unserved(shared);
         }
     }
 
@@ -629,7 +629,7 @@ impl<H: Handler> EventLoop<H> {
             connection.transport().end();
             let _ = self.poller.remove(connection.transport());
         }
-        shared.note_freed(connection.held() + size_of_val(&*connection));
+        shared.note_freed(connection.memory() + size_of_val(&*connection));
         drop(connection);
         self.table.release(key);
         self.show_count(shared);
