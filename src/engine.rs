@@ -21,7 +21,7 @@ use crate::net::events::listener::{Listener, duplicate};
 use crate::net::proxies::front::{Fronts, Networks};
 use crate::net::proxies::peer::RequestIds;
 use crate::net::report::access_log::{AccessLog, Entry, Format};
-use crate::net::report::board::Row;
+use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::Supervisor;
 use crate::net::threads::server::{Ends, Server};
 use crate::wsgi::application::{Application, Manner, utc_offset};
@@ -107,7 +107,7 @@ impl Engine {
         };
         let status = board.map(|board| board.getattr("answer")).transpose()?.map(Bound::unbind);
         let fronts = fronts(config, listeners.len())?;
-        let row = row(board, threads, threads + usize::from(fronts.has_caretaker))?;
+        let row = row(board, threads, threads + usize::from(fronts.has_health_thread))?;
         let application = Application::new(
             (app, status),
             error_log,
@@ -280,7 +280,7 @@ fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
-        has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        has_health_thread: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
         status_path: setting::<String>(config, "status_path")?.into_bytes(),
         names: config
             .getattr("addresses")?

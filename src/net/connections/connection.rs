@@ -22,7 +22,7 @@ use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::proxies::front::Fronts;
 use crate::net::proxies::peer::Peer;
 use crate::net::report::access_log::Entry;
-use crate::net::report::board::Served;
+use crate::net::report::scoreboard::Served;
 use crate::net::shared::Shared;
 
 /// Bytes read at once.
@@ -87,12 +87,12 @@ pub struct Desk<H: Handler> {
     /// For what is received next; emptied before.
     spare: Vec<u8>,
     /// The thread.
-    pub thread: Thread<H::Seat>,
+    pub thread: Thread<H::ThreadState>,
 }
 
 impl<H: Handler> Desk<H> {
     /// That of `thread`.
-    pub fn new(thread: Thread<H::Seat>) -> Self {
+    pub fn new(thread: Thread<H::ThreadState>) -> Self {
         Self { inbound: None, outbound: Vec::new(), spare: Vec::new(), thread }
     }
 
@@ -474,7 +474,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// One request, or the next part of a stream. None: go on with the next request.
-    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::ThreadState>) -> Option<Verdict> {
         let began = thread.pulse.begin();
         let outcome = match self.stream.take() {
             Some(stream) => self.resume(stream.answer, shared, thread, began),
@@ -498,7 +498,7 @@ impl<H: Handler> Connection<H> {
         &mut self,
         stream: H::Stream,
         shared: &Shared<H>,
-        thread: &mut Thread<H::Seat>,
+        thread: &mut Thread<H::ThreadState>,
         began: u64,
     ) -> Outcome<H::Stream> {
         let resumed = Resumed { transport: &self.transport, thread };
@@ -511,7 +511,12 @@ impl<H: Handler> Connection<H> {
         shared.handler.resume(stream, resumed, &mut self.outbox)
     }
 
-    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, began: u64) -> Option<Outcome<H::Stream>> {
+    fn call(
+        &mut self,
+        shared: &Shared<H>,
+        thread: &mut Thread<H::ThreadState>,
+        began: u64,
+    ) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(own_answers::health(shared, asked, &self.peer, &mut self.outbox)));

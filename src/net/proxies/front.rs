@@ -78,7 +78,7 @@ pub struct Fronts {
     pub health: Vec<u8>,
     /// It does so also while all threads are in the application. Not where other processes serve the same clients: who
     /// is accepted here could not be served there, where there may be room.
-    pub has_caretaker: bool,
+    pub has_health_thread: bool,
 }
 
 impl Fronts {
