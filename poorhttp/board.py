@@ -1,6 +1,6 @@
 """What this server does, in memory that whoever may look at this process can read: its head, and who has which row.
 
-Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/report/board.rs`; `poorhttp.calls` reads
+Knows where a row lies. Does not know what is in one (the engine writes it, `src/net/report/scoreboard.rs`; `poorhttp.calls` reads
 it), nor how it is shown (`poorhttp.status`).
 Contract: the memory is sealed in size, belongs to nobody but these processes and is gone with them. A slot is one
 worker's until `free`; what it has counted is not lost then. Nothing here is done for a request.

@@ -1,6 +1,6 @@
 """What a thread is about: one call into the application, read from its cell of the board.
 
-Knows the words of a cell (`src/net/report/board.rs` writes them). Does not know whose cell it is, nor how a call is shown.
+Knows the words of a cell (`src/net/report/scoreboard.rs` writes them). Does not know whose cell it is, nor how a call is shown.
 Contract: the bytes are another process's, and what clients sent is in them: nothing is believed that does not fit. It
 is for telling alone; nothing is decided by it.
 """

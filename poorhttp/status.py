@@ -1,6 +1,6 @@
 """What a server is doing, read from its board: one plain structure, and that as words, JSON, HTML and for Prometheus.
 
-Knows how a board is laid out (`poorhttp.board`, `src/net/report/board.rs`), and /proc. Does not know how it is asked for.
+Knows how a board is laid out (`poorhttp.board`, `src/net/report/scoreboard.rs`), and /proc. Does not know how it is asked for.
 Imported only then.
 Contract: what is read is another process's, and what clients sent is in it: nothing is believed that does not fit, a
 half-written cell is left out, and of a path only printable ASCII is kept, anything else as its escape.

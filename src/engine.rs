@@ -21,7 +21,7 @@ use crate::net::events::listener::{Listener, duplicate};
 use crate::net::proxies::peer::RequestIds;
 use crate::net::proxies::policy::{Networks, ProxyPolicy};
 use crate::net::report::access_log::{AccessLog, Entry, Format};
-use crate::net::report::board::Row;
+use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::Supervisor;
 use crate::net::threads::server::{Ends, Server};
 use crate::wsgi::application::{Application, Manner, utc_offset};

@@ -19,7 +19,7 @@ use _engine::net::events::listener::Listener;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
 use _engine::net::proxies::policy::ProxyPolicy;
 use _engine::net::report::access_log::{AccessLog, Format};
-use _engine::net::report::board::{Row, Shown};
+use _engine::net::report::scoreboard::{Row, Shown};
 use _engine::net::report::supervisor::Supervisor;
 use _engine::net::threads::server::{Ends, Server};
 
@@ -81,7 +81,7 @@ impl Site {
 
 impl Handler for Site {
     type Stream = Stream;
-    type Seat = ();
+    type ThreadState = ();
 
     fn call(&self, request: Request<'_, ()>, outbox: &mut Outbox) -> Outcome<Stream> {
         let path = request.head.path.of(request.bytes);
@@ -161,7 +161,7 @@ impl Handler for Site {
         false
     }
 
-    fn told(&self, _: u8) {}
+    fn hear_report(&self, _: u8) {}
 
     fn hear_signals(&self) -> bool {
         self.pass("wait");

@@ -523,7 +523,7 @@ WALL_CLOCK = {
     "poorhttp/systemd.py: Manager.reload_failed": "told: when",
     "src/http/own_fields.rs: SystemTime": "the field Date, of a second that is given",
     "src/net/report/access_log.rs: unix_second": "the time of a line",
-    "src/net/report/board.rs: unix_second": "told: since when a process runs",
+    "src/net/report/scoreboard.rs: unix_second": "told: since when a process runs",
     "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
     "src/net/proxies/peer.rs: unix_second": "a grain of salt for the ids of requests",
     "src/net/connections/own_answers.rs: unix_second": "the field Date",

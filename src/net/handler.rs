@@ -11,7 +11,7 @@ use crate::net::connections::outbox::Outbox;
 use crate::net::connections::spool::Body;
 use crate::net::connections::transport::Transport;
 use crate::net::proxies::peer::Peer;
-use crate::net::report::board::Shown;
+use crate::net::report::scoreboard::Shown;
 
 /// A serving thread.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Thread<S> {
     /// Every run is to return: the time of a stop is over.
     pub finished: Arc<AtomicBool>,
     /// What the handler keeps for it.
-    pub seat: S,
+    pub state: S,
 }
 
 impl<S> Thread<S> {
@@ -93,17 +93,17 @@ pub trait Handler: Send + Sync + 'static {
     type Stream: Send;
 
     /// What one thread keeps from one request to the next. It never leaves its thread.
-    type Seat;
+    type ThreadState;
 
     /// Answer `request` into `outbox`. A panic is answered with 500 if it leaves the outbox untouched, else what is in
     /// the outbox is sent, unless it is broken, and the connection closed.
-    fn call(&self, request: Request<'_, Self::Seat>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
+    fn call(&self, request: Request<'_, Self::ThreadState>, outbox: &mut Outbox) -> Outcome<Self::Stream>;
 
     /// Go on with an answer, on the thread that began it. Where the outbox is broken, only clean up.
     fn resume(
         &self,
         stream: Self::Stream,
-        resumed: Resumed<'_, Self::Seat>,
+        resumed: Resumed<'_, Self::ThreadState>,
         outbox: &mut Outbox,
     ) -> Outcome<Self::Stream>;
 
@@ -137,11 +137,11 @@ pub trait Handler: Send + Sync + 'static {
     fn give_up(&self, slot: usize, request: &Shown, age: u64, is_still_late: &dyn Fn() -> bool) -> bool;
 
     /// What a supervisor would be told: there is none.
-    fn told(&self, what: u8);
+    fn hear_report(&self, byte: u8);
 
     /// Signals may have come: let the interpreter's own handlers run, on the thread of slot 0. Returns whether to stop.
     fn hear_signals(&self) -> bool;
 
     /// Called on the thread of `slot` before it serves for the first time.
-    fn enter(&self, slot: usize) -> Self::Seat;
+    fn enter(&self, slot: usize) -> Self::ThreadState;
 }

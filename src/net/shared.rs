@@ -9,7 +9,7 @@ use crate::net::heap::Freed;
 use crate::net::lifecycle::process::Process;
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
-use crate::net::report::board::Row;
+use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::SPENT;
 
 /// What everything in one server has in common.

@@ -234,9 +234,9 @@ impl Environs {
 
     /// The environ of `request`, whose body moves into `wsgi.input`.
     pub fn build<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Environ<'py>> {
-        let mut draft = request.thread.seat.draft.take().unwrap_or_default();
+        let mut draft = request.thread.state.draft.take().unwrap_or_default();
         let environ = self.build_by(py, &mut draft, request);
-        request.thread.seat.draft = Some(draft);
+        request.thread.state.draft = Some(draft);
         environ
     }
 

@@ -18,12 +18,12 @@ pub struct Scratch<H: Handler> {
     /// Room for received bytes; what it holds is of no use.
     pub spare: Vec<u8>,
     /// The thread.
-    pub thread: Thread<H::Seat>,
+    pub thread: Thread<H::ThreadState>,
 }
 
 impl<H: Handler> Scratch<H> {
     /// Empty buffers for `thread`.
-    pub fn new(thread: Thread<H::Seat>) -> Self {
+    pub fn new(thread: Thread<H::ThreadState>) -> Self {
         Self { inbound: None, outbound: Vec::new(), spare: Vec::new(), thread }
     }
 

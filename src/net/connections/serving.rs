@@ -11,7 +11,7 @@ use crate::http::response::{Asked, CONTINUE};
 use crate::net::clock;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
 use crate::net::report::access_log::Entry;
-use crate::net::report::board::Served;
+use crate::net::report::scoreboard::Served;
 use crate::net::shared::Shared;
 
 /// Time in which pipelined requests of one client are answered without a pause for other clients, in ms.
@@ -53,7 +53,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Answer one request, or give the next part of an answer. None: go on with the next request.
-    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>) -> Option<Verdict> {
+    fn answer(&mut self, shared: &Shared<H>, thread: &mut Thread<H::ThreadState>) -> Option<Verdict> {
         let began = thread.pulse.begin();
         let outcome = match self.stream.take() {
             Some(stream) => self.resume(stream.answer, shared, thread, began),
@@ -77,7 +77,7 @@ impl<H: Handler> Connection<H> {
         &mut self,
         stream: H::Stream,
         shared: &Shared<H>,
-        thread: &mut Thread<H::Seat>,
+        thread: &mut Thread<H::ThreadState>,
         began: u64,
     ) -> Outcome<H::Stream> {
         let resumed = Resumed { transport: &self.transport, thread };
@@ -89,7 +89,12 @@ impl<H: Handler> Connection<H> {
         shared.handler.resume(stream, resumed, &mut self.outbox)
     }
 
-    fn call(&mut self, shared: &Shared<H>, thread: &mut Thread<H::Seat>, began: u64) -> Option<Outcome<H::Stream>> {
+    fn call(
+        &mut self,
+        shared: &Shared<H>,
+        thread: &mut Thread<H::ThreadState>,
+        began: u64,
+    ) -> Option<Outcome<H::Stream>> {
         let asked = self.asked(shared);
         if self.asks_health(shared) {
             return Some(Outcome::Done(own_answers::health(shared, asked, &self.peer, &mut self.outbox)));

@@ -15,7 +15,7 @@ use super::times::Times;
 use super::wakeups::{LoopWaker, WatchdogWaker};
 use crate::net::clock;
 use crate::net::lock::lock;
-use crate::net::report::board::{Row, State};
+use crate::net::report::scoreboard::{Row, State};
 use crate::net::report::supervisor::{ASKED, CLOSED, Supervisor};
 use crate::timing::{DRAIN, FAST, LAST_GRACE};
 

@@ -4,5 +4,5 @@
 
 pub mod access_log;
 pub mod append;
-pub mod board;
+pub mod scoreboard;
 pub mod supervisor;

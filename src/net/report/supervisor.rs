@@ -11,15 +11,21 @@ pub const SPENT: u8 = b'R';
 /// A TERM came to this process; the supervisor decides what follows.
 pub const ASKED: u8 = b'T';
 /// All threads are in the application, and a client waits.
-pub const PRESSED: u8 = b'P';
+pub const OVERLOADED: u8 = b'P';
 /// The listeners are closed.
 pub const CLOSED: u8 = b'C';
 /// This byte plus a number from 1 to 100: how busy the threads were in the last second, in percent.
 pub const LOAD: u8 = 128;
 
 /// All of these, with the names that Python has for them.
-pub const ALL: [(&str, u8); 6] =
-    [("STUCK", STUCK), ("SPENT", SPENT), ("ASKED", ASKED), ("PRESSED", PRESSED), ("CLOSED", CLOSED), ("LOAD", LOAD)];
+pub const ALL: [(&str, u8); 6] = [
+    ("STUCK", STUCK),
+    ("SPENT", SPENT),
+    ("ASKED", ASKED),
+    ("OVERLOADED", OVERLOADED),
+    ("CLOSED", CLOSED),
+    ("LOAD", LOAD),
+];
 
 /// The report pipe of a worker; a process without a supervisor has none.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ use crate::net::lock::lock;
 use crate::net::panics::{self, Panics};
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
-use crate::net::report::board::{Counts, Row, State};
+use crate::net::report::scoreboard::{Counts, Row, State};
 use crate::net::report::supervisor::Supervisor;
 use crate::net::shared::Shared;
 use crate::net::watch::admission::Pace;
@@ -147,7 +147,7 @@ impl<H: Handler> Server<H> {
         let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
         let process = Process::new(descriptors, row, limits.graceful_timeout)?;
         let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), gates)?;
-        let has_caretaker = proxies.has_health_thread;
+        let has_health_thread = proxies.has_health_thread;
         let shared = Shared { handler, limits, proxies, access_log, row, freed: Freed::default(), process };
         Ok(Self {
             shared,
@@ -156,7 +156,7 @@ impl<H: Handler> Server<H> {
             baton: Mutex::new(event_loop),
             returned: Mutex::default(),
             watchdog: Watchdog::default(),
-            team: Team::new(row.pulses().take(threads + usize::from(has_caretaker)), has_caretaker),
+            team: Team::new(row.pulses().take(threads + usize::from(has_health_thread)), has_health_thread),
             threads,
             held: AtomicBool::new(false),
             calls: AtomicU64::new(0),
@@ -171,8 +171,8 @@ impl<H: Handler> Server<H> {
     /// Serve on the calling thread, as that of `slot`, until stopped.
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         let pulse = self.team.join(slot)?;
-        let seat = self.shared.handler.enter(slot);
-        let mut scratch = Scratch::new(Thread { slot, pulse, finished: self.shared.process.finished(), seat });
+        let state = self.shared.handler.enter(slot);
+        let mut scratch = Scratch::new(Thread { slot, pulse, finished: self.shared.process.finished(), state });
         if slot == 0 {
             self.first_is_here.store(true, Ordering::SeqCst);
             self.shared.row.enter(State::Serving);
@@ -360,7 +360,7 @@ impl<H: Handler> Server<H> {
 
     /// The same for the thread of `slot`: the caretaker leaves the baton to those who may serve.
     fn take_baton_as(&self, slot: usize) -> Option<Held<'_, H>> {
-        if self.team.is_caretaker(slot) && self.is_relieved() {
+        if self.team.is_health_thread(slot) && self.is_relieved() {
             self.team.wake_one();
             return None;
         }
@@ -371,7 +371,7 @@ impl<H: Handler> Server<H> {
     /// caretaker holds it.
     fn tell_asleep(&self, slot: usize) {
         self.shared.process.watchdog.rouse();
-        if self.team.has_caretaker() && !self.team.is_caretaker(slot) {
+        if self.team.has_health_thread() && !self.team.is_health_thread(slot) {
             self.shared.process.waker.wake_if_asleep();
         }
     }
@@ -398,7 +398,7 @@ impl<H: Handler> Server<H> {
                     self.tell_interpreter(scratch.thread.slot);
                 }
             }
-            None if self.team.is_caretaker(scratch.thread.slot) => {
+            None if self.team.is_health_thread(scratch.thread.slot) => {
                 if self.adopt_returned(&mut event_loop) || self.is_relieved() {
                     self.lay_down(event_loop);
                     self.team.wake_one();
@@ -427,7 +427,7 @@ impl<H: Handler> Server<H> {
             event_loop.shelve((key, connection));
             return Some(event_loop);
         }
-        if self.team.is_caretaker(scratch.thread.slot) && connection.is_unread && connection.watched.is_none() {
+        if self.team.is_health_thread(scratch.thread.slot) && connection.is_unread && connection.watched.is_none() {
             // What it has not seen it must not read a moment later: the poller tells when something is there.
             event_loop.park(key, connection, &self.shared);
             return Some(event_loop);
@@ -439,7 +439,7 @@ impl<H: Handler> Server<H> {
     fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
         let shared = &self.shared;
         // The caretaker has just looked: what came since keeps it from sleeping.
-        if !self.team.is_caretaker(slot) {
+        if !self.team.is_health_thread(slot) {
             self.adopt_returned(event_loop);
             event_loop.unshelve();
         }
@@ -455,7 +455,7 @@ impl<H: Handler> Server<H> {
                 return shared.process.finish();
             }
         }
-        let keeps = self.team.is_caretaker(slot).then_some(|| !self.is_relieved());
+        let keeps = self.team.is_health_thread(slot).then_some(|| !self.is_relieved());
         let most = || self.is_busy().then_some(LOOK_UP);
         if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
@@ -478,7 +478,7 @@ impl<H: Handler> Server<H> {
 
     /// Whether the thread of `slot` cannot serve what has come, and leaves it unread to one that can.
     fn leaves(&self, connection: &Connection<H>, slot: usize) -> bool {
-        self.team.is_caretaker(slot) && connection.is_for_application(&self.shared)
+        self.team.is_health_thread(slot) && connection.is_for_application(&self.shared)
     }
 
     /// Do what a verdict says.
@@ -494,7 +494,7 @@ impl<H: Handler> Server<H> {
             Verdict::Close => event_loop.close(key, connection, &self.shared),
             Verdict::Serve => match connection.owner() {
                 Some(owner) if owner != scratch.thread.slot => self.team.send(owner, (key, connection)),
-                _ if self.team.is_caretaker(scratch.thread.slot) => {
+                _ if self.team.is_health_thread(scratch.thread.slot) => {
                     event_loop.settle(key, connection, verdict, &self.shared);
                 }
                 _ => return self.begin(event_loop, (key, connection), scratch),

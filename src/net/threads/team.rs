@@ -20,7 +20,7 @@ pub struct Team<M> {
     seats: Vec<Seat<M>>,
     asleep: Mutex<Vec<usize>>,
     dismissed: AtomicBool,
-    has_caretaker: bool,
+    has_health_thread: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Seat<M> {
 
 impl<M> Team<M> {
     /// A team of threads with these pulses; the last one may be a caretaker.
-    pub fn new(pulses: impl Iterator<Item = Pulse>, has_caretaker: bool) -> Self {
+    pub fn new(pulses: impl Iterator<Item = Pulse>, has_health_thread: bool) -> Self {
         let seat = |pulse| Seat {
             taken: AtomicBool::new(false),
             woken: AtomicU32::new(0),
@@ -54,7 +54,7 @@ impl<M> Team<M> {
             asleep: Mutex::new(Vec::with_capacity(seats.len())),
             seats,
             dismissed: AtomicBool::new(false),
-            has_caretaker,
+            has_health_thread,
         }
     }
 
@@ -69,13 +69,13 @@ impl<M> Team<M> {
     }
 
     /// Whether there is a caretaker.
-    pub fn has_caretaker(&self) -> bool {
-        self.has_caretaker
+    pub fn has_health_thread(&self) -> bool {
+        self.has_health_thread
     }
 
     /// Whether `slot` is that of the caretaker.
-    pub fn is_caretaker(&self, slot: usize) -> bool {
-        self.has_caretaker && slot + 1 == self.seats.len()
+    pub fn is_health_thread(&self, slot: usize) -> bool {
+        self.has_health_thread && slot + 1 == self.seats.len()
     }
 
     /// Whether a thread may have to be woken because another one is in the application.
@@ -85,7 +85,7 @@ impl<M> Team<M> {
 
     /// Whether a thread sleeps that may call the application.
     pub fn has_sleeper(&self) -> bool {
-        lock(&self.asleep).iter().any(|&slot| !self.is_caretaker(slot))
+        lock(&self.asleep).iter().any(|&slot| !self.is_health_thread(slot))
     }
 
     /// Whether no thread sleeps.
@@ -124,8 +124,8 @@ impl<M> Team<M> {
         let mut asleep = lock(&self.asleep);
         // Who has streams is woken last but for the caretaker.
         let place = match asleep.first() {
-            _ if self.is_caretaker(slot) => 0,
-            Some(&first) if self.has_streams(slot) => usize::from(self.is_caretaker(first)),
+            _ if self.is_health_thread(slot) => 0,
+            Some(&first) if self.has_streams(slot) => usize::from(self.is_health_thread(first)),
             _ => asleep.len(),
         };
         asleep.insert(place, slot);
@@ -161,7 +161,7 @@ impl<M> Team<M> {
             return false;
         }
         let mut asleep = lock(&self.asleep);
-        let free = asleep.iter().rposition(|&other| !self.is_caretaker(other) && !self.has_streams(other));
+        let free = asleep.iter().rposition(|&other| !self.is_health_thread(other) && !self.has_streams(other));
         let free = free.map(|position| asleep.remove(position));
         drop(asleep);
         if let Some(seat) = free.and_then(|slot| self.seats.get(slot)) {
@@ -169,7 +169,7 @@ impl<M> Team<M> {
             return true;
         }
         is_patient()
-            && (0..self.seats.len()).any(|other| other != slot && !self.is_caretaker(other) && self.is_idle(other))
+            && (0..self.seats.len()).any(|other| other != slot && !self.is_health_thread(other) && self.is_idle(other))
     }
 
     fn has_streams(&self, slot: usize) -> bool {
@@ -246,7 +246,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::net::report::board::Row;
+    use crate::net::report::scoreboard::Row;
 
     #[test]
     fn who_has_a_stream_hopes_for_those_who_are_idle_or_have_yet_to_start() {

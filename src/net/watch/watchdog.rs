@@ -25,8 +25,8 @@ use crate::net::handler::Handler;
 use crate::net::lock::lock;
 use crate::net::panics::{self, Panics};
 use crate::net::report::access_log::escaped;
-use crate::net::report::board::Shown;
-use crate::net::report::supervisor::{LOAD, PRESSED, STUCK};
+use crate::net::report::scoreboard::Shown;
+use crate::net::report::supervisor::{LOAD, OVERLOADED, STUCK};
 use crate::net::shared::Shared;
 use crate::timing::STANDSTILL;
 
@@ -416,7 +416,7 @@ fn tell_load<S: Watched>(server: &Arc<S>, seen: &mut Seen) {
     let now = clock::now();
     if told.is_pressed && (shared.process.is_supervised() || now >= seen.next_pressed) {
         seen.next_pressed = now + PRESSED_ALONE;
-        tell(shared, seen, PRESSED);
+        tell(shared, seen, OVERLOADED);
     }
 }
 
@@ -449,7 +449,7 @@ fn begin<S: Watched>(server: &Arc<S>, jobs: Vec<Job>) -> bool {
                     server.shared().row.note_given_up(late.slot, began);
                 }
             }
-            Job::Tell(what) => handler.told(*what),
+            Job::Tell(what) => handler.hear_report(*what),
             Job::End(slot, began) => {
                 let is_it = |pulse: Pulse| pulse.last().is_some() && pulse.began() == *began;
                 handler.interrupt(*slot, &request(*slot), None, &|| server.pulses().nth(*slot).is_some_and(is_it));
