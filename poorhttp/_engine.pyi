@@ -12,6 +12,12 @@ from poorhttp.board import Row
 from poorhttp.config import Config
 from poorhttp.log import ErrorLog
 
+TIMING: dict[str, int]
+"""Times that the engine and Python must agree on, by name, in milliseconds."""
+
+REPORTS: dict[str, int]
+"""The bytes that the engine of a worker writes to its `report`, by name."""
+
 class RequestTimeout(BaseException):
     """Raised inside an application that gave nothing for `request_timeout` seconds.
 
