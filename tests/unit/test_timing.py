@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from poorhttp import _engine, plan, signals, worker
-from poorhttp.dev import supervisor as dev_supervisor
+from poorhttp import _engine
+from poorhttp.dev.serve import supervisor as dev_supervisor
+from poorhttp.process import plan, worker
+from poorhttp.system import signals
 
 # Names in the engine -> the same times in Python, in seconds.
 TIMES = {
