@@ -236,7 +236,7 @@ impl<H: Handler> Server<H> {
             let mut streams = event_loop.take_streams(scratch.thread.slot);
             streams.extend(std::iter::from_fn(|| self.team.mail(scratch.thread.slot)));
             if is_late {
-                event_loop.excuse_untaken(&self.shared);
+                event_loop.answer_untaken(&self.shared);
             }
             (streams, unfinished)
         });
@@ -388,7 +388,7 @@ impl<H: Handler> Server<H> {
     fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, scratch: &mut Scratch<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
-            Some(Event::Accept(listener)) => self.accept(&mut event_loop, listener),
+            Some(Event::Accept(listener)) => event_loop.accept(listener, shared),
             Some(Event::Ready(key)) => return self.attend_to(key, event_loop, scratch, Connection::advance),
             Some(Event::Late(key)) => return self.attend_to(key, event_loop, scratch, Connection::late),
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, scratch.thread.slot),
@@ -406,7 +406,7 @@ impl<H: Handler> Server<H> {
                 }
                 self.wait(&mut event_loop, scratch.thread.slot);
             }
-            None => match self.team.mail(scratch.thread.slot).or_else(|| event_loop.next_patient()) {
+            None => match self.team.mail(scratch.thread.slot).or_else(|| event_loop.next_pipelined()) {
                 Some(named) => return self.begin(event_loop, named, scratch),
                 None => self.wait(&mut event_loop, scratch.thread.slot),
             },
@@ -424,7 +424,7 @@ impl<H: Handler> Server<H> {
     ) -> Option<Held<'a, H>> {
         let Some(mut connection) = event_loop.take(key) else { return Some(event_loop) };
         if self.leaves(&connection, scratch.thread.slot) {
-            event_loop.shelve((key, connection));
+            event_loop.keep_unread((key, connection));
             return Some(event_loop);
         }
         if self.team.is_health_thread(scratch.thread.slot) && connection.is_unread && connection.watched.is_none() {
@@ -441,7 +441,7 @@ impl<H: Handler> Server<H> {
         // The caretaker has just looked: what came since keeps it from sleeping.
         if !self.team.is_health_thread(slot) {
             self.adopt_returned(event_loop);
-            event_loop.unshelve();
+            event_loop.release_unread();
         }
         if shared.process.leaves_clients() {
             event_loop.leave(shared);
@@ -464,15 +464,6 @@ impl<H: Handler> Server<H> {
         }
         if event_loop.was_interrupted() {
             self.hear_signals(slot);
-        }
-    }
-
-    /// Accept those who wait at a listener. Each is read in its turn, behind the events of this batch: the next one at the
-    /// listener is not to wait for its call, and until then another image may still take it over.
-    fn accept(&self, event_loop: &mut EventLoop<H>, listener: usize) {
-        for _ in 0..event_loop.most_accepts(&self.shared) {
-            let Some((key, connection)) = event_loop.accept(listener, &self.shared) else { break };
-            event_loop.look_next(key, connection, &self.shared);
         }
     }
 
@@ -715,7 +706,7 @@ impl<H: Handler> Watched for Server<H> {
         let end = Instant::now() + LAST_WISH;
         while Instant::now() < end {
             if let Some(mut event_loop) = self.take_baton() {
-                return event_loop.excuse(&self.shared);
+                return event_loop.answer_unserved(&self.shared);
             }
             self.shared.process.waker.wake();
             std::thread::sleep(Duration::from_millis(1));
