@@ -18,8 +18,8 @@ use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
-use crate::net::proxies::front::{Fronts, Networks};
 use crate::net::proxies::peer::RequestIds;
+use crate::net::proxies::policy::{Networks, ProxyPolicy};
 use crate::net::report::access_log::{AccessLog, Entry, Format};
 use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::Supervisor;
@@ -106,8 +106,8 @@ impl Engine {
             None => (None, None),
         };
         let status = board.map(|board| board.getattr("answer")).transpose()?.map(Bound::unbind);
-        let fronts = fronts(config, listeners.len())?;
-        let row = row(board, threads, threads + usize::from(fronts.has_health_thread))?;
+        let proxies = proxies(config, listeners.len())?;
+        let row = row(board, threads, threads + usize::from(proxies.has_health_thread))?;
         let application = Application::new(
             (app, status),
             error_log,
@@ -125,7 +125,7 @@ impl Engine {
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
         let (supervisor, gates) = (Supervisor::new(report), gates(config)?);
         let ends = Ends { listeners, controls, supervisor, gates, countdown, row };
-        let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
+        let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
@@ -270,11 +270,11 @@ fn warns(level: &str) -> bool {
 }
 
 /// `listeners`: how many there are; that of `control_socket` is the last one.
-fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
+fn proxies(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<ProxyPolicy> {
     let trusted: Vec<String> = setting(config, "trusted_proxies")?;
     let forwarded: Vec<String> = setting(config, "forwarded")?;
     let has_control_socket = !setting::<String>(config, "control_socket")?.is_empty();
-    Ok(Fronts {
+    Ok(ProxyPolicy {
         trusted: Networks::parse(trusted.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting trusted_proxies: {trusted:?}")))?,
         forwarded: Fields::named(forwarded.iter().map(String::as_str))

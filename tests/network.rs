@@ -17,7 +17,7 @@ use _engine::limits::Limits;
 use _engine::net::connections::outbox::{Flushed, Outbox};
 use _engine::net::events::listener::Listener;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
-use _engine::net::proxies::front::Fronts;
+use _engine::net::proxies::policy::ProxyPolicy;
 use _engine::net::report::access_log::{AccessLog, Format};
 use _engine::net::report::scoreboard::{Row, Shown};
 use _engine::net::report::supervisor::Supervisor;
@@ -207,19 +207,19 @@ fn start(threads: usize) -> Running {
     start_at(&TcpListener::bind("127.0.0.1:0").unwrap(), threads, vec![], None)
 }
 
-fn start_with(limits: Limits, fronts: Fronts, panics: (&'static str, usize)) -> Running {
-    start_as(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, (vec![], None, None), (limits, fronts), panics)
+fn start_with(limits: Limits, proxies: ProxyPolicy, panics: (&'static str, usize)) -> Running {
+    start_as(&TcpListener::bind("127.0.0.1:0").unwrap(), 1, (vec![], None, None), (limits, proxies), panics)
 }
 
 fn start_at(listener: &TcpListener, threads: usize, controls: Vec<OwnedFd>, countdown: Option<OwnedFd>) -> Running {
-    start_as(listener, threads, (controls, None, countdown), (limits(), Fronts::default()), ("", 0))
+    start_as(listener, threads, (controls, None, countdown), (limits(), ProxyPolicy::default()), ("", 0))
 }
 
 fn start_as(
     listener: &TcpListener,
     threads: usize,
     (controls, report, countdown): (Vec<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>),
-    (limits, fronts): (Limits, Fronts),
+    (limits, proxies): (Limits, ProxyPolicy),
     panics: (&'static str, usize),
 ) -> Running {
     let (open_gate, gate) = channel();
@@ -238,7 +238,7 @@ fn start_as(
     let row = Row::private(threads, threads).unwrap();
     let supervisor = Supervisor::new(report);
     let ends = Ends { listeners: adopted, controls, supervisor, row, gates: vec![], countdown };
-    let server = Arc::new(Server::new(site, limits, fronts, log, ends, threads).unwrap());
+    let server = Arc::new(Server::new(site, limits, proxies, log, ends, threads).unwrap());
     let run = |slot| {
         let server = Arc::clone(&server);
         std::thread::spawn(move || server.run(slot).unwrap())
@@ -342,7 +342,7 @@ fn start_worker(listener: &TcpListener) -> (Running, OwnedFd, OwnedFd) {
     let (control, told) = rustix::pipe::pipe().unwrap();
     let (supervisor, report) = rustix::pipe::pipe().unwrap();
     let ends = (vec![control], Some(report), None);
-    (start_as(listener, 1, ends, (limits(), Fronts::default()), ("", 0)), told, supervisor)
+    (start_as(listener, 1, ends, (limits(), ProxyPolicy::default()), ("", 0)), told, supervisor)
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn a_panic_costs_one_connection_a_500() {
 
 #[test]
 fn a_panic_between_connections_costs_a_line() {
-    let running = start_with(limits(), Fronts::default(), ("wait", 10));
+    let running = start_with(limits(), ProxyPolicy::default(), ("wait", 10));
     assert_eq!(running.lines(10), [TOLD; 10]);
     assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
     *running.server.handler().panics.lock().unwrap() = ("wait", 10);
@@ -522,8 +522,8 @@ fn a_panic_between_connections_costs_a_line() {
 
 #[test]
 fn a_panic_at_each_client_costs_a_line_each() {
-    let fronts = Fronts { proxy_protocol: true, ..Fronts::default() };
-    let running = start_with(limits(), fronts, ("accept", 40));
+    let proxies = ProxyPolicy { proxy_protocol: true, ..ProxyPolicy::default() };
+    let running = start_with(limits(), proxies, ("accept", 40));
     for _ in 0..41 {
         assert_eq!(running.connect().read(&mut [0]).unwrap(), 0);
     }
@@ -537,7 +537,7 @@ fn a_panic_at_each_client_costs_a_line_each() {
 fn a_loop_that_does_nothing_but_panic_ends() {
     // Its watchdog stays, as no thread ever leaves in order, and would end this process when the time of the stop is over.
     let limits = Limits { graceful_timeout: 3_600_000, ..limits() };
-    let running = start_with(limits, Fronts::default(), ("wait", usize::MAX));
+    let running = start_with(limits, ProxyPolicy::default(), ("wait", usize::MAX));
     let ends: Vec<_> = running.threads.into_iter().map(JoinHandle::join).collect();
     assert!(ends[0].is_err());
     assert_eq!(running.server.handler().lines.lock().unwrap().len(), 16);
@@ -547,7 +547,7 @@ fn a_loop_that_does_nothing_but_panic_ends() {
 #[test]
 fn a_panic_of_the_watchdog_costs_a_line() {
     let limits = Limits { slow_request: 50, request_timeout: 100, ..limits() };
-    let running = start_with(limits, Fronts::default(), ("warn", 1));
+    let running = start_with(limits, ProxyPolicy::default(), ("warn", 1));
     for round in [[TOLD, "W interrupted"], ["W slow request: GET /block", "W interrupted"]] {
         let before = running.lines(0).len();
         let mut stream = running.ask("/block");
@@ -565,7 +565,7 @@ fn a_panic_of_the_watchdog_costs_a_line() {
 #[test]
 fn a_panic_of_who_interrupts_costs_a_line() {
     let limits = Limits { request_timeout: 100, ..limits() };
-    let running = start_with(limits, Fronts::default(), ("interrupt", 1));
+    let running = start_with(limits, ProxyPolicy::default(), ("interrupt", 1));
     let mut stream = running.ask("/block");
     running.blocked.recv_timeout(PATIENCE).unwrap();
     assert_eq!(running.lines(1), [TOLD]);

@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::net::handler::Handler;
 use crate::net::heap::Freed;
 use crate::net::lifecycle::process::Process;
-use crate::net::proxies::front::Fronts;
+use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
 use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::SPENT;
@@ -19,7 +19,7 @@ pub struct Shared<H: Handler> {
     /// The settings.
     pub limits: Limits,
     /// Which peers are believed.
-    pub fronts: Fronts,
+    pub proxies: ProxyPolicy,
     /// The access log.
     pub access_log: AccessLog,
     /// What happened since the start, where everybody can see it.

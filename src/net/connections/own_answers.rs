@@ -32,7 +32,7 @@ pub fn refuse<H: Handler>(
     };
     let text = format!("{} {}: {}{cause}{line}", reject.status, reject.reason(), reject.why);
     shared.handler.report(level, peer.client(), &text);
-    page(shared, reject, is_head, peer.answered_id(&shared.fronts), outbox)
+    page(shared, reject, is_head, peer.answered_id(&shared.proxies), outbox)
 }
 
 /// Answer 503 to a connection that gets no place, and close it: it must cost nothing that others could have.
@@ -65,14 +65,14 @@ pub fn refuse_introduction<H: Handler>(shared: &Shared<H>, fault: &str, peer: Op
 
 /// 500, where the application gave no answer at all.
 pub fn fail<H: Handler>(shared: &Shared<H>, peer: &Peer, outbox: &mut Outbox) {
-    page(shared, Reject::UNANSWERED, false, peer.answered_id(&shared.fronts), outbox);
+    page(shared, Reject::UNANSWERED, false, peer.answered_id(&shared.proxies), outbox);
 }
 
 /// `OPTIONS *` asks the server, not the application (RFC 9110 9.3.7).
 pub fn asterisk<H: Handler>(shared: &Shared<H>, asked: Asked, peer: &Peer, outbox: &mut Outbox) -> Done {
     let persistent = match ResponseHead::begin(&mut outbox.bytes, b"204 No Content") {
         Ok(mut head) => {
-            head.id(&mut outbox.bytes, peer.answered_id(&shared.fronts));
+            head.id(&mut outbox.bytes, peer.answered_id(&shared.proxies));
             finish_head(shared, &head, asked, 0, outbox)
         }
         Err(_) => false,
@@ -89,7 +89,7 @@ pub fn health<H: Handler>(shared: &Shared<H>, asked: Asked, peer: &Peer, outbox:
     } else {
         (200, b"200 OK", b"serving\n")
     };
-    text(shared, answer, asked, peer.answered_id(&shared.fronts), outbox)
+    text(shared, answer, asked, peer.answered_id(&shared.proxies), outbox)
 }
 
 fn count_refusal<H: Handler>(shared: &Shared<H>, status: u16) {

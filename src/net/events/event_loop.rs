@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io;
 
-use super::expendable::Expendable;
+use super::eviction::EvictionQueue;
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use super::poller::{BATCH, Poller};
 use super::table::{Key, Table};
 use crate::net::clock;
-use crate::net::connections::connection::{Connection, Interest, Verdict};
+use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::own_answers;
-use crate::net::connections::transport::Transport;
+use crate::net::connections::transport::{Interest, Transport};
 use crate::net::handler::Handler;
-use crate::net::proxies::crowd::{Crowd, Entered};
+use crate::net::proxies::per_address::{PerAddress, Place};
 use crate::net::shared::Shared;
 use crate::timing::STANDSTILL;
 
@@ -85,8 +85,8 @@ pub struct EventLoop<H: Handler> {
     /// While one of them is readable nobody is to be accepted: another process may have to serve in the place of this.
     gates: Vec<OwnedFd>,
     table: Table<Box<Connection<H>>>,
-    crowd: Crowd,
-    expendable: Expendable,
+    per_address: PerAddress,
+    evictable: EvictionQueue,
     /// Connections of which nothing was read, until there is somebody who can serve them. They count as away.
     shelf: Vec<(Key, Box<Connection<H>>)>,
     /// How many events came last, and when.
@@ -135,8 +135,8 @@ impl<H: Handler> EventLoop<H> {
             listeners,
             gates,
             table: Table::default(),
-            crowd: Crowd::default(),
-            expendable: Expendable::default(),
+            per_address: PerAddress::default(),
+            evictable: EvictionQueue::default(),
             shelf: Vec::new(),
             batch: 0,
             came: 0,
@@ -236,7 +236,7 @@ impl<H: Handler> EventLoop<H> {
             let waited = shared.handler.detached(|| {
                 shared.flush_log();
                 let waited = self.sleep(timeout);
-                self.owed.extend(self.poller.told(LISTENERS));
+                self.owed.extend(self.poller.events_of(LISTENERS));
                 // Before any call: who comes during that may be for others, and this worker would take him for the one.
                 self.poller.put_first(LISTENERS);
                 if self.poller.put_first(CONTROLS) {
@@ -382,21 +382,21 @@ impl<H: Handler> EventLoop<H> {
         shared: &Shared<H>,
     ) -> Option<(Key, Box<Connection<H>>)> {
         shared.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
-        let connection = Box::new(Connection::new(transport, peer, listener, &shared.fronts));
-        if shared.fronts.proxy_protocol && !connection.peer().is_trusted && !shared.fronts.is_own(listener) {
+        let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
+        if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_control(listener) {
             own_answers::refuse_introduction(shared, "its peer is not among trusted_proxies", peer);
             return None;
         }
-        let entered = self.crowd.enter(connection.peer().counted(), shared.limits.max_connections_per_address);
-        if entered != Entered::Yes {
-            own_answers::turn_away(shared, connection.transport(), peer, entered == Entered::Full);
+        let place = self.per_address.add(connection.peer().counted(), shared.limits.max_connections_per_address);
+        if place != Place::Taken {
+            own_answers::turn_away(shared, connection.transport(), peer, place == Place::Full);
             return None;
         }
         if self.table.len() >= shared.limits.max_connections {
             self.make_room(shared);
         }
         let key = self.table.reserve(connection.descriptor());
-        let is_full = self.table.len() >= shared.limits.max_connections && self.expendable.is_empty();
+        let is_full = self.table.len() >= shared.limits.max_connections && self.evictable.is_empty();
         if is_full && self.accepting == Accepting::Yes {
             // At once: whoever comes next is to wake another process, and not this one in vain.
             self.pause_accepting(Accepting::Full);
@@ -407,7 +407,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Cut a connection that lingers, if there is one: its place, or its descriptor, is needed.
     fn make_room(&mut self, shared: &Shared<H>) -> bool {
-        let next = self.expendable.pop().and_then(|key| Some((key, self.table.take(key)?)));
+        let next = self.evictable.pop().and_then(|key| Some((key, self.table.take(key)?)));
         next.map(|(key, connection)| self.close(key, connection, shared)).is_some()
     }
 
@@ -515,8 +515,8 @@ impl<H: Handler> EventLoop<H> {
         if interest == Some(Interest::Write) {
             connection.note_untaken();
         }
-        if connection.lingers() && !std::mem::replace(&mut connection.is_expendable, true) {
-            self.expendable.add(key, connection.peer().is_trusted);
+        if connection.lingers() && !std::mem::replace(&mut connection.is_evictable, true) {
+            self.evictable.add(key, connection.peer().is_trusted);
             if self.accepting == Accepting::Full {
                 self.resume_accepting();
             }
@@ -557,7 +557,7 @@ impl<H: Handler> EventLoop<H> {
     pub fn excuse(&mut self, shared: &Shared<H>) {
         for key in self.table.waiting() {
             if let Some(connection) = self.table.take(key) {
-                connection.excuse(shared);
+                connection.answer_unserved(shared);
             }
         }
         self.excuse_untaken(shared);
@@ -566,7 +566,7 @@ impl<H: Handler> EventLoop<H> {
     /// Nobody came to serve those whose turn it would be: let them know.
     pub fn excuse_untaken(&mut self, shared: &Shared<H>) {
         for (_, connection) in self.patient.drain(..).chain(self.shelf.drain(..)) {
-            connection.excuse(shared);
+            connection.answer_unserved(shared);
         }
     }
 
@@ -616,9 +616,9 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.crowd.leave(connection.peer().counted(), shared.limits.max_connections_per_address);
-        if connection.is_expendable {
-            self.expendable.remove(key);
+        self.per_address.remove(connection.peer().counted(), shared.limits.max_connections_per_address);
+        if connection.is_evictable {
+            self.evictable.remove(key);
         }
         if connection.is_unfinished() {
             connection.transport().reset();
@@ -629,7 +629,7 @@ impl<H: Handler> EventLoop<H> {
             connection.transport().end();
             let _ = self.poller.remove(connection.transport());
         }
-        shared.note_freed(connection.held() + size_of_val(&*connection));
+        shared.note_freed(connection.memory() + size_of_val(&*connection));
         drop(connection);
         self.table.release(key);
         self.show_count(shared);
@@ -753,10 +753,12 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.accepting = Accepting::Yes;
-        // Whom a connection wakes while his gate is shut leaves it to the others, so they are to be woken too.
-        let interest = if self.gates.is_empty() { Interest::Accept } else { Interest::Read };
         let open = (LISTENERS..).zip(&self.listeners).filter(|(_, it)| !it.is_closed);
-        let mut added = open.map(|(token, it)| self.poller.add(it, token, interest));
+        let mut added = open.map(|(token, it)| match self.gates.is_empty() {
+            true => self.poller.add_exclusive(it, token),
+            // A process whose accept pause is on leaves a client to the others, so all are to be woken.
+            false => self.poller.add(it, token, Interest::Read),
+        });
         self.unwatched = added.find_map(Result::err);
         if self.unwatched.is_some() {
             // Out of memory, or of what this user may watch: to be tried again, as those who wait have no other way in.

@@ -3,7 +3,7 @@
 //! May know `connections` and what lies below it. Knows no thread, nor which of them does what an event asks for.
 
 pub mod event_loop;
-pub mod expendable;
+pub mod eviction;
 pub mod listener;
 pub mod poller;
 pub mod table;

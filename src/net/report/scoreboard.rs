@@ -185,7 +185,7 @@ impl Row {
         let texts = [
             (line, head.line(bytes)),
             (host, head.host.map(|host| host.of(bytes)).unwrap_or_default()),
-            (id, peer.told().map(|told| told.id.as_bytes()).unwrap_or_default()),
+            (id, peer.proxy_info().map(|info| info.id.as_bytes()).unwrap_or_default()),
         ];
         // A reader believes what stands between two equal even numbers.
         let before = sequence.load(Ordering::Relaxed);
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::http::head::HeadParser;
     use crate::limits::Limits;
-    use crate::net::proxies::front::Fronts;
+    use crate::net::proxies::policy::ProxyPolicy;
 
     fn words(file: &File, offset: u64, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * WORD];
@@ -281,7 +281,7 @@ mod tests {
         let mut parser = HeadParser::default();
         let limits = Limits { max_request_line: 8192, max_head: 65536, max_fields: 100, ..Limits::default() };
         assert!(parser.parse(bytes, &limits).unwrap());
-        let peer = Peer::new("192.0.2.7:80".parse().ok(), &Fronts::default());
+        let peer = Peer::new("192.0.2.7:80".parse().ok(), &ProxyPolicy::default());
         row.show(slot, &Served { began, head: &parser.head, bytes, peer: &peer, is_told: false });
     }
 

@@ -28,7 +28,8 @@ use rustix::process::Signal;
 use super::team::Team;
 use crate::limits::Limits;
 use crate::net::clock::{self, Pulse};
-use crate::net::connections::connection::{Connection, Desk, Verdict};
+use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::scratch::Scratch;
 use crate::net::connections::transport::Transport;
 use crate::net::events::event_loop::{Event, EventLoop};
 use crate::net::events::listener::Listener;
@@ -38,7 +39,7 @@ use crate::net::heap::{self, Freed};
 use crate::net::lifecycle::process::{Descriptors, Process, read_control};
 use crate::net::lock::lock;
 use crate::net::panics::{self, Panics};
-use crate::net::proxies::front::Fronts;
+use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
 use crate::net::report::scoreboard::{Counts, Row, State};
 use crate::net::report::supervisor::Supervisor;
@@ -133,7 +134,7 @@ impl<H: Handler> Server<H> {
     pub fn new(
         handler: H,
         mut limits: Limits,
-        fronts: Fronts,
+        proxies: ProxyPolicy,
         access_log: AccessLog,
         ends: Ends,
         threads: usize,
@@ -146,8 +147,8 @@ impl<H: Handler> Server<H> {
         let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
         let process = Process::new(descriptors, row, limits.graceful_timeout)?;
         let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), gates)?;
-        let has_health_thread = fronts.has_health_thread;
-        let shared = Shared { handler, limits, fronts, access_log, row, freed: Freed::default(), process };
+        let has_health_thread = proxies.has_health_thread;
+        let shared = Shared { handler, limits, proxies, access_log, row, freed: Freed::default(), process };
         Ok(Self {
             shared,
             sockets,
@@ -171,7 +172,7 @@ impl<H: Handler> Server<H> {
     pub fn run(self: &Arc<Self>, slot: usize) -> Result<(), String> {
         let pulse = self.team.join(slot)?;
         let state = self.shared.handler.enter(slot);
-        let mut desk = Desk::new(Thread { slot, pulse, finished: self.shared.process.finished(), state });
+        let mut scratch = Scratch::new(Thread { slot, pulse, finished: self.shared.process.finished(), state });
         if slot == 0 {
             self.first_is_here.store(true, Ordering::SeqCst);
             self.shared.row.enter(State::Serving);
@@ -179,15 +180,15 @@ impl<H: Handler> Server<H> {
         self.watch().map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
         let mut panics = Panics::default();
         // Around all turns and not around each: so it costs nothing.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut desk))) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut scratch))) {
             // What this turn had in hand is lost, with its place in the table; not the loop.
-            desk.thread.pulse.rest();
+            scratch.thread.pulse.rest();
             self.shared.handler.report('C', None, &panics::told(&*panic));
             if !panics.go_on(self.done()) {
                 resume_unwind(panic);
             }
         }
-        self.close_streams(&mut desk);
+        self.close_streams(&mut scratch);
         self.shared.handler.detached(|| self.shared.access_log.flush_last());
         self.team.dismiss();
         if slot == 0 {
@@ -197,12 +198,12 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serve until this server is finished.
-    fn take_turns(&self, desk: &mut Desk<H>) {
-        let slot = desk.thread.slot;
+    fn take_turns(&self, scratch: &mut Scratch<H>) {
+        let slot = scratch.thread.slot;
         let mut held = self.take_baton_as(slot);
         while !self.shared.process.is_finished() {
             held = match held {
-                Some(event_loop) => self.turn(event_loop, desk),
+                Some(event_loop) => self.turn(event_loop, scratch),
                 None => {
                     self.hear_signals(slot);
                     self.shared.handler.detached(|| self.team.sleep(slot, || self.tell_asleep(slot)));
@@ -211,7 +212,7 @@ impl<H: Handler> Server<H> {
                         self.shared.process.watchdog.rouse();
                     }
                     self.hear_signals(slot);
-                    self.serve_mail(desk).or_else(|| self.take_baton_as(slot))
+                    self.serve_mail(scratch).or_else(|| self.take_baton_as(slot))
                 }
             };
         }
@@ -225,15 +226,15 @@ impl<H: Handler> Server<H> {
 
     /// Tell how many a stop leaves unfinished, and break off the streams of this thread among them, so that the application
     /// closes them.
-    fn close_streams(&self, desk: &mut Desk<H>) {
+    fn close_streams(&self, scratch: &mut Scratch<H>) {
         let is_late = self.shared.process.is_stop_late();
         // Mail is sent with the baton in hand: none comes later.
         let (streams, unfinished) = self.shared.handler.detached(|| {
             let mut event_loop = lock(&self.baton);
             self.adopt_returned(&mut event_loop);
             let unfinished = event_loop.unfinished().saturating_sub(self.given_up());
-            let mut streams = event_loop.take_streams(desk.thread.slot);
-            streams.extend(std::iter::from_fn(|| self.team.mail(desk.thread.slot)));
+            let mut streams = event_loop.take_streams(scratch.thread.slot);
+            streams.extend(std::iter::from_fn(|| self.team.mail(scratch.thread.slot)));
             if is_late {
                 event_loop.excuse_untaken(&self.shared);
             }
@@ -248,7 +249,7 @@ impl<H: Handler> Server<H> {
                 break;
             }
             connection.break_off();
-            self.guarded(&mut connection, desk, Connection::serve);
+            self.guarded(&mut connection, scratch, Connection::serve);
         }
     }
 
@@ -384,55 +385,55 @@ impl<H: Handler> Server<H> {
     }
 
     /// One turn of the loop. Returns the baton unless another thread took it meanwhile.
-    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, desk: &mut Desk<H>) -> Option<Held<'a, H>> {
+    fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, scratch: &mut Scratch<H>) -> Option<Held<'a, H>> {
         let shared = &self.shared;
         match event_loop.next_event() {
             Some(Event::Accept(listener)) => self.accept(&mut event_loop, listener),
-            Some(Event::Ready(key)) => return self.attend_to(key, event_loop, desk, Connection::advance),
-            Some(Event::Late(key)) => return self.attend_to(key, event_loop, desk, Connection::late),
-            Some(Event::Control(index)) => self.heed(&mut event_loop, index, desk.thread.slot),
+            Some(Event::Ready(key)) => return self.attend_to(key, event_loop, scratch, Connection::advance),
+            Some(Event::Late(key)) => return self.attend_to(key, event_loop, scratch, Connection::late),
+            Some(Event::Control(index)) => self.heed(&mut event_loop, index, scratch.thread.slot),
             Some(Event::Wake) => {
                 shared.process.waker.drain();
                 if shared.process.was_overheard() {
-                    self.tell_interpreter(desk.thread.slot);
+                    self.tell_interpreter(scratch.thread.slot);
                 }
             }
-            None if self.team.is_health_thread(desk.thread.slot) => {
+            None if self.team.is_health_thread(scratch.thread.slot) => {
                 if self.adopt_returned(&mut event_loop) || self.is_relieved() {
                     self.lay_down(event_loop);
                     self.team.wake_one();
                     return None;
                 }
-                self.wait(&mut event_loop, desk.thread.slot);
+                self.wait(&mut event_loop, scratch.thread.slot);
             }
-            None => match self.team.mail(desk.thread.slot).or_else(|| event_loop.next_patient()) {
-                Some(named) => return self.begin(event_loop, named, desk),
-                None => self.wait(&mut event_loop, desk.thread.slot),
+            None => match self.team.mail(scratch.thread.slot).or_else(|| event_loop.next_patient()) {
+                Some(named) => return self.begin(event_loop, named, scratch),
+                None => self.wait(&mut event_loop, scratch.thread.slot),
             },
         }
         Some(event_loop)
     }
 
-    /// Do `work` for the connection of `key`, if it is still there and for the thread of this desk.
+    /// Do `work` for the connection of `key`, if it is still there and this thread may do it.
     fn attend_to<'a>(
         &'a self,
         key: Key,
         mut event_loop: Held<'a, H>,
-        desk: &mut Desk<H>,
-        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Desk<H>) -> Verdict,
+        scratch: &mut Scratch<H>,
+        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Scratch<H>) -> Verdict,
     ) -> Option<Held<'a, H>> {
         let Some(mut connection) = event_loop.take(key) else { return Some(event_loop) };
-        if self.leaves(&connection, desk.thread.slot) {
+        if self.leaves(&connection, scratch.thread.slot) {
             event_loop.shelve((key, connection));
             return Some(event_loop);
         }
-        if self.team.is_health_thread(desk.thread.slot) && connection.is_unread && connection.watched.is_none() {
+        if self.team.is_health_thread(scratch.thread.slot) && connection.is_unread && connection.watched.is_none() {
             // What it has not seen it must not read a moment later: the poller tells when something is there.
             event_loop.park(key, connection, &self.shared);
             return Some(event_loop);
         }
-        let verdict = self.guarded(&mut connection, desk, work);
-        self.settle(event_loop, (key, connection), verdict, desk)
+        let verdict = self.guarded(&mut connection, scratch, work);
+        self.settle(event_loop, (key, connection), verdict, scratch)
     }
 
     fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
@@ -486,17 +487,17 @@ impl<H: Handler> Server<H> {
         mut event_loop: Held<'a, H>,
         (key, connection): Named<H>,
         verdict: Verdict,
-        desk: &mut Desk<H>,
+        scratch: &mut Scratch<H>,
     ) -> Option<Held<'a, H>> {
         match verdict {
             Verdict::Park => event_loop.park(key, connection, &self.shared),
             Verdict::Close => event_loop.close(key, connection, &self.shared),
             Verdict::Serve => match connection.owner() {
-                Some(owner) if owner != desk.thread.slot => self.team.send(owner, (key, connection)),
-                _ if self.team.is_health_thread(desk.thread.slot) => {
+                Some(owner) if owner != scratch.thread.slot => self.team.send(owner, (key, connection)),
+                _ if self.team.is_health_thread(scratch.thread.slot) => {
                     event_loop.settle(key, connection, verdict, &self.shared);
                 }
-                _ => return self.begin(event_loop, (key, connection), desk),
+                _ => return self.begin(event_loop, (key, connection), scratch),
             },
         }
         Some(event_loop)
@@ -508,38 +509,38 @@ impl<H: Handler> Server<H> {
         &'a self,
         mut event_loop: Held<'a, H>,
         (key, connection): Named<H>,
-        desk: &mut Desk<H>,
+        scratch: &mut Scratch<H>,
     ) -> Option<Held<'a, H>> {
-        let slot = desk.thread.slot;
+        let slot = scratch.thread.slot;
         if connection.owner().is_none() && self.team.relieves(slot, || connection.is_fresh(HOPE)) {
             event_loop.settle(key, connection, Verdict::Serve, &self.shared);
             self.lay_down(event_loop);
             return None;
         }
         self.lay_down(event_loop);
-        self.serve((key, connection), desk)
+        self.serve((key, connection), scratch)
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
-    fn serve(&self, (key, mut connection): Named<H>, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
+    fn serve(&self, (key, mut connection): Named<H>, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
         let shared = &self.shared;
-        self.team.begin(desk.thread.slot);
+        self.team.begin(scratch.thread.slot);
         let began = (self.threads > 1 && self.pace.is_slow()).then(|| {
-            if self.has_room(desk.thread.slot, 1) {
+            if self.has_room(scratch.thread.slot, 1) {
                 self.team.wake_one();
             }
             (Instant::now(), cpu::own_time())
         });
         let had_stream = connection.owner().is_some();
-        let verdict = self.guarded(&mut connection, desk, Connection::serve);
-        self.team.note_stream(desk.thread.slot, had_stream, connection.owner().is_some());
+        let verdict = self.guarded(&mut connection, scratch, Connection::serve);
+        self.team.note_stream(scratch.thread.slot, had_stream, connection.owner().is_some());
         if let Some((began, cpu)) = began {
             fence(Ordering::SeqCst); // see `keep`
             self.pace.note(micros(began.elapsed()), micros(cpu::own_time().saturating_sub(cpu)));
         }
         if let Some(mut event_loop) = self.take_baton() {
             event_loop.settle(key, connection, verdict, shared);
-            return self.keep(event_loop, desk.thread.slot);
+            return self.keep(event_loop, scratch.thread.slot);
         }
         self.pace.note_slow();
         lock(&self.returned).push(((key, connection), verdict));
@@ -549,7 +550,7 @@ impl<H: Handler> Server<H> {
         if held.is_none() {
             shared.process.waker.wake_if_asleep();
         }
-        self.keep(held?, desk.thread.slot)
+        self.keep(held?, scratch.thread.slot)
     }
 
     /// Keep the baton for the next request if there is room for its call; else leave it to those that are inside.
@@ -567,21 +568,21 @@ impl<H: Handler> Server<H> {
     fn guarded(
         &self,
         connection: &mut Connection<H>,
-        desk: &mut Desk<H>,
-        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Desk<H>) -> Verdict,
+        scratch: &mut Scratch<H>,
+        work: impl FnOnce(&mut Connection<H>, &Shared<H>, &mut Scratch<H>) -> Verdict,
     ) -> Verdict {
         let shared = &self.shared;
-        catch_unwind(AssertUnwindSafe(|| work(connection, shared, desk))).unwrap_or_else(|panic| {
-            desk.thread.pulse.rest();
+        catch_unwind(AssertUnwindSafe(|| work(connection, shared, scratch))).unwrap_or_else(|panic| {
+            scratch.thread.pulse.rest();
             shared.handler.report('C', None, &panics::told(&*panic));
-            catch_unwind(AssertUnwindSafe(|| connection.fail(shared, desk))).unwrap_or(Verdict::Close)
+            catch_unwind(AssertUnwindSafe(|| connection.fail(shared, scratch))).unwrap_or(Verdict::Close)
         })
     }
 
     /// Go on with the streams of this thread that others found ready.
-    fn serve_mail(&self, desk: &mut Desk<H>) -> Option<Held<'_, H>> {
-        while let Some(named) = self.team.mail(desk.thread.slot) {
-            if let Some(event_loop) = self.serve(named, desk) {
+    fn serve_mail(&self, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
+        while let Some(named) = self.team.mail(scratch.thread.slot) {
+            if let Some(event_loop) = self.serve(named, scratch) {
                 return Some(event_loop);
             }
         }
