@@ -490,8 +490,8 @@ def test_the_layers_of_the_network_point_one_way() -> None:
 
 
 def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
-    # Known exceptions, to be cut.
-    known = [{"proxies/front", "proxies/peer"}, {"watch/watchdog", "watch/watched"}]
+    # To be cut.
+    known = [{"proxies/front", "proxies/peer"}]
     rest = {name: {it for it in its if {name, it} not in known} for name, its in net_imports().items()}
     while leaves := {name for name, known in rest.items() if not known & rest.keys()}:
         rest = {name: known for name, known in rest.items() if name not in leaves}

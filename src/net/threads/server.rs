@@ -46,8 +46,8 @@ use crate::net::report::supervisor::Supervisor;
 use crate::net::shared::Shared;
 use crate::net::watch::admission::Pace;
 use crate::net::watch::cpu::{self, micros};
-use crate::net::watch::watchdog::{self, Watchdog};
-use crate::net::watch::watched::Watched;
+use crate::net::watch::watchdog;
+use crate::net::watch::watched::{Watchdog, Watched};
 
 /// How long the holder of the baton sleeps at most while others are in the application: if that closes the descriptor he
 /// waits at, nothing wakes him.

@@ -1,10 +1,15 @@
-//! What the watchdog asks of the server it watches: the wall between `watch` and `threads`.
+//! The wall between the watchdog and the server it watches: what the watchdog asks of a server, and the state of the
+//! watchdog that the server keeps.
+
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::admission::Pace;
 use super::cpu;
-use super::watchdog::Watchdog;
 use crate::net::clock::Pulse;
 use crate::net::handler::Handler;
+use crate::net::lock::lock;
 use crate::net::shared::Shared;
 
 /// A server whose calls are watched.
@@ -48,11 +53,11 @@ pub trait Watched: Send + Sync + 'static {
     /// Whether an event waits for the event loop: a client at a listener, a request on a connection.
     fn is_awaited(&self) -> bool;
 
-    /// Leave new clients to other workers, if a successor serves them, and all threads are in the application: none of
-    /// those comes to it soon.
+    /// Leave new clients to other workers, if they are to serve them and all threads of this one are in the application:
+    /// none of its threads comes to that soon.
     fn leave_clients(&self);
 
-    /// Every thread is lost: let the clients know that wait for one.
+    /// Answer 503 to all clients that wait: every thread is lost.
     fn excuse(&self);
 
     /// When the call on the thread of `slot` gave its last sign of life, if there is a call.
@@ -60,9 +65,9 @@ pub trait Watched: Send + Sync + 'static {
         self.pulses().nth(slot).and_then(Pulse::last)
     }
 
-    /// Whether the call on the thread of `slot` goes on that gave its last sign of life then.
-    fn is_still(&self, slot: usize, beat: u64) -> bool {
-        self.last_beat(slot) == Some(beat)
+    /// Whether the thread of `slot` is in a call that began then.
+    fn is_in(&self, slot: usize, began: u64) -> bool {
+        self.pulses().nth(slot).is_some_and(|pulse| pulse.last().is_some() && pulse.began() == began)
     }
 
     /// How many threads are in the application.
@@ -73,5 +78,64 @@ pub trait Watched: Send + Sync + 'static {
     /// Whether a thread is in the application.
     fn is_busy(&self) -> bool {
         self.pulses().any(|pulse| pulse.last().is_some())
+    }
+}
+
+/// The state of the watchdog that other threads look at.
+#[derive(Debug, Default)]
+pub struct Watchdog {
+    /// Locked while the watchdog is started.
+    pub(super) handle: Mutex<Option<JoinHandle<()>>>,
+    pub(super) interrupter: Mutex<InterrupterThread>,
+    /// The slots of the calls that do not return, with their last signs of life.
+    stuck: Mutex<Vec<(usize, u64)>>,
+}
+
+/// The thread that waits for the interpreter in place of the watchdog, if there is one now.
+#[derive(Debug, Default)]
+pub(super) struct InterrupterThread {
+    pub thread: Option<JoinHandle<()>>,
+    pub since: Option<Instant>,
+    pub is_retired: bool,
+}
+
+impl InterrupterThread {
+    /// Whether it is still at work.
+    pub fn is_at_work(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Watchdog {
+    /// Wait for the end of the watchdog, which is due.
+    pub fn join(&self) {
+        let Some(handle) = lock(&self.handle).take() else { return };
+        handle.thread().unpark();
+        // Its panic would not concern the caller.
+        let _ = handle.join();
+    }
+
+    /// Interrupt no call any more; returns once no thread does.
+    pub fn retire(&self) {
+        let mut interrupter = lock(&self.interrupter);
+        interrupter.is_retired = true;
+        let thread = interrupter.thread.take();
+        drop(interrupter);
+        // Its panic would not concern the caller.
+        let _ = thread.map(JoinHandle::join);
+    }
+
+    /// These calls do not return: their slots, with their last signs of life. Returns whether that is new.
+    pub(super) fn give_up(&self, calls: Vec<(usize, u64)>) -> bool {
+        let mut stuck = lock(&self.stuck);
+        let is_new = *stuck != calls;
+        *stuck = calls;
+        is_new
+    }
+
+    /// How many connections are not waited for, in a stop either: their calls do not return, and were answered in their
+    /// place as far as that can be. `last_beat` tells the last sign of life of a slot: a call may have returned since.
+    pub fn given_up(&self, last_beat: impl Fn(usize) -> Option<u64>) -> usize {
+        lock(&self.stuck).iter().filter(|&&(slot, beat)| last_beat(slot) == Some(beat)).count()
     }
 }
