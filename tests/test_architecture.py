@@ -490,9 +490,7 @@ def test_the_layers_of_the_network_point_one_way() -> None:
 
 
 def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
-    # To be cut.
-    known = [{"proxies/front", "proxies/peer"}]
-    rest = {name: {it for it in its if {name, it} not in known} for name, its in net_imports().items()}
+    rest = net_imports()
     while leaves := {name for name, known in rest.items() if not known & rest.keys()}:
         rest = {name: known for name, known in rest.items() if name not in leaves}
     assert not rest
@@ -518,7 +516,7 @@ WALL_CLOCK = {
     "src/net/report/access_log.rs: unix_second": "the time of a line",
     "src/net/report/scoreboard.rs: unix_second": "told: since when a process runs",
     "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
-    "src/net/proxies/peer.rs: unix_second": "a grain of salt for the ids of requests",
+    "src/net/proxies/request_id.rs: unix_second": "a grain of salt for the ids of requests",
     "src/net/connections/own_answers.rs: unix_second": "the field Date",
     "src/wsgi/application.rs: unix_second": "how far local time is from UTC, and the time of a line",
     "src/wsgi/exchange.rs: unix_second": "the field Date",
