@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
 use crate::net::proxies::policy::{Networks, ProxyPolicy};
-use crate::net::proxies::request_ids::RequestIds;
+use crate::net::proxies::request_id::RequestIds;
 use crate::net::report::access_log::{AccessLog, Entry, Format};
 use crate::net::report::scoreboard::Row;
 use crate::net::report::supervisor::Supervisor;

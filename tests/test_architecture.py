@@ -516,7 +516,7 @@ WALL_CLOCK = {
     "src/net/report/access_log.rs: unix_second": "the time of a line",
     "src/net/report/scoreboard.rs: unix_second": "told: since when a process runs",
     "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
-    "src/net/proxies/request_ids.rs: unix_second": "a grain of salt for the ids of requests",
+    "src/net/proxies/request_id.rs: unix_second": "a grain of salt for the ids of requests",
     "src/net/connections/own_answers.rs: unix_second": "the field Date",
     "src/wsgi/application.rs: unix_second": "how far local time is from UTC, and the time of a line",
     "src/wsgi/exchange.rs: unix_second": "the field Date",

@@ -105,7 +105,7 @@ impl<H: Handler> Connection<H> {
             return Some(Outcome::Done(own_answers::asterisk(shared, asked, &self.peer, &mut self.outbox)));
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
-        let asks_status = peer.asks_status(head, bytes, listener, &shared.proxies);
+        let asks_status = peer.is_for_status(head, bytes, listener, &shared.proxies);
         let id = peer.answered_id(&shared.proxies);
         shared.row.show(thread.slot, &Served { began, head, bytes, peer, is_told: false });
         let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };

@@ -7,4 +7,4 @@ pub mod peer;
 pub mod per_address;
 pub mod policy;
 pub mod proxy_protocol;
-pub mod request_ids;
+pub mod request_id;

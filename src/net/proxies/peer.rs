@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use super::policy::ProxyPolicy;
 use super::proxy_protocol::{Fault, Source, read};
-use super::request_ids::taken_id;
+use super::request_id::taken;
 use crate::http::forwarded::{Client, Origin, Passing};
 use crate::http::head::{Field, RequestHead};
 use crate::http::reject::Reject;
@@ -97,17 +97,17 @@ impl Peer {
         self.info.as_ref().map_or(self.address, |info| info.client)
     }
 
-    /// Whether to answer a request with the status: it asks for it, and its client may see it. For all other clients the path
-    /// belongs to the application.
+    /// Whether to answer a request with the status: it asks for it and may see it. For all other clients the path belongs
+    /// to the application.
     #[inline]
-    pub fn asks_status(&self, head: &RequestHead, bytes: &[u8], listener: usize, proxies: &ProxyPolicy) -> bool {
+    pub fn is_for_status(&self, head: &RequestHead, bytes: &[u8], listener: usize, proxies: &ProxyPolicy) -> bool {
         proxies.is_control(listener) || (!proxies.status_path.is_empty() && self.may_see_status(head, bytes, proxies))
     }
 
     #[cold]
     fn may_see_status(&self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> bool {
-        let host = self.info.as_ref().and_then(|info| info.origin.host.as_deref());
-        proxies.is_status(head, bytes)
+        let host = self.proxy_info().and_then(|info| info.origin.host.as_deref());
+        proxies.asks_status(head, bytes)
             && host.is_none_or(|host| proxies.is_named(host))
             && self.is_near(head, bytes, proxies)
     }
@@ -206,7 +206,7 @@ impl ProxyInfo {
 
     fn identify(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) {
         if let Some(ids) = proxies.request_ids.as_ref().filter(|_| self.id.is_empty()) {
-            match taken_id(head, bytes).filter(|_| self.is_believed) {
+            match taken(head, bytes).filter(|_| self.is_believed) {
                 Some(id) => id.clone_into(&mut self.id),
                 None => self.id = ids.make(),
             }

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::request_ids::RequestIds;
+use super::request_id::RequestIds;
 use crate::http::forwarded::{Fields, Passing};
 use crate::http::head::RequestHead;
 
@@ -110,13 +110,15 @@ impl ProxyPolicy {
         let may_be_path = words.next().is_none() && self.health.starts_with(target);
         method.is_some_and(asks_health) && (is_path || may_be_path)
     }
+
     /// Whether a listener is the control socket.
     pub fn is_control(&self, listener: usize) -> bool {
         self.status_listener == Some(listener)
     }
 
-    /// Whether a request asks for the status under a name that is safe; see [`ProxyPolicy::is_named`].
-    pub fn is_status(&self, head: &RequestHead, bytes: &[u8]) -> bool {
+    /// Whether a request asks for the status page under a safe name of this server; see [`ProxyPolicy::is_named`].
+    #[cold]
+    pub fn asks_status(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
             && head.host.is_none_or(|host| self.is_named(host.of(bytes)))

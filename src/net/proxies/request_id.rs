@@ -1,4 +1,4 @@
-//! Ids of requests: made here, or taken from the field X-Request-ID. Does not know whose requests may bring their own.
+//! The id of a request: made here, or taken from a trusted proxy, for logs and for the application.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub struct RequestIds {
 }
 
 impl RequestIds {
-    /// The next id.
+    /// A new one.
     pub fn make(&self) -> String {
         // Forked processes may share the random state, but not the process id.
         let seed = (self.count.fetch_add(1, Ordering::Relaxed), std::process::id(), clock::unix_second(), clock::now());
@@ -26,7 +26,7 @@ impl RequestIds {
 }
 
 /// The X-Request-ID of a head, if there is exactly one, short and plain enough for any log.
-pub fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
+pub fn taken<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
     let is_it = |field: &&Field| field.name.of(bytes).eq_ignore_ascii_case(b"x-request-id");
     let mut fields = head.fields.iter().filter(is_it);
     let value = fields.next().filter(|_| fields.next().is_none())?.value.of(bytes);
