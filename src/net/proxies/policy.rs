@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_trusted_only_where_the_settings_name_it() {
+    fn nobody_is_trusted_unless_named() {
         let mut proxies = ProxyPolicy::default();
         assert!(!proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
         proxies.trusted = Networks::parse(["unix"]).unwrap();
