@@ -116,11 +116,11 @@ impl Acceptor {
         }
         self.state = Accepting::Open;
         let open = (LISTENERS..).zip(&self.listeners).filter(|(_, it)| !it.is_closed);
-        let mut added = open.map(|(token, it)| match self.has_pauses() {
-            // A process whose accept pause is on leaves a client to the others, so all are to be woken.
-            true => poller.add(it, token, Interest::Read),
-            false => poller.add_exclusive(it, token),
-        });
+        // A process whose accept pause is on leaves a client to the others, so all are to be woken then.
+        let wakes_all = self.has_pauses();
+        let add =
+            |it, token| if wakes_all { poller.add(it, token, Interest::Read) } else { poller.add_exclusive(it, token) };
+        let mut added = open.map(|(token, it)| add(it, token));
         self.watch_error = added.find_map(Result::err);
         if self.watch_error.is_some() {
             // Out of memory, or this user may watch no more descriptors.
