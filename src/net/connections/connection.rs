@@ -97,9 +97,10 @@ pub(super) struct Stream<H: Handler> {
 impl<H: Handler> Connection<H> {
     /// A new connection of `peer` through the listener of this number.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, proxies: &ProxyPolicy) -> Self {
-        let peer = match proxies.is_control(listener) {
-            true => Peer::new(peer, &ProxyPolicy::default()),
-            false => Peer::new(peer, proxies),
+        let peer = if proxies.is_control(listener) {
+            Peer::new(peer, &ProxyPolicy::default())
+        } else {
+            Peer::new(peer, proxies)
         };
         Self {
             transport,

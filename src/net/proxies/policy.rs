@@ -116,8 +116,7 @@ impl ProxyPolicy {
         self.status_listener == Some(listener)
     }
 
-    /// Whether a request asks for the status page, by a name of this server. That its client may see the page is another
-    /// question.
+    /// Whether a request asks for the status page under a safe name of this server; see [`ProxyPolicy::is_named`].
     #[cold]
     pub fn asks_status(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_trusted_only_where_the_settings_name_it() {
+    fn nobody_is_trusted_unless_named() {
         let mut proxies = ProxyPolicy::default();
         assert!(!proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
         proxies.trusted = Networks::parse(["unix"]).unwrap();

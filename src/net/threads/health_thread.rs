@@ -50,7 +50,7 @@ impl<H: Handler> Server<H> {
         connection: Box<Connection<H>>,
     ) -> Option<Box<Connection<H>>> {
         if connection.is_for_application(&self.shared) {
-            event_loop.shelve((key, connection));
+            event_loop.keep_unread((key, connection));
             return None;
         }
         if connection.is_unread && connection.watched.is_none() {

@@ -23,12 +23,11 @@ use rustix::process::Signal;
 use super::baton::Baton;
 use super::team::Team;
 use crate::limits::Limits;
-use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::connection::Verdict;
 use crate::net::connections::scratch::Scratch;
 use crate::net::connections::transport::Transport;
-use crate::net::events::event_loop::EventLoop;
+use crate::net::events::event_loop::{EventLoop, Named};
 use crate::net::events::listener::Listener;
-use crate::net::events::table::Key;
 use crate::net::handler::{Handler, Thread};
 use crate::net::heap::{self, Freed};
 use crate::net::lifecycle::process::{Descriptors, Process};
@@ -44,9 +43,6 @@ use crate::net::watch::watched::{Watchdog, Watched};
 
 /// The slot of the thread on which the interpreter hears signals.
 pub(super) const SIGNAL_SLOT: usize = 0;
-
-/// A connection with its name.
-pub(super) type Named<H> = (Key, Box<Connection<H>>);
 
 /// The server.
 pub struct Server<H: Handler> {

@@ -5,11 +5,11 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use super::baton::Held;
-use super::server::{Named, Server};
+use super::server::Server;
 use crate::net::clock::{self, Pulse};
 use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::scratch::Scratch;
-use crate::net::events::event_loop::EventLoop;
+use crate::net::events::event_loop::{EventLoop, Named};
 use crate::net::handler::Handler;
 use crate::net::lock::lock;
 use crate::net::panics;
@@ -150,7 +150,7 @@ impl<H: Handler> Server<H> {
             let mut streams = event_loop.take_streams(slot);
             streams.extend(std::iter::from_fn(|| self.team.next_queued(slot)));
             if is_late {
-                event_loop.excuse_untaken(&self.shared);
+                event_loop.answer_untaken(&self.shared);
             }
             (streams, unfinished)
         });

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::baton::Held;
-use super::server::{Named, SIGNAL_SLOT, Server};
+use super::server::{SIGNAL_SLOT, Server};
 use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::scratch::Scratch;
-use crate::net::events::event_loop::{Event, EventLoop};
+use crate::net::events::event_loop::{Event, EventLoop, Named};
 use crate::net::events::table::Key;
 use crate::net::handler::Handler;
 use crate::net::lifecycle::process::read_control;
@@ -61,7 +61,7 @@ impl<H: Handler> Server<H> {
     fn turn<'a>(&'a self, mut event_loop: Held<'a, H>, scratch: &mut Scratch<H>) -> Option<Held<'a, H>> {
         let (process, slot) = (&self.shared.process, scratch.thread.slot);
         match event_loop.next_event() {
-            Some(Event::Accept(listener)) => self.accept(&mut event_loop, listener),
+            Some(Event::Accept(listener)) => event_loop.accept(listener, &self.shared),
             Some(Event::Ready(key)) => return self.attend_to(key, event_loop, scratch, Connection::advance),
             Some(Event::Late(key)) => return self.attend_to(key, event_loop, scratch, Connection::late),
             Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
@@ -72,7 +72,7 @@ impl<H: Handler> Server<H> {
                 }
             }
             None if self.team.is_health_thread(slot) => return self.stand_in(event_loop, slot),
-            None => match self.team.next_queued(slot).or_else(|| event_loop.next_patient()) {
+            None => match self.team.next_queued(slot).or_else(|| event_loop.next_pipelined()) {
                 Some(named) => return self.begin(event_loop, named, scratch),
                 None => self.wait(&mut event_loop, slot),
             },
@@ -119,22 +119,13 @@ impl<H: Handler> Server<H> {
         Some(event_loop)
     }
 
-    /// Accept the clients that wait at a listener. Each is read in its turn, behind the events of this batch: the next one
-    /// at the listener is not to wait for its call, and until then a new program may still take it over.
-    fn accept(&self, event_loop: &mut EventLoop<H>, listener: usize) {
-        for _ in 0..event_loop.most_accepts(&self.shared) {
-            let Some((key, connection)) = event_loop.accept(listener, &self.shared) else { break };
-            event_loop.look_next(key, connection, &self.shared);
-        }
-    }
-
     /// Nothing is ready: see to a stop, then wait for events.
     pub(super) fn wait(&self, event_loop: &mut EventLoop<H>, slot: usize) {
         let (shared, process) = (&self.shared, &self.shared.process);
         // The health thread has just looked: a connection that was returned since keeps it from sleeping.
         if !self.team.is_health_thread(slot) {
             self.adopt_returned(event_loop);
-            event_loop.unshelve();
+            event_loop.release_unread();
         }
         if process.leaves_clients() {
             event_loop.leave(shared);
@@ -148,9 +139,9 @@ impl<H: Handler> Server<H> {
                 return process.finish();
             }
         }
-        let keeps = self.team.is_health_thread(slot).then_some(|| !self.relieves_health_thread());
+        let is_needed = self.team.is_health_thread(slot).then_some(|| !self.relieves_health_thread());
         let most = || self.is_busy().then_some(LOOK_UP);
-        if let Err(error) = event_loop.wait(shared, most, keeps, || !self.hear_signals(slot)) {
+        if let Err(error) = event_loop.wait(shared, most, is_needed, || !self.hear_signals(slot)) {
             shared.handler.report('C', None, &format!("waiting for events failed: {error}; stopping"));
             self.has_failed.store(true, Ordering::Relaxed);
             process.finish();

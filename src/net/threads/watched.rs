@@ -85,7 +85,7 @@ impl<H: Handler> Watched for Server<H> {
         let end = Instant::now() + LAST_WISH;
         while Instant::now() < end {
             if let Some(mut event_loop) = self.baton.take() {
-                return event_loop.excuse(&self.shared);
+                return event_loop.answer_unserved(&self.shared);
             }
             self.shared.process.waker.wake();
             std::thread::sleep(Duration::from_millis(1));
