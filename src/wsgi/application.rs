@@ -23,8 +23,8 @@ use crate::http::own_fields::OwnFields;
 use crate::net::clock;
 use crate::net::connections::outbox::Outbox;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
-use crate::net::report::access_log::local_time;
 use crate::net::report::append::append;
+use crate::net::report::calendar::local_time;
 use crate::net::report::scoreboard::Shown;
 
 pyo3::create_exception!(

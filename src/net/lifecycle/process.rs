@@ -29,7 +29,7 @@ const MAKE_WAY: u8 = 0;
 const STOP: u8 = 255;
 const INTERRUPT: u8 = 254;
 /// What is in flight in a worker whose supervisor was killed may last so long, and its process so long, in ms: within a
-/// second nobody shall be left.
+/// second no process shall be left.
 const ORPHANED: u64 = 100;
 const ORPHAN_ENDS: u64 = 300;
 
@@ -265,7 +265,7 @@ impl Process {
         self.times.end_by.get()
     }
 
-    /// The process itself stood still for so many milliseconds: nobody is late for that.
+    /// The process itself stood still for so many milliseconds, for which nothing is late.
     pub fn forgive(&self, milliseconds: u64) {
         self.times.forgive(milliseconds);
     }

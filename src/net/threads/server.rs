@@ -140,9 +140,9 @@ impl<H: Handler> Server<H> {
         }
         self.watch().map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
         let mut panics = Panics::default();
-        // Around all turns and not around each: so it costs nothing.
+        // Around all turns and not around each, so that it costs nothing.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_turns(&mut scratch))) {
-            // What this turn had in hand is lost, with its place in the table; not the loop.
+            // The connection of this turn is lost, with its place in the table; the event loop is not.
             scratch.thread.pulse.rest();
             self.shared.handler.report('C', None, &panics::told(&*panic));
             if !panics.go_on(self.done()) {
@@ -158,14 +158,14 @@ impl<H: Handler> Server<H> {
         Ok(())
     }
 
-    /// What grows with each client who comes and with each request that is answered.
+    /// A number that grows with each connection that is accepted and each request that is answered.
     fn done(&self) -> u64 {
         let Counts { accepted, requests, .. } = self.counts();
         accepted.load(Ordering::Relaxed) + requests.load(Ordering::Relaxed)
     }
 
     /// The first thread leaves. The watchdog stays while others are in the application: they may keep the interpreter,
-    /// and then nobody else could end the process.
+    /// and then no other thread could end the process.
     fn leave(&self) {
         let handler = &self.shared.handler;
         handler.detached(|| self.watchdog.retire());
@@ -192,8 +192,9 @@ impl<H: Handler> Server<H> {
         self.shared.process.listeners()
     }
 
-    /// Let go of the listeners that are still open, in a child that was forked: it would keep their ports. Their numbers
-    /// stay taken, since the descriptors will be closed once more. No lock is taken: another thread may have had it.
+    /// Close the listeners that are still open, in a child that was forked, which would keep their ports. The numbers of
+    /// their descriptors stay taken, since these will be closed once more. Takes no lock, which a thread of the parent may
+    /// have had.
     pub fn abandon(&self) {
         for socket in self.sockets.iter().filter_map(Weak::upgrade) {
             // SAFETY: both are open, and this is the only thread. It cannot fail then.

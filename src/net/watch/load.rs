@@ -1,20 +1,20 @@
-//! How busy the threads of a server are, for whoever decides whether there should be more of them.
+//! How busy the threads of a server are, for the supervisor, which decides how many workers there are.
 //!
 //! Knows numbers only. Times are milliseconds of one steady clock.
 
 /// How often a load is told, while there is some.
 const TELL: u64 = 1000;
-/// How often it is asked whether somebody waits, at most; twice in a row makes a server pressed.
+/// How often it is asked at most whether a client waits. A server is overloaded if one does twice in a row.
 const ASK: u64 = 50;
 /// How often that is told, at most.
 const TELL_OVERLOADED: u64 = 400;
 
-/// What a look gave.
+/// What there is to tell after a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How busy all threads were together since it was told last, in percent, where it is time to tell it.
+    /// How busy all threads together were since this was told last, in percent; none where it is not time yet.
     pub percent: Option<u8>,
-    /// All threads have been in the application while somebody waited.
+    /// All threads have been in the application while a client waited.
     pub is_overloaded: bool,
 }
 
@@ -36,13 +36,13 @@ impl Load {
         Self { threads, busy: 0, looked: now, told: now, next_ask: 0, next_overloaded: 0, client_waited: false }
     }
 
-    /// Nothing ran until now.
+    /// No call ran until now.
     pub fn skip(&mut self, now: u64) {
         self.looked = now;
         self.client_waited = false;
     }
 
-    /// So many threads are in the application now; `is_awaited`: whether somebody waits for one.
+    /// So many threads are in the application now. `is_awaited`: whether a client waits for one.
     pub fn look(&mut self, now: u64, busy: usize, is_awaited: impl FnOnce() -> bool) -> Told {
         self.busy += now.saturating_sub(self.looked) * busy as u64;
         self.looked = now;
@@ -96,6 +96,6 @@ mod tests {
         assert!(load.look(600, 1, || true).is_overloaded);
         assert!(!load.look(1100, 1, || false).is_overloaded);
         assert!(!load.look(1200, 1, || true).is_overloaded);
-        assert!(!load.look(1300, 0, || true).is_overloaded, "there is a thread for him");
+        assert!(!load.look(1300, 0, || true).is_overloaded, "there is a thread for it");
     }
 }

@@ -24,17 +24,17 @@ use crate::net::panics::{self, Panics};
 use crate::net::report::supervisor::{LOAD, OVERLOADED};
 use crate::timing::STANDSTILL;
 
-/// How long it sleeps between two looks while calls run: how soon a blocked call is noticed, twice over.
+/// The pause between two looks while calls run. A blocked call is noticed after two of them.
 const PAUSE: Duration = Duration::from_micros(500);
-/// The same while calls compute: each look takes the CPU from them.
+/// The pause while calls compute: each look takes the CPU from them.
 const RARE_PAUSE: Duration = Duration::from_millis(2);
-/// The same while all threads are in the application: how soon it is noticed that a client waits.
+/// The pause while all threads are in the application. After it the watchdog notices that a client waits.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
-/// The same where there are no others to wake: how soon a late call is noticed, at the latest.
+/// The longest pause where there is no other thread to wake. After it a late call is noticed.
 const PATIENT_PAUSE: Duration = Duration::from_millis(250);
-/// The same before it goes to sleep.
+/// The pause before the watchdog goes to sleep, and the shortest where there is no other thread to wake.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
-/// Looks without anything running before it goes to sleep.
+/// After so many looks at which nothing ran the watchdog goes to sleep.
 const IDLE_LOOKS: u32 = 20;
 /// How soon a signal is heard that the event loop does not read, in ms.
 const OVERHEAR: u64 = 100;
