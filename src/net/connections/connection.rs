@@ -6,7 +6,6 @@
 //! loop meanwhile.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::Outbox;
@@ -63,10 +62,14 @@ pub(super) enum AfterFlush {
 
 /// A connection.
 pub struct Connection<H: Handler> {
-    pub(super) transport: Transport,
-    pub(super) peer: Peer,
-    pub(super) listener: usize,
-    pub(super) phase: Phase,
+    /// Its socket.
+    pub transport: Transport,
+    /// Its other end.
+    pub peer: Peer,
+    /// The number of its listener.
+    pub listener: usize,
+    /// What it waits for.
+    pub phase: Phase,
     pub(super) after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
     pub(super) since: u64,
@@ -201,39 +204,9 @@ impl<H: Handler> Connection<H> {
         self.untaken = self.transport.unacknowledged();
     }
 
-    /// Its descriptor.
-    pub fn descriptor(&self) -> RawFd {
-        self.transport.as_fd().as_raw_fd()
-    }
-
-    /// Its transport.
-    pub fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
-    /// The number of its listener.
-    pub fn listener(&self) -> usize {
-        self.listener
-    }
-
-    /// Its peer.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
     /// Number of bytes of memory that it keeps.
     pub fn memory(&self) -> usize {
         self.outbox.memory() + self.inbound.as_ref().map_or(0, |inbound| inbound.held())
-    }
-
-    /// Whether it waits for a new request.
-    pub fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle
-    }
-
-    /// Whether it only waits for the client to take the last answer and to stop sending.
-    pub fn lingers(&self) -> bool {
-        self.phase == Phase::Linger
     }
 
     /// Whether nothing was read from it and the received bytes are for the application, and not a health check.

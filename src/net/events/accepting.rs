@@ -1,7 +1,7 @@
 //! Accepting clients: how many in a turn, which of them get a place, and which connection is cut to make room for one.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ impl<H: Handler> EventLoop<H> {
         }
         self.acceptor.woken_for.retain(|&it| it != listener);
         if shared.limits.has_neighbours {
-            self.acceptor.yield_to_others(self.table.len(), &self.poller);
+            self.acceptor.yield_to_others(self.table.count(), &self.poller);
         }
         let mut accepted = self.acceptor.accept_at(self.acceptor.listeners.get(listener)?);
         while matches!(accepted, Accepted::Failed(_)) && self.make_room(shared) {
@@ -83,20 +83,20 @@ impl<H: Handler> EventLoop<H> {
     ) -> Option<Named<H>> {
         shared.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
-        if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_control(listener) {
+        if shared.proxies.proxy_protocol && !connection.peer.is_trusted && !shared.proxies.is_control(listener) {
             own_answers::lacks_proxy_header(shared, "its peer is not among trusted_proxies", peer);
             return None;
         }
-        let place = self.per_address.add(connection.peer().counted(), shared.limits.max_connections_per_address);
+        let place = self.per_address.add(connection.peer.counted(), shared.limits.max_connections_per_address);
         if place != Place::Taken {
-            own_answers::turn_away(shared, connection.transport(), peer, place == Place::Full);
+            own_answers::turn_away(shared, &connection.transport, peer, place == Place::Full);
             return None;
         }
-        if self.table.len() >= shared.limits.max_connections {
+        if self.table.count() >= shared.limits.max_connections {
             self.make_room(shared);
         }
-        let key = self.table.reserve(connection.descriptor());
-        let is_full = self.table.len() >= shared.limits.max_connections && self.evictable.is_empty();
+        let key = self.table.reserve(connection.transport.as_fd().as_raw_fd());
+        let is_full = self.table.count() >= shared.limits.max_connections && self.evictable.is_empty();
         if is_full && self.acceptor.is_open() {
             // Not only when the next client comes: that is to wake another process.
             self.acceptor.pause(Accepting::Full, &self.poller);

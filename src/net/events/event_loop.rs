@@ -17,7 +17,7 @@ use super::listener::Listener;
 use super::poller::{BATCH, Poller};
 use super::table::{Key, Table};
 use crate::net::clock;
-use crate::net::connections::connection::{Connection, Verdict};
+use crate::net::connections::connection::{Connection, Phase, Verdict};
 use crate::net::connections::transport::Interest;
 use crate::net::handler::Handler;
 use crate::net::proxies::per_address::PerAddress;
@@ -184,7 +184,7 @@ impl<H: Handler> EventLoop<H> {
 
     /// Let a connection wait until its descriptor is ready or its deadline passes.
     pub fn park(&mut self, key: Key, mut connection: Box<Connection<H>>, shared: &Shared<H>) {
-        let is_left = connection.is_idle() && shared.process.is_stopping();
+        let is_left = connection.phase == Phase::Idle && shared.process.is_stopping();
         if is_left && !connection.is_fresh(FRESH) && !self.is_put_off {
             if std::mem::replace(&mut connection.was_looked_at, true) {
                 return self.close(key, connection, shared);
@@ -195,9 +195,9 @@ impl<H: Handler> EventLoop<H> {
         let interest = connection.interest();
         let watched = match (connection.watched, interest) {
             (before, now) if before == now => Ok(()),
-            (Some(_), Some(now)) => self.poller.modify(connection.transport(), key.token(), now),
-            (None, Some(now)) => self.poller.add(connection.transport(), key.token(), now),
-            (_, None) => self.poller.remove(connection.transport()),
+            (Some(_), Some(now)) => self.poller.modify(&connection.transport, key.token(), now),
+            (None, Some(now)) => self.poller.add(&connection.transport, key.token(), now),
+            (_, None) => self.poller.remove(&connection.transport),
         };
         connection.watched = interest;
         self.expects_bytes |= connection.is_unread;
@@ -207,8 +207,8 @@ impl<H: Handler> EventLoop<H> {
         if interest == Some(Interest::Write) {
             connection.note_untaken();
         }
-        if connection.lingers() && !std::mem::replace(&mut connection.is_evictable, true) {
-            self.evictable.add(key, connection.peer().is_trusted);
+        if connection.phase == Phase::Linger && !std::mem::replace(&mut connection.is_evictable, true) {
+            self.evictable.add(key, connection.peer.is_trusted);
             self.acceptor.resume_if_full(&self.poller);
         }
         let mut deadline = connection.deadline(shared);
@@ -227,7 +227,7 @@ impl<H: Handler> EventLoop<H> {
     /// Keep an unread connection until a thread can serve it, in this program or its successor.
     pub fn keep_unread(&mut self, (key, mut connection): Named<H>) {
         if connection.watched.take().is_some() {
-            let _ = self.poller.remove(connection.transport());
+            let _ = self.poller.remove(&connection.transport);
         }
         self.unread.push((key, connection));
     }
@@ -241,18 +241,18 @@ impl<H: Handler> EventLoop<H> {
 
     /// End a connection.
     pub fn close(&mut self, key: Key, connection: Box<Connection<H>>, shared: &Shared<H>) {
-        self.per_address.remove(connection.peer().counted(), shared.limits.max_connections_per_address);
+        self.per_address.remove(connection.peer.counted(), shared.limits.max_connections_per_address);
         if connection.is_evictable {
             self.evictable.remove(key);
         }
         if connection.is_unfinished() {
-            connection.transport().reset();
+            connection.transport.reset();
         }
         if connection.watched.is_some() {
             // A child of the application may hold the same socket open: then closing our descriptor would neither end the
             // connection nor remove it from the poller.
-            connection.transport().end();
-            let _ = self.poller.remove(connection.transport());
+            connection.transport.end();
+            let _ = self.poller.remove(&connection.transport);
         }
         shared.note_freed(connection.memory() + size_of_val(&*connection));
         drop(connection);
@@ -262,12 +262,12 @@ impl<H: Handler> EventLoop<H> {
     }
 
     pub(super) fn show_count(&self, shared: &Shared<H>) {
-        shared.row.counts.connections.store(self.table.len() as u64, Ordering::Relaxed);
+        shared.row.counts.connections.store(self.table.count() as u64, Ordering::Relaxed);
     }
 
     /// Number of connections.
     pub fn connections(&self) -> usize {
-        self.table.len()
+        self.table.count()
     }
 
     /// Stop watching a control descriptor whose other end is closed.

@@ -3,6 +3,7 @@
 
 use super::acceptor::Accepting;
 use super::event_loop::{Event, EventLoop, Named};
+use crate::net::connections::connection::Phase;
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Handler;
 use crate::net::shared::Shared;
@@ -45,7 +46,7 @@ impl<H: Handler> EventLoop<H> {
     /// Whether the loop is stopping and has no connections but `given_up` whose calls do not return.
     pub fn is_done(&self, given_up: usize) -> bool {
         // Connections with a pipelined request have a place in the table, too.
-        self.stop_at.is_some() && self.table.len() <= given_up && self.queued.is_empty()
+        self.stop_at.is_some() && self.table.count() <= given_up && self.queued.is_empty()
     }
 
     /// How many connections have an unfinished request. (After a stop idle ones remain only where the loop could not close
@@ -54,11 +55,11 @@ impl<H: Handler> EventLoop<H> {
         let mut idle = 0;
         for key in self.table.waiting() {
             if let Some(connection) = self.table.take(key) {
-                idle += usize::from(connection.is_idle());
+                idle += usize::from(connection.phase == Phase::Idle);
                 self.table.put(key, connection, u64::MAX);
             }
         }
-        self.table.len() - idle
+        self.table.count() - idle
     }
 
     /// Take the waiting connections whose suspended answer belongs to the thread of `slot`. Nothing is sent any more, so
@@ -70,7 +71,7 @@ impl<H: Handler> EventLoop<H> {
                 Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
                 Some(other) => {
                     if other.owner().is_none() && other.is_unfinished() {
-                        other.transport().reset();
+                        other.transport.reset();
                     }
                     self.table.put(key, other, u64::MAX);
                 }
@@ -86,7 +87,7 @@ impl<H: Handler> EventLoop<H> {
         let waiting = self.table.waiting();
         let connections = waiting.into_iter().filter_map(|key| self.table.take(key));
         let unread = connections.filter(|connection| connection.is_unread);
-        unread.map(|connection| (connection.transport().clone(), connection.listener())).collect()
+        unread.map(|connection| (connection.transport.clone(), connection.listener)).collect()
     }
 
     /// No thread will serve any request: answer all that have begun with 503.
