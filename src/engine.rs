@@ -124,7 +124,7 @@ impl Engine {
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
         let (supervisor, gates) = (Supervisor::new(report), gates(config)?);
-        let ends = Ends { listeners, controls, supervisor, gates, countdown, row };
+        let ends = Ends { listeners, controls, supervisor, accept_pauses: gates, countdown, row };
         let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }

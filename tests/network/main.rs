@@ -94,7 +94,7 @@ impl Setup {
             controls: self.controls,
             supervisor: Supervisor::new(self.report),
             row: Row::private(self.threads, self.threads).unwrap(),
-            gates: vec![],
+            accept_pauses: vec![],
             countdown: self.countdown,
         };
         let log = AccessLog::new(None, Format::Poor);

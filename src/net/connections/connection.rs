@@ -145,7 +145,7 @@ impl<H: Handler> Connection<H> {
         }
         match self.phase {
             Phase::Head if self.peer.awaits_header() => {
-                own_answers::refuse_introduction(shared, "there was none within head_timeout", self.peer.address);
+                own_answers::lacks_proxy_header(shared, "there was none within head_timeout", self.peer.address);
                 Verdict::Close
             }
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, scratch),

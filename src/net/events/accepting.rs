@@ -84,7 +84,7 @@ impl<H: Handler> EventLoop<H> {
         shared.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
         if shared.proxies.proxy_protocol && !connection.peer().is_trusted && !shared.proxies.is_control(listener) {
-            own_answers::refuse_introduction(shared, "its peer is not among trusted_proxies", peer);
+            own_answers::lacks_proxy_header(shared, "its peer is not among trusted_proxies", peer);
             return None;
         }
         let place = self.per_address.add(connection.peer().counted(), shared.limits.max_connections_per_address);
@@ -130,8 +130,8 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    /// Accept all clients that wait, for whom the kernel has accepted already, and close the listeners. All are accepted before
-    /// the first is served, since a client that is answered may connect again at once.
+    /// Accept all clients that wait, since they are connected already, and close the listeners. All are accepted before the
+    /// first is served, since a client that is answered may connect again at once.
     pub(super) fn close_listeners(&mut self, shared: &Shared<H>) {
         let listeners = std::mem::take(&mut self.acceptor.listeners);
         self.accept_all(&listeners, shared);

@@ -1,4 +1,4 @@
-//! The peer of a connection and, behind a trusted reverse proxy, the client for whom the proxy speaks.
+//! The peer of a connection and, behind a trusted reverse proxy, its client.
 //!
 //! The socket tells the address of the peer. A trusted proxy names the client of the connection (the PROXY protocol) or of
 //! each request (fields such as Forwarded). Where the settings read neither, nothing is allocated for them.
@@ -125,7 +125,7 @@ impl Peer {
         }
         match (self.client(), &self.info) {
             (Some(client), _) => client.ip().to_canonical().is_loopback() || proxies.trusted.contains(client.ip()),
-            // Neither a unix socket has an address, nor a client whose proxy says none.
+            // A unix socket has no address, and neither has a client if its proxy gives none.
             (None, Some(info)) => self.address.is_none() && !is_named && !info.is_unknown,
             (None, None) => true,
         }

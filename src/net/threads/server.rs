@@ -79,7 +79,7 @@ pub struct Ends {
     /// Hears of this process, if it is a worker.
     pub supervisor: Supervisor,
     /// While one of them is readable no client is accepted.
-    pub gates: Vec<OwnedFd>,
+    pub accept_pauses: Vec<OwnedFd>,
     /// Tells which process is the last one that accepts; see [`Process::is_last`].
     pub countdown: Option<OwnedFd>,
     /// Shows what this process does; with a cell for each thread.
@@ -102,14 +102,14 @@ impl<H: Handler> Server<H> {
         ends: Ends,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, supervisor, row, gates, countdown } = ends;
+        let Ends { listeners, controls, supervisor, row, accept_pauses, countdown } = ends;
         heap::share();
         limits.max_connections = limits.max_connections.min(most_connections());
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
         let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
         let process = Process::new(descriptors, row, limits.graceful_timeout)?;
-        let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), gates)?;
+        let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), accept_pauses)?;
         let has_health_thread = proxies.has_health_thread;
         let shared = Shared { handler, limits, proxies, access_log, row, freed: Freed::default(), process };
         Ok(Self {
