@@ -26,11 +26,8 @@ impl<H: Handler> Connection<H> {
         let began = scratch.thread.pulse.began();
         while verdict.is_none() {
             let has_more = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            if !has_more || clock::now() > began + TURN {
-                verdict = Some(self.send_and(AfterFlush::Next));
-                break;
-            }
-            verdict = match self.step(shared) {
+            let step = if has_more && clock::now() <= began + TURN { self.step(shared) } else { None };
+            verdict = match step {
                 Some(Ok(Step::Whole)) => self.answer(shared, &mut scratch.thread),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
