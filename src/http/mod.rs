@@ -7,6 +7,7 @@ pub mod forwarded;
 pub mod framing;
 pub mod grammar;
 pub mod head;
+pub mod head_parser;
 pub mod line;
 pub mod own_fields;
 pub mod protocol;

@@ -5,7 +5,8 @@
 
 use super::body::Decoder;
 use super::framing::BodyFraming;
-use super::head::{HeadParser, RequestHead};
+use super::head::RequestHead;
+use super::head_parser::HeadParser;
 use super::reject::Reject;
 use crate::limits::Limits;
 
