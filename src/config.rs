@@ -1,4 +1,5 @@
-//! Reads what the engine obeys from the `Config` of Python: each setting by its one name, once, when an `Engine` is made.
+//! Reads what the engine obeys from the `Config` of Python: each setting by its one name, once, when an `Engine` is
+//! made.
 //!
 //! Knows names and types of settings. Has no defaults: Python declares every setting.
 

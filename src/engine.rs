@@ -65,7 +65,7 @@ pub fn try_temporary_file() -> PyResult<()> {
 /// Let the kernel kill, or continue, this process when its parent ends; see `_engine.pyi`.
 #[pyfunction]
 pub fn on_parent_death(kills: bool) {
-    // A sandbox may refuse it. Then only the pipe from the parent tells of its end.
+    // A sandbox may refuse it. Then only the pipe from the parent shows its end.
     let _ = set_parent_process_death_signal(Some(if kills { Signal::KILL } else { Signal::CONT }));
 }
 

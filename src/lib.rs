@@ -1,5 +1,5 @@
-//! The engine of poorhttp: HTTP (`http`), connections (`net`), calls of the application (`wsgi`), and one class for Python
-//! (`engine`).
+//! The engine of poorhttp: HTTP (`http`), connections (`net`), calls of the application (`wsgi`), and one class for
+//! Python (`engine`).
 //!
 //! Imports point one way: `engine -> wsgi -> net -> http`. `http` and `net` build and are tested without Python.
 

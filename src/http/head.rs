@@ -18,13 +18,13 @@ impl Span {
         Self { start, end: start.saturating_add(u32::try_from(length).unwrap_or(0)) }
     }
 
-    /// The piece itself; `bytes` must begin where those of the parser began.
+    /// The piece itself. `bytes` must begin where the bytes of the parser began.
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 
-/// The versions that are served. Another 1.x is served as 1.1 (RFC 9110 2.5).
+/// The versions that are served. A later 1.x is served as 1.1 (RFC 9110 2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Version {
@@ -41,23 +41,23 @@ pub struct Field {
     pub value: Span,
 }
 
-/// A request head that was found in order.
+/// A request head.
 #[derive(Debug, Default)]
 pub struct RequestHead {
     /// The method, a token.
     pub method: Span,
     /// The request target as sent.
     pub target: Span,
-    /// The path of the target; empty where an absolute target has none.
+    /// The path of the target; empty if an absolute target has none.
     pub path: Span,
     /// What follows the first `?` of the target.
     pub query: Span,
     /// The HTTP version.
     pub version: Version,
-    /// All fields in order, but for two kinds that `HTTP_` variables would turn into something else: a name with an
-    /// underscore (`X_User` is no `X-User`), and Proxy (`HTTP_PROXY` tells many programs which proxy to use, "httpoxy").
+    /// All fields in order, except two kinds that mean something else as `HTTP_` variables: a name with an underscore
+    /// (`X_User` would become `X-User`), and Proxy (`HTTP_PROXY` tells many programs which proxy to use, "httpoxy").
     pub fields: Vec<Field>,
-    /// How many of those two kinds there were.
+    /// How many fields of those two kinds there were.
     pub dropped: u32,
     /// Host, or the authority of an absolute target, which replaces it (RFC 9112 3.2.2).
     pub host: Option<Span>,
@@ -67,12 +67,12 @@ pub struct RequestHead {
     pub persistent: bool,
     /// The client waits for 100 before it sends the body (RFC 9110 10.1.1).
     pub expects_continue: bool,
-    /// The target is `*` (RFC 9112 3.2.4), which only OPTIONS may ask.
+    /// The target is `*` (RFC 9112 3.2.4), which only OPTIONS may have.
     pub asterisk: bool,
 }
 
 impl RequestHead {
-    /// Version and field lines as sent, up to the last value.
+    /// The version and the field lines as sent, up to the last value. Never empty.
     pub fn lines<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let end = self.fields.last().map_or(0, |last| last.value.end);
         Span { start: self.target.end, end: end.max(self.target.end) }.of(bytes)

@@ -1,8 +1,9 @@
 //! Bytes to [`RequestHead`]: the request line and the fields, RFC 9112 sections 3 and 5.
 //!
-//! Goes line by line and can stop anywhere. Called again with more bytes it goes on where it was, so that a head that comes
-//! byte by byte costs as much as one that comes whole. An incomplete line is checked as far as it goes ([`At`]): a wrong
-//! byte is refused at once, without waiting for the end of the line. The verdict does not depend on how the bytes are cut.
+//! Goes line by line and can stop anywhere. Called again with more bytes it goes on where it was, so that a head that
+//! comes byte by byte costs as much as one that comes whole. An incomplete line is checked as far as it goes ([`At`]):
+//! a wrong byte is refused at once, without waiting for the end of the line. The verdict does not depend on how the
+//! bytes are cut.
 
 use memchr::memchr;
 
@@ -18,11 +19,11 @@ const HOST: Reject = Reject::bad("Host comes twice, or is not HOST or HOST:PORT"
 /// Reads one head.
 #[derive(Debug, Default)]
 pub struct HeadParser {
-    /// The head as far as it is known; complete once [`HeadParser::parse`] said so.
+    /// The head as far as it is known; complete once [`HeadParser::parse`] has returned true.
     pub head: RequestHead,
-    /// Where the line being read begins.
+    /// Where the line that is being read begins.
     line: usize,
-    /// How far bytes were looked at: there is no LF from `line` to here.
+    /// How far the bytes were checked: there is no LF from `line` to here.
     checked: usize,
     at: At,
     stage: Stage,
@@ -38,7 +39,7 @@ pub struct HeadParser {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// Before the request line, where one empty line is ignored (RFC 9112 2.2).
+    /// Before the request line; one empty line is ignored here (RFC 9112 2.2).
     #[default]
     Start,
     RequestLine,
@@ -46,7 +47,7 @@ enum Stage {
 }
 
 impl HeadParser {
-    /// Make ready for the next head, keeping what was allocated.
+    /// Make ready for the next head, and keep the allocated memory.
     pub fn reset(&mut self) {
         let mut fields = std::mem::take(&mut self.head.fields);
         fields.clear();
@@ -58,12 +59,12 @@ impl HeadParser {
         self.line
     }
 
-    /// Whether anything of a head has come, other than the one empty line that may precede it.
+    /// Whether a head has begun; the one empty line that may precede it does not count.
     pub fn has_begun(&self) -> bool {
         self.stage == Stage::Fields || !matches!(self.at, At::Start | At::SecondStart)
     }
 
-    /// Read on in `bytes`, of which earlier calls saw a beginning. Returns whether the head is complete.
+    /// Go on in `bytes`, which begin as in the calls before. Returns whether the head is complete.
     pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, Reject> {
         loop {
             let rest = bytes.get(self.checked..).unwrap_or_default();
@@ -75,7 +76,7 @@ impl HeadParser {
             let end = self.checked + offset;
             self.bound(bytes, end + 1, limits)?;
             let Some((b'\r', line)) = bytes.get(self.line..end).and_then(<[u8]>::split_last) else {
-                // RFC 9112 2.2 lets a recipient take it for CRLF; another one that does not would see other requests.
+                // RFC 9112 2.2 lets a recipient take it for CRLF. A proxy that does not would see other requests.
                 self.check(bytes, end)?;
                 return Err(Reject::bad("a line ends with a bare LF"));
             };
@@ -89,9 +90,8 @@ impl HeadParser {
         }
     }
 
-    /// Hold the line that is being read, which ends at `end` or goes on there, to its limits (RFC 9112 3, RFC 9110 5.4).
-    /// What comes before a limit is judged first, so that the same bytes meet the same fault in whichever pieces they
-    /// come.
+    /// Hold the line that is being read, up to `end`, to its limits (RFC 9112 3, RFC 9110 5.4). The bytes before a
+    /// limit are checked first, so that the fault does not depend on the pieces in which they come.
     fn bound(&mut self, bytes: &[u8], end: usize, limits: &Limits) -> Result<(), Reject> {
         let is_far =
             self.count < limits.max_fields && end <= limits.max_head && end - self.line <= limits.max_request_line;
@@ -110,7 +110,7 @@ impl HeadParser {
         let content = line.strip_suffix(b"\n").unwrap_or(line);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
         if self.stage != Stage::Fields && content.len() > limits.max_request_line {
-            // A CR right behind the limit may end the line, so it is judged too (RFC 9112 2.2: a bare one is a fault).
+            // A CR right after the limit may end the line, so it is checked too (RFC 9112 2.2: a bare CR is a fault).
             let is_cr = content.get(limits.max_request_line) == Some(&b'\r');
             self.check(bytes, self.line + limits.max_request_line + usize::from(is_cr))?;
             return Err(if self.at == At::Method { Reject::METHOD_TOO_LONG } else { Reject::LINE_TOO_LONG });
@@ -122,7 +122,7 @@ impl HeadParser {
         Ok(())
     }
 
-    /// Check the bytes up to `end` of a line that has no LF yet: what is wrong already is refused, not waited for.
+    /// Check the bytes up to `end` of a line that has no LF yet.
     fn check(&mut self, bytes: &[u8], end: usize) -> Result<(), Reject> {
         for (at, &byte) in bytes.iter().enumerate().take(end).skip(self.checked) {
             let line = bytes.get(self.line..at).unwrap_or_default();
@@ -140,7 +140,7 @@ impl HeadParser {
         Ok(())
     }
 
-    /// What the value of the field `name` may be, as far as each byte tells; refuses a field that must not be here.
+    /// Where a line is after the name of a field. Refuses a field that must not be here.
     fn value_of(&self, name: &[u8]) -> Result<At, Reject> {
         if name.eq_ignore_ascii_case(b"host") {
             return if self.has_host { Err(HOST) } else { Ok(At::HOST) };
@@ -198,7 +198,7 @@ impl HeadParser {
         self.head.method = Span::new(self.line, method.len());
         self.head.target = Span::new(self.line + method.len() + 1, target.len());
         self.connect = method == b"CONNECT";
-        // What stands before the version is wrong in any version.
+        // A fault in the target comes first: it is one in every version.
         self.target(method, target, self.line + method.len() + 1)?;
         if is_later { Err(Reject::VERSION) } else { Ok(()) }
     }
@@ -206,7 +206,7 @@ impl HeadParser {
     /// The four forms of a target, RFC 9112 3.2; `start` is where it stands.
     fn target(&mut self, method: &[u8], target: &[u8], start: usize) -> Result<(), Reject> {
         if self.connect {
-            // authority-form (3.2.3): whatever it holds, the answer is 501 at the end of the head.
+            // authority-form (3.2.3): the answer is 501 at the end of the head, whatever the target is.
             return Ok(());
         }
         match target {
@@ -214,7 +214,7 @@ impl HeadParser {
             [b'/', ..] => self.path_and_query(target, start),
             // asterisk-form (3.2.4).
             b"*" if method == b"OPTIONS" => self.head.asterisk = true,
-            // absolute-form (3.2.2), of the schemes that RFC 9110 4.2 defines, without the userinfo that it deprecates.
+            // absolute-form (3.2.2), with the schemes of RFC 9110 4.2, and without userinfo, which it deprecates.
             _ => {
                 let scheme = [b"http://".as_slice(), b"https://"]
                     .into_iter()
@@ -246,7 +246,7 @@ impl HeadParser {
         let (false, [b':', value @ ..]) = (name.is_empty(), value) else {
             return Err(Reject::bad("a field line does not begin with a token and a colon"));
         };
-        // RFC 9110 5.5: NUL, CR and LF must not pass; no other control does either.
+        // RFC 9110 5.5: NUL, CR and LF are refused, and so are all other controls.
         if !is_value(value) {
             return Err(Reject::bad("a field value holds a control character"));
         }
@@ -264,7 +264,7 @@ impl HeadParser {
         Ok(())
     }
 
-    /// Note the fields that steer the exchange. What no later field could mend is refused here, not at the end.
+    /// Note the fields that steer the exchange. A fault that no later field can mend is refused here, not at the end.
     fn note(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), Reject> {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
@@ -301,7 +301,7 @@ impl HeadParser {
         Ok(())
     }
 
-    /// What can be said only when all fields are known.
+    /// Decide what depends on all fields.
     fn finish(&mut self) -> Result<(), Reject> {
         let is_http_10 = self.head.version == Version::Http10;
         // RFC 9112 3.2: HTTP/1.1 needs a Host.
@@ -313,7 +313,7 @@ impl HeadParser {
         if self.connect {
             return Err(Reject::CONNECT);
         }
-        // RFC 9110 10.1.1: one that cannot be met is refused; that of an HTTP/1.0 client is ignored.
+        // RFC 9110 10.1.1: an expectation that cannot be met is refused; that of an HTTP/1.0 client is ignored.
         if self.unknown_expectation && !is_http_10 {
             return Err(Reject::UNKNOWN_EXPECTATION);
         }
@@ -324,12 +324,12 @@ impl HeadParser {
     }
 }
 
-/// How many bytes at the beginning of `bytes` are of a class.
+/// How many bytes at the beginning of `bytes` belong to a class.
 fn run(bytes: &[u8], class: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|&byte| !class(byte)).unwrap_or(bytes.len())
 }
 
-/// Whether what stands behind the last bracket of `line` is an address of IPv6, if `byte` ends it, or may become one.
+/// Whether `line` from its last `[` on, with `byte`, is an IPv6 address (if `byte` is `]`) or may become one.
 fn is_of_ipv6(line: &[u8], byte: u8) -> bool {
     let literal = line.rsplit(|&byte| byte == b'[').next().unwrap_or_default();
     if byte == b']' { is_ipv6(literal) } else { begins_ipv6(&[literal, &[byte]].concat()) }

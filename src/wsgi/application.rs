@@ -1,4 +1,5 @@
-//! The way of a request through a WSGI application: environ in, an iterable out, the body taken from it, `close()` always.
+//! The way of a request through a WSGI application: environ in, an iterable out, the body taken from it, `close()`
+//! always.
 //!
 //! Implements the network's [`Handler`]. Knows the order of the steps; what each step does is known by its own module.
 
@@ -31,10 +32,10 @@ use crate::net::report::scoreboard::Shown;
 /// A WSGI application and what it needs of the server.
 pub struct Application {
     app: Py<PyAny>,
-    /// A second application, which answers what the status page is asked.
+    /// A second application, which answers requests for the status page.
     status: Option<Py<PyAny>>,
     log: ErrorLog,
-    /// Called with what a supervisor would be told, if there is no supervisor.
+    /// Called with the bytes of a report, if there is no supervisor to read them.
     report: Option<Py<PyAny>>,
     environs: EnvironBuilder,
     settings: AnswerSettings,
@@ -74,7 +75,7 @@ pub struct Suspended {
 type Taken<'py> = (Progress, Option<Bound<'py, PyIterator>>);
 
 impl Application {
-    /// For `threads` serving threads. `report` is called, on a thread of its own, with what a supervisor would be told.
+    /// For `threads` serving threads. `report` is called with each byte of a report, on a thread of its own.
     pub fn new(
         (app, status): (Py<PyAny>, Option<Py<PyAny>>),
         log: ErrorLog,

@@ -1,8 +1,8 @@
 //! What the application calls while it answers: `start_response()`, and the `write()` that this returns (PEP 3333).
 //!
-//! `write()` returns before the client has taken the data, so that a slow client occupies no thread: what is too much for
-//! memory goes to a temporary file. Only if no file takes it does `write()` wait for the client. The exchange is not
-//! borrowed while code of the application runs or a thread waits: another thread may end the request meanwhile.
+//! `write()` returns before the client has taken the data, so that a slow client occupies no thread: what is too much
+//! for memory goes to a temporary file. Only if no file takes it does `write()` wait for the client. The exchange is
+//! not borrowed while code of the application runs or a thread waits: another thread may end the request meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -85,9 +85,9 @@ fn write(exchange: &Bound<'_, Exchange>, data: &[u8]) -> PyResult<()> {
     Ok(())
 }
 
-/// Send what the client takes at once. If too much is left, return the outbox, which leaves a broken one in the exchange:
-/// another thread that ends the request meanwhile, or writes too, finds that the client is gone. Also return how long
-/// the client may take no byte.
+/// Send what the client takes at once. If too much is left, return the outbox, which leaves a broken one in the
+/// exchange: another thread that ends the request meanwhile, or writes too, finds that the client is gone. Also return
+/// how long the client may take no byte.
 fn borrow_full_outbox(
     exchange: &Bound<'_, Exchange>,
     turn: u64,

@@ -1,5 +1,5 @@
-//! Builds the environ of a request (PEP 3333, "environ Variables"): that of the thread's last request, brought up to date,
-//! or a copy of a template.
+//! Builds the environ of a request (PEP 3333, "environ Variables"): that of the thread's last request, brought up to
+//! date, or a copy of a template.
 //!
 //! Knows the order of the steps. The steps are `last_environ`, `fields`, `url` and `input`.
 
@@ -54,8 +54,8 @@ impl EnvironBuilder {
         let empty = inputs.empty(py);
         let templates = addresses.iter().map(|address| template(*address, common, empty)).collect::<PyResult<_>>()?;
         // Pages with tracebacks are for this machine alone: a request with such a field came through a proxy.
-        let tells_dropped = common.get_item("poorhttp.debug")?.map_or(Ok(false), |debug| debug.is_truthy())?;
-        Ok(Self { templates, fields: FieldVariables::new(py, tells_dropped), inputs })
+        let notes_dropped = common.get_item("poorhttp.debug")?.map_or(Ok(false), |debug| debug.is_truthy())?;
+        Ok(Self { templates, fields: FieldVariables::new(py, notes_dropped), inputs })
     }
 
     /// Build the environ of `request`, whose body moves into `wsgi.input`. `last`: what the thread kept.
@@ -89,7 +89,8 @@ impl EnvironBuilder {
     /// Add the body of a request. Returns `wsgi.input`, if it is a file.
     fn add_body(&self, environ: &Bound<'_, PyDict>, body: Body) -> PyResult<Option<Py<PyAny>>> {
         let py = environ.py();
-        // A chunked body is complete by now, so the application may see its end and its length (amendments to PEP 3333).
+        // A chunked body is complete by now, so the application may see its end and its length (amendments to PEP
+        // 3333).
         environ.set_item(intern!(py, "CONTENT_LENGTH"), itoa::Buffer::new().format(body.len()))?;
         let is_file = matches!(body, Body::File(..));
         let input = self.inputs.of(py, body)?;

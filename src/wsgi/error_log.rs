@@ -1,4 +1,5 @@
-//! What the engine writes to the error log, by the `ErrorLog` of Python or, where the interpreter may not answer, without it.
+//! What the engine writes to the error log, by the `ErrorLog` of Python or, where the interpreter may not answer,
+//! without it.
 //!
 //! Knows which request a line is about, as text. Errors of the log itself are dropped: there is nobody to tell.
 

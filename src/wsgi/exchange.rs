@@ -252,7 +252,8 @@ impl Exchange {
         }
     }
 
-    /// End the answer here. What was given is sent. If the body is incomplete, a reset tells the client so (RFC 9112 8).
+    /// End the answer here. What was given is sent. If the body is incomplete, a reset tells the client so (RFC 9112
+    /// 8).
     pub fn cut_short(&mut self) {
         self.persistent = false;
         if !self.is_whole() {

@@ -44,21 +44,21 @@ const USUAL: [&str; 28] = [
 pub struct FieldVariables {
     /// The usual fields and their variables, by the length of the field's name.
     usual: Vec<Vec<(&'static str, Py<PyString>)>>,
-    tells_dropped: bool,
+    notes_dropped: bool,
 }
 
 impl FieldVariables {
-    /// `tells_dropped`: whether the environ of a request of which a field was left out has `poorhttp.forwarded`.
-    pub fn new(py: Python<'_>, tells_dropped: bool) -> Self {
+    /// `notes_dropped`: whether `poorhttp.forwarded` is set if a field was left out.
+    pub fn new(py: Python<'_>, notes_dropped: bool) -> Self {
         let longest = USUAL.iter().map(|name| name.len()).max().unwrap_or(0);
         let usual = (0..=longest)
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Self { usual, tells_dropped }
+        Self { usual, notes_dropped }
     }
 
-    /// Add the fields of a head, but for those by which only proxies tell who asks, unless they pass.
+    /// Add the fields of a head, except those about the client that `passing` holds back.
     pub fn add(&self, environ: &Bound<'_, PyDict>, head: &RequestHead, bytes: &[u8], passing: Passing) -> PyResult<()> {
         let py = environ.py();
         let all_pass = passing == Passing::All;
@@ -78,7 +78,7 @@ impl FieldVariables {
                 4 if name.eq_ignore_ascii_case(b"host") => {}
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
                 _ if all_pass || passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
-                _ if self.tells_dropped => environ.set_item(intern!(py, "poorhttp.forwarded"), true)?,
+                _ if self.notes_dropped => environ.set_item(intern!(py, "poorhttp.forwarded"), true)?,
                 _ => {}
             }
         }

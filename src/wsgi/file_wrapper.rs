@@ -1,5 +1,5 @@
-//! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): a file that the kernel sends if it can, and
-//! that is read in blocks otherwise.
+//! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): a file that the kernel sends if it can,
+//! and that is read in blocks otherwise.
 //!
 //! Knows which files the kernel can send. Does not send them.
 

@@ -1,9 +1,9 @@
 //! The body that a handler of a dispatch table has written and that is not sent yet: its bytes, and the room for more.
 //!
-//! Knows bytes and a number; heads, files and servers are the business of `poorhttp.dispatch`, which has the same class in
-//! Python for other servers. It is here too because there each `write()` costs 0.08 us, and here 0.04: a page of 1,000
-//! pieces takes a fifth to nine tenths more in Python, and the `light` page of `bench cost` a twentieth.
-//! Nothing is locked while Python runs: code that sends the body may write to it again.
+//! Knows bytes and a number; heads, files and servers are the business of `poorhttp.dispatch`, which has the same class
+//! in Python for other servers. It is here too because there each `write()` costs 0.08 us, and here 0.04: a page of
+//! 1,000 pieces takes a fifth to nine tenths more in Python, and the `light` page of `bench cost` a twentieth. Nothing
+//! is locked while Python runs: code that sends the body may write to it again.
 
 use std::sync::Mutex;
 

@@ -1,7 +1,7 @@
 //! `wsgi.input` (PEP 3333, "Input and Error Streams"): a byte stream that ends where the body ends.
 //!
-//! A body in memory is a `BytesIO`, a body in a temporary file a `BufferedReader`. All requests without a body share one
-//! [`EmptyInput`], which has no state that could pass from one request to another.
+//! A body in memory is a `BytesIO`, a body in a temporary file a `BufferedReader`. All requests without a body share
+//! one [`EmptyInput`], which has no state that could pass from one request to another.
 
 use std::os::fd::IntoRawFd;
 

@@ -28,8 +28,8 @@ pub enum Progress {
     Gone,
 }
 
-/// Take what the application returned, as far as that goes without waiting for the client. Returns also the iterator that
-/// has the rest. Raises TypeError for what is no body, and whatever the iterable raises.
+/// Take what the application returned, as far as that goes without waiting for the client. Returns also the iterator
+/// that has the rest. Raises TypeError for what is no body, and whatever the iterable raises.
 pub fn take_body<'py, S>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,

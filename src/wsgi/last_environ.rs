@@ -1,7 +1,8 @@
-//! The environ of a thread's last request, which serves the next one too: a client asks for much again, and a comparison
-//! costs less than making a value anew.
+//! The environ of a thread's last request, which serves the next one too: a client asks for much again, and a
+//! comparison costs less than making a value anew.
 //!
-//! Knows which variables differ from request to request. An environ that the application altered or kept is not used again.
+//! Knows which variables differ from request to request. An environ that the application altered or kept is not used
+//! again.
 
 use std::borrow::Borrow;
 use std::net::IpAddr;
@@ -40,7 +41,8 @@ pub struct LastEnviron {
 }
 
 impl LastEnviron {
-    /// The environ, if it needs nothing but [`LastEnviron::fill`] for this request. `lines`: those of the request's head.
+    /// The environ, if it needs nothing but [`LastEnviron::fill`] for this request. `lines`: those of the request's
+    /// head.
     pub fn take<S>(&mut self, request: &Request<'_, S>, lines: &[u8]) -> Option<Py<PyDict>> {
         let is_alike = self.listener == request.listener
             && self.passing == Some(request.peer.passing)

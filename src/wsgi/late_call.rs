@@ -40,8 +40,8 @@ pub fn interrupt(
     log.write_trace(py, 'W', request, &text, stack.as_deref());
 }
 
-/// Answer 504 in the place of the call of `request`, which was interrupted and does not return. Returns whether that was
-/// possible; else the connection is broken off.
+/// Answer 504 in the place of the call of `request`, which was interrupted and does not return. Returns whether that
+/// was possible; else the connection is broken off.
 pub fn give_up(
     py: Python<'_>,
     log: &ErrorLog,

@@ -8,12 +8,13 @@
 //!    `input`).
 //! 4. The application is called. It calls `start_response()` (`callables`), which checks status and headers
 //!    (`start_response`) and writes the head into the outbox.
-//! 5. `iteration` takes the body from what the application returned; `exchange` frames each block. A full outbox suspends
-//!    the answer until the client has read; then `Application::resume` goes on.
+//! 5. `iteration` takes the body from what the application returned; `exchange` frames each block. A full outbox
+//!    suspends the answer until the client has read; then `Application::resume` goes on.
 //! 6. `turn` calls `close()`, or answers 500 after an exception, and logs what was wrong (`error_log`).
 //! 7. `Application::end_turn` gives the outbox back to the connection; the thread keeps exchange and environ.
 //!
-//! What other threads do to a call (`late_call`) they do by its `serving_thread`. Knows no socket but to hand bytes to it.
+//! What other threads do to a call (`late_call`) they do by its `serving_thread`. Knows no socket but to hand bytes to
+//! it.
 
 pub mod application;
 mod callables;

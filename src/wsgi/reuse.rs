@@ -41,7 +41,8 @@ impl AnswerObjects {
             Some(write) => (references(write), 1),
             None => (1, 0),
         };
-        // These refer to the exchange: `self`, `start_response`, the borrow above, the caller, and `write` if there is one.
+        // These refer to the exchange: `self`, `start_response`, the borrow above, the caller, and `write` if there is
+        // one.
         let is_alone =
             references(&self.start_response) == 1 && write == 1 && references(&self.exchange) == 4 + of_write;
         if !is_alone {

@@ -1,4 +1,5 @@
-//! The field by which the proxy in front sends a file itself (X-Sendfile, X-Accel-Redirect): a name in place of the bytes.
+//! The field by which the proxy in front sends a file itself (X-Sendfile, X-Accel-Redirect): a name in place of the
+//! bytes.
 //!
 //! Knows how the name is written. Whether a file has that name is asked of the kernel, not of the application: the name
 //! must lead to the very file that is open.

@@ -1,7 +1,8 @@
-//! A serving thread as other threads see it: its identifier in Python, the exchange of its call, and how to interrupt it.
+//! A serving thread as other threads see it: its identifier in Python, the exchange of its call, and how to interrupt
+//! it.
 //!
-//! A request pays next to nothing for this: the thread stores one address. The watchdog's thread reads that address while a
-//! call goes on. It holds the interpreter then, without which the serving thread changes nothing.
+//! A request pays next to nothing for this: the thread stores one address. The watchdog's thread reads that address
+//! while a call goes on. It holds the interpreter then, without which the serving thread changes nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 

@@ -1,5 +1,5 @@
-//! Checks the status and the headers that an application gives to `start_response`, and writes them as a head (PEP 3333,
-//! "The start_response() Callable").
+//! Checks the status and the headers that an application gives to `start_response`, and writes them as a head (PEP
+//! 3333, "The start_response() Callable").
 //!
 //! Knows Python's types; what a status and a field may hold is known by `http::response`.
 

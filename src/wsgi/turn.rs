@@ -1,5 +1,5 @@
-//! The end of a turn, which is one call of the application or one resumption of its answer: `close()`, what was wrong with
-//! the body, and the answer to an exception.
+//! The end of a turn, which is one call of the application or one resumption of its answer: `close()`, what was wrong
+//! with the body, and the answer to an exception.
 //!
 //! Knows what the application returned or raised. Does not call the application.
 
@@ -19,7 +19,7 @@ pub const LOST: Done = Done { status: 500, length: 0, persistent: false };
 
 /// A turn that ends.
 pub struct Turn<'a, 'py> {
-    /// Where faults are told.
+    /// Where faults are logged.
     pub log: &'a ErrorLog,
     /// The answer.
     pub exchange: &'a Bound<'py, Exchange>,
@@ -41,8 +41,8 @@ impl Turn<'_, '_> {
             let missing = missing + lost;
             self.warn(&format!("{cause}the body is {missing} bytes shorter than its Content-Length"));
         }
-        // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional Platform-Specific
-        // File Handling"). In any other body that is a fault.
+        // A file that is longer is sent as far as Content-Length reaches, as PEP 3333 has it ("Optional
+        // Platform-Specific File Handling"). In any other body that is a fault.
         let is_file = self.iterable.is_some_and(PyAnyMethods::is_exact_instance_of::<FileWrapper>);
         if exchange.overrun && !is_file {
             self.warn("the body is longer than its Content-Length; the rest is left out");
