@@ -54,16 +54,17 @@ impl HeldBody {
         } else {
             return body.call_method1(intern!(py, "_refuse"), (data,)).map(drop);
         };
-        if body.get().room() < 0 {
+        let mut held = lock(&body.get().0);
+        if held.room < 0 {
+            drop(held);
             body.call_method0(intern!(py, "flush"))?;
+            held = lock(&body.get().0);
         }
-        let is_full = {
-            let mut held = lock(&body.get().0);
-            held.bytes.get_or_insert_with(|| Vec::with_capacity(USUAL.max(bytes.len()))).extend_from_slice(bytes);
-            held.is_raw |= is_raw;
-            held.room -= bytes.len().cast_signed();
-            held.room < 0
-        };
+        held.bytes.get_or_insert_with(|| Vec::with_capacity(USUAL.max(bytes.len()))).extend_from_slice(bytes);
+        held.is_raw |= is_raw;
+        held.room -= bytes.len().cast_signed();
+        let is_full = held.room < 0;
+        drop(held);
         if is_full {
             body.call_method0(intern!(py, "flush"))?;
         }
