@@ -20,6 +20,9 @@ from poorhttp.status.scoreboard import Row
 TIMING: dict[str, int]
 """Times that the engine and Python must agree on, by name, in milliseconds."""
 
+WORDS: dict[str, int]
+"""The bytes on a control descriptor that are no signals, by name."""
+
 REPORTS: dict[str, int]
 """The bytes that the engine of a worker writes to its `report`, by name."""
 
@@ -131,10 +134,10 @@ class Engine:
             SIGTERM    stop gracefully; a worker tells its `report` instead
             SIGINT     stop gracefully, with one second for what is in flight; a worker ignores it
             SIGQUIT    stop at once, as after a second signal
-            255        stop gracefully
-            254        stop gracefully, with one second for what is in flight
-            0          drain: close each connection with its next answer, then stop, one second later at the latest. A
-                       worker accepts nobody meanwhile.
+            STOP       of `WORDS`: stop gracefully, a worker too
+            INTERRUPT  stop gracefully, with one second for what is in flight, a worker too
+            DRAIN      close each connection with its next answer, then stop, one second later at the latest. A worker
+                       accepts nobody meanwhile.
 
             A process whose threads have not returned kills itself: two seconds after `graceful_timeout`, or two seconds
             after a stop at once.
@@ -196,7 +199,7 @@ class Engine:
         """Whether the engine stopped because its descriptors failed: the application has closed them."""
 
     def makes_way(self) -> bool:
-        """Whether the engine has drained for a successor (byte 0), and no stop came meanwhile."""
+        """Whether the engine has drained for a successor (DRAIN), and no stop came meanwhile."""
 
     def abandon(self) -> None:
         """Serve no more and keep no port, in a child that the application forked. It ends when its call returns."""

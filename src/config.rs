@@ -13,8 +13,8 @@ use pyo3::types::PyDict;
 
 use crate::http::forwarded::Fields;
 use crate::limits::Limits;
-use crate::net::proxies::peer::RequestIds;
 use crate::net::proxies::policy::{Networks, ProxyPolicy};
+use crate::net::proxies::request_id::RequestIds;
 use crate::net::report::access_log::Format;
 
 /// Read the setting of this name. Raises ValueError if it has another type.
@@ -26,7 +26,7 @@ where
 }
 
 /// The accept pauses of a process under development (descriptors); only its configuration has them.
-pub fn gates(config: &Bound<'_, PyAny>) -> PyResult<Vec<RawFd>> {
+pub fn accept_pauses(config: &Bound<'_, PyAny>) -> PyResult<Vec<RawFd>> {
     config.getattr_opt("gates")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())
 }
 

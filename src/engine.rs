@@ -122,7 +122,7 @@ impl Engine {
             listeners,
             controls: duplicates(control)?,
             supervisor: Supervisor::new(report),
-            gates: duplicates(config::gates(config)?)?,
+            accept_pauses: duplicates(config::accept_pauses(config)?)?,
             countdown: countdown.map(duplicate).transpose().map_err(os_error)?,
             row,
         };

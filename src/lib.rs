@@ -36,6 +36,7 @@ mod _engine {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("TIMING", crate::timing::ALL.into_py_dict(module.py())?)?;
-        module.add("REPORTS", crate::net::report::supervisor::ALL.into_py_dict(module.py())?)
+        module.add("WORDS", crate::net::lifecycle::process::WORDS.into_py_dict(module.py())?)?;
+        module.add("REPORTS", crate::net::report::supervisor::REPORTS.into_py_dict(module.py())?)
     }
 }

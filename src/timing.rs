@@ -1,6 +1,6 @@
 //! Times that the engine and the Python side must agree on, in milliseconds.
 //!
-//! Python has the same numbers in `poorhttp/system/timing.py`; a test compares the two.
+//! Python declares the same numbers, in seconds; a test compares the two.
 
 /// What is in flight may last so long after SIGINT.
 pub const FAST: u64 = 1000;
@@ -11,9 +11,6 @@ pub const REPEAT: u64 = 300;
 pub const DRAIN: u64 = 1000;
 /// A thread that wakes up so much later than it wanted to was stopped (SIGSTOP), and the whole process with it.
 pub const STANDSTILL: u64 = 1000;
-/// How long a process may still last when the time of its stop is over and its calls were interrupted.
-pub const LAST_GRACE: u64 = 2000;
 
 /// All of these, with the names that Python has for them.
-pub const ALL: [(&str, u64); 5] =
-    [("FAST", FAST), ("REPEAT", REPEAT), ("DRAIN", DRAIN), ("STANDSTILL", STANDSTILL), ("LAST_GRACE", LAST_GRACE)];
+pub const ALL: [(&str, u64); 4] = [("FAST", FAST), ("REPEAT", REPEAT), ("DRAIN", DRAIN), ("STANDSTILL", STANDSTILL)];

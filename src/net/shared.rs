@@ -52,8 +52,8 @@ impl<H: Handler> Shared<H> {
         self.limits.keepalive_timeout > 0 && !self.process.is_leaving()
     }
 
-    /// Write the lines of the access log. Call it detached. Where nobody reads the log, this waits, but no longer than
-    /// for a stop, which nobody else may hear of meanwhile.
+    /// Write the lines of the access log. Call it detached. Where no program reads the log, this waits, and sees
+    /// to it that a stop is heard of, which ends the wait.
     pub fn flush_log(&self) {
         let lost = self.access_log.flush(|| {
             self.process.overhear();

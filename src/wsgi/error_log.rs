@@ -13,8 +13,8 @@ use super::serving_thread::ServingThread;
 use super::text::native;
 use crate::http::head::RequestHead;
 use crate::net::clock;
-use crate::net::report::access_log::local_time;
 use crate::net::report::append::append;
+use crate::net::report::calendar::local_time;
 use crate::net::report::scoreboard::Shown;
 
 /// Which request a line of the log is about.

@@ -174,6 +174,6 @@ impl<H: Handler> Connection<H> {
         while unread.len() < UNREAD && matches!(self.transport.receive(&mut unread), Received::Bytes(_)) {
             unread.reserve(READ);
         }
-        own_answers::excuse(shared, &self.transport, is_to_head(&begin));
+        own_answers::unserved(shared, &self.transport, is_to_head(&begin));
     }
 }

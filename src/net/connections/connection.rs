@@ -6,7 +6,6 @@
 //! loop meanwhile.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use super::lingering::{BEFORE_RESET, Lingering};
 use super::outbox::Outbox;
@@ -63,10 +62,14 @@ pub(super) enum AfterFlush {
 
 /// A connection.
 pub struct Connection<H: Handler> {
-    pub(super) transport: Transport,
-    pub(super) peer: Peer,
-    pub(super) listener: usize,
-    pub(super) phase: Phase,
+    /// Its socket.
+    pub transport: Transport,
+    /// Its other end.
+    pub peer: Peer,
+    /// The number of its listener.
+    pub listener: usize,
+    /// What it waits for.
+    pub phase: Phase,
     pub(super) after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
     pub(super) since: u64,
@@ -97,9 +100,10 @@ pub(super) struct Stream<H: Handler> {
 impl<H: Handler> Connection<H> {
     /// A new connection of `peer` through the listener of this number.
     pub fn new(transport: Transport, peer: Option<SocketAddr>, listener: usize, proxies: &ProxyPolicy) -> Self {
-        let peer = match proxies.is_control(listener) {
-            true => Peer::new(peer, &ProxyPolicy::default()),
-            false => Peer::new(peer, proxies),
+        let peer = if proxies.is_control(listener) {
+            Peer::new(peer, &ProxyPolicy::default())
+        } else {
+            Peer::new(peer, proxies)
         };
         Self {
             transport,
@@ -144,7 +148,7 @@ impl<H: Handler> Connection<H> {
         }
         match self.phase {
             Phase::Head if self.peer.awaits_header() => {
-                own_answers::refuse_introduction(shared, "there was none within head_timeout", self.peer.address);
+                own_answers::lacks_proxy_header(shared, "there was none within head_timeout", self.peer.address);
                 Verdict::Close
             }
             Phase::Head => self.refuse(Reject::late("the head took longer than head_timeout"), shared, scratch),
@@ -200,39 +204,9 @@ impl<H: Handler> Connection<H> {
         self.untaken = self.transport.unacknowledged();
     }
 
-    /// Its descriptor.
-    pub fn descriptor(&self) -> RawFd {
-        self.transport.as_fd().as_raw_fd()
-    }
-
-    /// Its transport.
-    pub fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
-    /// The number of its listener.
-    pub fn listener(&self) -> usize {
-        self.listener
-    }
-
-    /// Its peer.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
     /// Number of bytes of memory that it keeps.
     pub fn memory(&self) -> usize {
         self.outbox.memory() + self.inbound.as_ref().map_or(0, |inbound| inbound.held())
-    }
-
-    /// Whether it waits for a new request.
-    pub fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle
-    }
-
-    /// Whether it only waits for the client to take the last answer and to stop sending.
-    pub fn lingers(&self) -> bool {
-        self.phase == Phase::Linger
     }
 
     /// Whether nothing was read from it and the received bytes are for the application, and not a health check.

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lingering_has_a_limit_of_time_and_one_of_bytes() {
+    fn so_much_and_so_long_and_no_more() {
         let mut lingering = Lingering::new(u64::MAX);
         assert_eq!([lingering.is_over(TIME), lingering.is_over(TIME + 1)], [false, true]);
         lingering.note(usize::try_from(BYTES).unwrap());

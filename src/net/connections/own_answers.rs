@@ -1,6 +1,6 @@
 //! The answers that the server gives itself: refusals, failures, its health, `OPTIONS *`.
 //!
-//! Each of them is counted and told to the error log here; the connection sends it, but for those that end one.
+//! They are counted and logged here. The connection sends them; only those that end a connection are sent from here.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::net::handler::{Done, Handler};
 use crate::net::proxies::peer::Peer;
 use crate::net::shared::Shared;
 
-/// Refuse a request; `line` tells which, if that much of it came.
+/// Refuse a request; `line` is its method and target, if they are known.
 pub fn refuse<H: Handler>(
     shared: &Shared<H>,
     reject: Reject,
@@ -35,10 +35,10 @@ pub fn refuse<H: Handler>(
     page(shared, reject, is_head, peer.answered_id(&shared.proxies), outbox)
 }
 
-/// Answer 503 to a connection that gets no place, and close it: it must cost nothing that others could have.
-pub fn turn_away<H: Handler>(shared: &Shared<H>, transport: &Transport, peer: Option<SocketAddr>, is_told: bool) {
+/// Answer 503 to a connection that gets no place, and close it without lingering, which would need a place.
+pub fn turn_away<H: Handler>(shared: &Shared<H>, transport: &Transport, peer: Option<SocketAddr>, is_logged: bool) {
     count_refusal(shared, 503);
-    if is_told {
+    if is_logged {
         let text = "more connections of this address than max_connections_per_address; they are answered 503";
         shared.handler.report('W', peer, text);
     }
@@ -47,8 +47,8 @@ pub fn turn_away<H: Handler>(shared: &Shared<H>, transport: &Transport, peer: Op
     send_last(&mut outbox, transport);
 }
 
-/// Answer 503 to a request that no thread will serve, without the interpreter, which may be lost too.
-pub fn excuse<H: Handler>(shared: &Shared<H>, transport: &Transport, is_head: bool) {
+/// Answer 503 to a request that no thread will serve, without the interpreter, which a thread may keep for ever.
+pub fn unserved<H: Handler>(shared: &Shared<H>, transport: &Transport, is_head: bool) {
     count_refusal(shared, 503);
     let mut outbox = Outbox::default();
     let asked = Asked { is_head, ..Asked::default() };
@@ -56,14 +56,14 @@ pub fn excuse<H: Handler>(shared: &Shared<H>, transport: &Transport, is_head: bo
     send_last(&mut outbox, transport);
 }
 
-/// Cut off a connection that is not introduced by the PROXY protocol.
-pub fn refuse_introduction<H: Handler>(shared: &Shared<H>, fault: &str, peer: Option<SocketAddr>) {
+/// Log why a connection is closed that does not begin with a header of the PROXY protocol.
+pub fn lacks_proxy_header<H: Handler>(shared: &Shared<H>, fault: &str, peer: Option<SocketAddr>) {
     shared.row.counts.cut.fetch_add(1, Ordering::Relaxed);
     let text = format!("connection closed before the header of the PROXY protocol: {fault}");
     shared.handler.report('I', peer, &text);
 }
 
-/// 500, where the application gave no answer at all.
+/// Answer 500 if the application gave no answer at all.
 pub fn fail<H: Handler>(shared: &Shared<H>, peer: &Peer, outbox: &mut Outbox) {
     page(shared, Reject::UNANSWERED, false, peer.answered_id(&shared.proxies), outbox);
 }
@@ -80,7 +80,7 @@ pub fn asterisk<H: Handler>(shared: &Shared<H>, asked: Asked, peer: &Peer, outbo
     Done { status: 204, length: 0, persistent }
 }
 
-/// Whether this server wants requests: not while it stops, makes way for a successor, or has no thread left.
+/// Answer a health check: 503 while the server stops, makes way for a successor, or has no thread left.
 pub fn health<H: Handler>(shared: &Shared<H>, asked: Asked, peer: &Peer, outbox: &mut Outbox) -> Done {
     let answer: (u16, &[u8], &[u8]) = if shared.process.is_leaving() {
         (503, b"503 Service Unavailable", b"leaving\n")
@@ -97,7 +97,7 @@ fn count_refusal<H: Handler>(shared: &Shared<H>, status: u16) {
     shared.row.counts.refused.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether it comes through is up to the client.
+/// Send an answer and the end of a connection; a client that takes only a part of it loses the rest.
 fn send_last(outbox: &mut Outbox, transport: &Transport) {
     let _ = outbox.flush(transport);
     transport.finish();
@@ -122,7 +122,7 @@ fn text<H: Handler>(
     Done { status, length: add_body(body, asked.is_head, outbox), persistent }
 }
 
-/// The page of an error; with this id of its request, if that is not empty.
+/// Answer with the page of an error. `id` is that of the request; empty for none.
 fn page<H: Handler>(shared: &Shared<H>, reject: Reject, is_head: bool, id: &str, outbox: &mut Outbox) -> Done {
     let page = shared.handler.page(reject.status, reject.reason(), reject.why);
     let line = format!("{} {}", reject.status, reject.reason());
@@ -136,7 +136,7 @@ fn page<H: Handler>(shared: &Shared<H>, reject: Reject, is_head: bool, id: &str,
     Done { length: add_body(&page, is_head, outbox), ..done }
 }
 
-/// Returns whether the connection may go on.
+/// Returns whether the connection is kept.
 fn finish_head<H: Handler>(
     shared: &Shared<H>,
     head: &ResponseHead,
@@ -148,7 +148,7 @@ fn finish_head<H: Handler>(
     head.finish(&mut outbox.bytes, asked, Some(length as u64), own.at(clock::unix_second())).1
 }
 
-/// Returns how many bytes of it are sent.
+/// Returns the number of bytes that are sent.
 fn add_body(body: &[u8], is_head: bool, outbox: &mut Outbox) -> u64 {
     if is_head {
         return 0;

@@ -41,7 +41,7 @@ impl<H: Handler> Connection<H> {
             }
             Ok(false) => self.park(scratch),
             Err(fault) => {
-                own_answers::refuse_introduction(shared, fault, self.peer.address);
+                own_answers::lacks_proxy_header(shared, fault, self.peer.address);
                 self.return_inbound(shared, scratch);
                 Verdict::Close
             }

@@ -26,11 +26,8 @@ impl<H: Handler> Connection<H> {
         let began = scratch.thread.pulse.began();
         while verdict.is_none() {
             let has_more = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            if !has_more || clock::now() > began + TURN {
-                verdict = Some(self.send_and(AfterFlush::Next));
-                break;
-            }
-            verdict = match self.step(shared) {
+            let step = if has_more && clock::now() <= began + TURN { self.step(shared) } else { None };
+            verdict = match step {
                 Some(Ok(Step::Whole)) => self.answer(shared, &mut scratch.thread),
                 Some(Ok(Step::Continue)) => {
                     self.outbox.bytes.extend_from_slice(CONTINUE);
@@ -105,7 +102,7 @@ impl<H: Handler> Connection<H> {
             return Some(Outcome::Done(own_answers::asterisk(shared, asked, &self.peer, &mut self.outbox)));
         }
         let (peer, listener, transport) = (&self.peer, self.listener, &self.transport);
-        let asks_status = shared.proxies.is_status(head, bytes, peer, listener);
+        let asks_status = peer.is_for_status(head, bytes, listener, &shared.proxies);
         let id = peer.answered_id(&shared.proxies);
         shared.row.show(thread.slot, &Served { began, head, bytes, peer, is_told: false });
         let request = Request { head, bytes, body, peer, listener, transport, asked, id, asks_status, thread };

@@ -40,6 +40,8 @@ pub enum Accepted {
     Connection(Transport, Option<SocketAddr>),
     /// No client waits.
     Nothing,
+    /// No client is to be accepted now: see [`Listener::accept_unless`].
+    Paused,
     /// No client can be accepted now: no descriptor or memory is left, or the system forbids it.
     Failed(Errno),
 }
@@ -92,7 +94,7 @@ impl Listener {
             match self.accept() {
                 Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
                 Accepted::Nothing if Instant::now() < until => {}
-                Accepted::Nothing => break,
+                Accepted::Nothing | Accepted::Paused => break,
                 Accepted::Failed(_) => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
                     return taken; // other processes that share the socket can still accept the other clients
@@ -104,19 +106,19 @@ impl Listener {
         taken
     }
 
-    /// Accept the next client; none if `is_paused`. A client that was there before `is_paused` is asked, and no later one, is
+    /// Accept the next client, unless `is_paused`. A client that was there before `is_paused` is asked, and no later one, is
     /// accepted: so look for a client first, under a lock that keeps other processes from accepting it.
-    pub fn accept_unless(&self, is_paused: impl FnOnce() -> bool) -> Option<Accepted> {
+    pub fn accept_unless(&self, is_paused: impl FnOnce() -> bool) -> Accepted {
         // Systems that cannot lock sockets do without.
         if fcntl_lock(&self.socket, FlockOperation::NonBlockingLockExclusive) == Err(Errno::AGAIN) {
-            return Some(Accepted::Nothing);
+            return Accepted::Nothing;
         }
         let accepted = if !self.has_client() {
-            Some(Accepted::Nothing)
+            Accepted::Nothing
         } else if is_paused() {
-            None
+            Accepted::Paused
         } else {
-            Some(self.accept())
+            self.accept()
         };
         let _ = fcntl_lock(&self.socket, FlockOperation::Unlock);
         accepted

@@ -131,13 +131,8 @@ impl<C> Table<C> {
     }
 
     /// Number of connections, waiting and away.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
-    }
-
-    /// Whether there is no connection.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     /// No connection is late before this time.
@@ -186,7 +181,7 @@ mod tests {
         let second = table.reserve(2);
         table.put(second, "second", 10);
         assert_eq!(second.token() & 0xffff_ffff, first.token() & 0xffff_ffff, "the slot is used again");
-        assert_eq!((table.take(first), table.unwatch(first), table.len()), (None, None, 1));
+        assert_eq!((table.take(first), table.unwatch(first), table.count()), (None, None, 1));
         assert_eq!(Key::from_token(second.token()), second);
     }
 

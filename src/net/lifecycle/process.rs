@@ -17,7 +17,7 @@ use crate::net::clock;
 use crate::net::lock::lock;
 use crate::net::report::scoreboard::{Row, State};
 use crate::net::report::supervisor::{ASKED, CLOSED, Supervisor};
-use crate::timing::{DRAIN, FAST, LAST_GRACE};
+use crate::timing::{DRAIN as DRAIN_TIME, FAST};
 
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
 const SIGINT: u8 = 2;
@@ -25,11 +25,15 @@ const SIGQUIT: u8 = 3;
 const SIGTERM: u8 = 15;
 /// Words of the supervisor, which are no signals: it has a successor, stops, or was interrupted. It sends no SIGTERM for
 /// that, which would count as a second one where a service manager has sent one to each process.
-const MAKE_WAY: u8 = 0;
+const DRAIN: u8 = 0;
 const STOP: u8 = 255;
 const INTERRUPT: u8 = 254;
+/// All of these words, with the names that Python has for them.
+pub const WORDS: [(&str, u8); 3] = [("DRAIN", DRAIN), ("STOP", STOP), ("INTERRUPT", INTERRUPT)];
+/// How long a process may still last when the time of its stop is over and its calls were interrupted, in ms.
+const LAST_GRACE: u64 = 2000;
 /// What is in flight in a worker whose supervisor was killed may last so long, and its process so long, in ms: within a
-/// second nobody shall be left.
+/// second no process shall be left.
 const ORPHANED: u64 = 100;
 const ORPHAN_ENDS: u64 = 300;
 
@@ -145,7 +149,7 @@ impl Process {
                 // It may have come to all processes: the supervisor hears it too then, and decides which one stops last.
                 SIGTERM if self.is_supervised() => self.supervisor.tell(ASKED),
                 SIGTERM | STOP => self.begin_stop(),
-                MAKE_WAY => self.begin_drain(),
+                DRAIN => self.begin_drain(),
                 _ => {}
             }
         }
@@ -155,7 +159,7 @@ impl Process {
     /// the others, which serve already; a process alone accepts as before.
     fn begin_drain(&self) {
         if !self.is_stopping() {
-            self.times.drain_until.set_in(DRAIN);
+            self.times.drain_until.set_in(DRAIN_TIME);
             self.row.enter(State::Draining);
             if self.is_supervised() {
                 lock(&self.listeners).clear();
@@ -265,7 +269,7 @@ impl Process {
         self.times.end_by.get()
     }
 
-    /// The process itself stood still for so many milliseconds: nobody is late for that.
+    /// The process itself stood still for so many milliseconds, for which nothing is late.
     pub fn forgive(&self, milliseconds: u64) {
         self.times.forgive(milliseconds);
     }

@@ -63,7 +63,7 @@ impl Times {
         first.is_err_and(|first| now.saturating_sub(first) >= REPEAT)
     }
 
-    /// The process itself stood still for so many milliseconds: nobody is late for that.
+    /// The process itself stood still for so many milliseconds: put all times off.
     pub fn forgive(&self, milliseconds: u64) {
         for moment in [&self.stop_by, &self.end_by, &self.drain_until] {
             moment.put_off(milliseconds);

@@ -117,7 +117,8 @@ impl WatchdogWaker {
         self.is_asleep.store(false, Ordering::SeqCst);
     }
 
-    /// The same, for no longer than `pause`.
+    /// On the watchdog's thread: sleep once, until it is roused or `pause` is over. `may_sleep`: as for
+    /// [`WatchdogWaker::sleep`].
     pub fn nap(&self, pause: Duration, may_sleep: impl FnOnce() -> bool) {
         self.is_asleep.store(true, Ordering::SeqCst);
         if may_sleep() {

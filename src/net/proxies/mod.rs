@@ -7,3 +7,4 @@ pub mod peer;
 pub mod per_address;
 pub mod policy;
 pub mod proxy_protocol;
+pub mod request_id;

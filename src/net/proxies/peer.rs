@@ -1,46 +1,16 @@
-//! The peer of a connection and, behind a trusted reverse proxy, the client for whom the proxy speaks.
+//! The peer of a connection and, behind a trusted reverse proxy, its client.
 //!
 //! The socket tells the address of the peer. A trusted proxy names the client of the connection (the PROXY protocol) or of
 //! each request (fields such as Forwarded). Where the settings read neither, nothing is allocated for them.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::policy::ProxyPolicy;
 use super::proxy_protocol::{Fault, Source, read};
+use super::request_id::taken;
 use crate::http::forwarded::{Client, Origin, Passing};
 use crate::http::head::{Field, RequestHead};
 use crate::http::reject::Reject;
-use crate::net::clock;
-
-/// The longest request id that is taken from a proxy.
-const LONGEST_ID: usize = 128;
-
-/// Makes unique request ids: 128 bits in hexadecimal digits.
-#[derive(Debug, Default)]
-pub struct RequestIds {
-    state: RandomState,
-    count: AtomicU64,
-}
-
-impl RequestIds {
-    fn make(&self) -> String {
-        // Forked processes may share the random state, but not the process id.
-        let seed = (self.count.fetch_add(1, Ordering::Relaxed), std::process::id(), clock::unix_second(), clock::now());
-        format!("{:016x}{:016x}", self.state.hash_one(seed), self.state.hash_one((seed, 1)))
-    }
-}
-
-/// The X-Request-ID of a head, if there is exactly one, short and plain enough for any log.
-fn taken_id<'a>(head: &RequestHead, bytes: &'a [u8]) -> Option<&'a str> {
-    let is_it = |field: &&Field| field.name.of(bytes).eq_ignore_ascii_case(b"x-request-id");
-    let mut fields = head.fields.iter().filter(is_it);
-    let value = fields.next().filter(|_| fields.next().is_none())?.value.of(bytes);
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@".contains(byte);
-    let fits = (1..=LONGEST_ID).contains(&value.len()) && value.iter().all(is_plain);
-    std::str::from_utf8(value).ok().filter(|_| fits)
-}
 
 /// Whether a field shows that a proxy passed the request on.
 fn shows_proxy(name: &[u8]) -> bool {
@@ -127,9 +97,24 @@ impl Peer {
         self.info.as_ref().map_or(self.address, |info| info.client)
     }
 
+    /// Whether to answer a request with the status: it asks for it and may see it. For all other clients the path belongs
+    /// to the application.
+    #[inline]
+    pub fn is_for_status(&self, head: &RequestHead, bytes: &[u8], listener: usize, proxies: &ProxyPolicy) -> bool {
+        proxies.is_control(listener) || (!proxies.status_path.is_empty() && self.may_see_status(head, bytes, proxies))
+    }
+
+    #[cold]
+    fn may_see_status(&self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> bool {
+        let host = self.proxy_info().and_then(|info| info.origin.host.as_deref());
+        proxies.asks_status(head, bytes)
+            && host.is_none_or(|host| proxies.is_named(host))
+            && self.is_near(head, bytes, proxies)
+    }
+
     /// Whether a request comes from this machine or from a trusted network. It does not if it carries fields about a client
     /// that the settings do not read: then a proxy passed it on, and its client may be anywhere.
-    pub fn is_near(&self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> bool {
+    fn is_near(&self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) -> bool {
         let is_named = self.info.as_ref().is_some_and(|info| info.origin.client != Client::Peer);
         let shows_another = |field: &Field| match field.name.of(bytes) {
             name if is_named => shows_client(name) && !proxies.forwarded.has(name),
@@ -140,7 +125,7 @@ impl Peer {
         }
         match (self.client(), &self.info) {
             (Some(client), _) => client.ip().to_canonical().is_loopback() || proxies.trusted.contains(client.ip()),
-            // Neither a unix socket has an address, nor a client whose proxy says none.
+            // A unix socket has no address, and neither has a client if its proxy gives none.
             (None, Some(info)) => self.address.is_none() && !is_named && !info.is_unknown,
             (None, None) => true,
         }
@@ -221,7 +206,7 @@ impl ProxyInfo {
 
     fn identify(&mut self, head: &RequestHead, bytes: &[u8], proxies: &ProxyPolicy) {
         if let Some(ids) = proxies.request_ids.as_ref().filter(|_| self.id.is_empty()) {
-            match taken_id(head, bytes).filter(|_| self.is_believed) {
+            match taken(head, bytes).filter(|_| self.is_believed) {
                 Some(id) => id.clone_into(&mut self.id),
                 None => self.id = ids.make(),
             }
@@ -233,18 +218,5 @@ impl ProxyInfo {
         self.client = self.source;
         self.origin = Origin::default();
         self.id.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_requests_have_the_same_id() {
-        let ids = RequestIds::default();
-        let made: std::collections::HashSet<String> = (0..10_000).map(|_| ids.make()).collect();
-        assert_eq!(made.len(), 10_000);
-        assert!(made.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::peer::{Peer, RequestIds};
+use super::request_id::RequestIds;
 use crate::http::forwarded::{Fields, Passing};
 use crate::http::head::RequestHead;
 
@@ -110,30 +110,23 @@ impl ProxyPolicy {
         let may_be_path = words.next().is_none() && self.health.starts_with(target);
         method.is_some_and(asks_health) && (is_path || may_be_path)
     }
+
     /// Whether a listener is the control socket.
     pub fn is_control(&self, listener: usize) -> bool {
         self.status_listener == Some(listener)
     }
 
-    /// Whether to answer a request with the status: it asks for it and may see it. For all other clients the path belongs
-    /// to the application.
-    #[inline]
-    pub fn is_status(&self, head: &RequestHead, bytes: &[u8], peer: &Peer, listener: usize) -> bool {
-        self.is_control(listener) || (!self.status_path.is_empty() && self.may_see(head, bytes, peer))
-    }
-
+    /// Whether a request asks for the status page under a safe name of this server; see [`ProxyPolicy::is_named`].
     #[cold]
-    fn may_see(&self, head: &RequestHead, bytes: &[u8], peer: &Peer) -> bool {
+    pub fn asks_status(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
             && head.host.is_none_or(|host| self.is_named(host.of(bytes)))
-            && peer.proxy_info().and_then(|info| info.origin.host.as_deref()).is_none_or(|host| self.is_named(host))
-            && peer.is_near(head, bytes, self)
     }
 
     /// Whether a Host is an address, `localhost`, or a name on which the server listens. Any other name may belong to the
     /// owner of a web page, who points it at this machine (DNS rebinding) to read the answer through a browser here.
-    fn is_named(&self, host: &[u8]) -> bool {
+    pub fn is_named(&self, host: &[u8]) -> bool {
         if host.starts_with(b"[") {
             return true;
         }
@@ -211,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_trusted_only_where_the_settings_name_it() {
+    fn nobody_is_trusted_unless_named() {
         let mut proxies = ProxyPolicy::default();
         assert!(!proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
         proxies.trusted = Networks::parse(["unix"]).unwrap();

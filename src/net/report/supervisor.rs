@@ -1,6 +1,6 @@
 //! What a worker tells its supervisor: single bytes over a pipe.
 //!
-//! Python has the same bytes in `poorhttp/process/`; a test compares the two.
+//! Python declares the same bytes; a test compares the two.
 
 use std::os::fd::OwnedFd;
 
@@ -18,7 +18,7 @@ pub const CLOSED: u8 = b'C';
 pub const LOAD: u8 = 128;
 
 /// All of these, with the names that Python has for them.
-pub const ALL: [(&str, u8); 6] = [
+pub const REPORTS: [(&str, u8); 6] = [
     ("STUCK", STUCK),
     ("SPENT", SPENT),
     ("ASKED", ASKED),
