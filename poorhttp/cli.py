@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.config import config
+from poorhttp.config import reading, rendering
+from poorhttp.config.commands import ACTIONS
+from poorhttp.config.flags import parse_flags
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
 from poorhttp.process import server
 from poorhttp.stdlib import os, undisturbed
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config, Flags
+    from poorhttp.config.flags import Flags
+    from poorhttp.config.model import Config
     from poorhttp.reload.reload import Handover
 
     WSGI = Callable[..., Iterable[bytes]]
@@ -101,7 +104,7 @@ def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
 
         check(app, "app")
     named = {"application": app} if isinstance(app, str) else {}
-    configured = config.from_keywords({**settings, **named}, os.environ, _directory())
+    configured = reading.from_keywords({**settings, **named}, os.environ, _directory())
     if configured.check_path:
         say("note: check_path is for the command line; serving without it")
     return server.serve(configured, None if isinstance(app, str) else app)
@@ -135,13 +138,13 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev.serve import child
 
         child.run(argv, directory)
-    flags = config.parse_flags(argv, directory)
+    flags = parse_flags(argv, directory)
     if flags.command == "help":
-        return write(config.help_text(flags.topic))
+        return write(rendering.help_text(flags.topic))
     if flags.command == "version":
         return write(f"{server.version()}\n")
     if flags.command == "dump_config":
-        return write(config.ini_text(flags, os.environ, directory))
+        return write(rendering.ini_text(flags, os.environ, directory))
     if flags.command == "init":
         from poorhttp.dev import init
 
@@ -149,26 +152,26 @@ def _main(argv: Sequence[str], directory: str) -> int:
     handover, tried = _from_before()
     home = way_to(directory)
     try:
-        settings = config.read(flags, os.environ, directory)
+        settings = reading.read(flags, os.environ, directory)
     except ConfigError as error:
         if handover is not None:
             server.try_again(handover, home, error, None)
         if flags.command not in ("stop", "status", "logrotate"):
             raise
-        settings = config.read_roughly(flags, os.environ, directory)
+        settings = reading.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
         from poorhttp.process import trial
 
         trial.end(settings, *tried)
     if flags.command == "print_config":
-        return write(config.config_text(settings))
+        return write(rendering.config_text(settings))
     if flags.command.startswith("print_"):
         from poorhttp.operate import front
 
         return write(front.render(flags.command.removeprefix("print_"), settings))
     is_in_the_making = flags.is_dev or (settings.autoreload and settings.debug)
-    if is_in_the_making and not flags.public and handover is None and flags.command not in config.ACTIONS:
+    if is_in_the_making and not flags.public and handover is None and flags.command not in ACTIONS:
         from poorhttp.dev.settings import refuse_public
 
         refuse_public(settings.addresses, os.environ)
@@ -180,7 +183,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev import check
 
         return check.run(settings)
-    if flags.command in config.ACTIONS and handover is None:
+    if flags.command in ACTIONS and handover is None:
         try:
             return _act(argv, flags, settings, home)
         except KeyboardInterrupt:
@@ -199,7 +202,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
         return server.serve(settings, None, home, handover)
     except ListenError as error:
         word = flags.given.get("application", ("",))[0]
-        near = nearest(word, config.ACTIONS) if word.isalpha() else ""
+        near = nearest(word, ACTIONS) if word.isalpha() else ""
         if near:  # a word about the server that has the address
             error.hint = f"did you mean {near}? Or {error.hint}"
         raise
@@ -269,7 +272,7 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
     except OSError:  # another user's server, or the link leads nowhere
         return settings, home
     directory = _directory()
-    return config.read(config.parse_flags(argv, directory), os.environ, directory), named
+    return reading.read(parse_flags(argv, directory), os.environ, directory), named
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:

@@ -26,9 +26,17 @@ SERVING = [
     "errors",
     "stdlib",
     "app.loader",
-    "config.config",
+    "config.addresses",
+    "config.commands",
+    "config.flags",
+    "config.given",
+    "config.ini",
+    "config.model",
+    "config.paths",
+    "config.reading",
     "config.settings",
     "config.units",
+    "config.urls",
     "listen.backlog",
     "listen.sockets",
     "listen.systemd",
@@ -167,7 +175,7 @@ def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
     modules = run(code).split()
     assert not {
         "poorhttp.cli",
-        "poorhttp.config.config",
+        "poorhttp.config.reading",
         "poorhttp.process.worker",
         "poorhttp.process.supervisor",
     } & set(modules)
@@ -274,8 +282,7 @@ BEFORE_THE_APPLICATION = {
     "poorhttp/process/trial.py: contextlib": "a command, or a trial",
     "poorhttp/process/trial.py: faulthandler": "right before the load, in a child",
     "poorhttp/process/trial.py: mmap": "right before the load",
-    "poorhttp/config/units.py: _socket": "when the configuration is read",
-    "poorhttp/config/units.py: shlex": "when the configuration is read",
+    "poorhttp/config/paths.py: shlex": "when the configuration is read",
     "poorhttp/operate/watch.py: contextlib": "a command about a server",
 }
 

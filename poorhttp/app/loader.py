@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.config.units import Application, split_application
+from poorhttp.config.paths import Application, split_application
 from poorhttp.errors import LoadError, nearest, suggestion
 from poorhttp.stdlib import make_way, maker_of_greenlets, os
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -283,7 +283,7 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
         files = []
     modules = [package + dot + each.removesuffix(".py") for each in files if each.removesuffix(".py").isidentifier()]
     if not package:
-        from poorhttp.config.config import ACTIONS, COMMANDS, MAKING
+        from poorhttp.config.commands import ACTIONS, COMMANDS, MAKING
 
         modules += [each for each in files if each.endswith(".py")]
         words = [*ACTIONS, *MAKING]
@@ -299,7 +299,7 @@ def _no_module(missing: str, directory: str, spec: str, may_be_command: bool) ->
 
 def _command_near(word: str) -> str:
     """The command that a word was probably meant to be, "" where none is near: one that begins so, or is spelt so."""
-    from poorhttp.config.config import ACTIONS, MAKING
+    from poorhttp.config.commands import ACTIONS, MAKING
 
     words = [*ACTIONS, *MAKING]
     return next((each for each in words if each.startswith(word)), "") or nearest(word, words)
@@ -476,4 +476,4 @@ def suited(settings: Config, warn: Callable[[str], None]) -> Config:
         return settings
     text = f"{maker} makes greenlets of threads: one thread serves in each process, not {settings.threads}"
     warn(f"{text}; more processes serve more requests at once")
-    return settings.but(threads=1)
+    return settings.replace(threads=1)

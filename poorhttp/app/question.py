@@ -17,7 +17,8 @@ from wsgiref.util import FileWrapper, setup_testing_defaults
 from poorhttp import __version__
 from poorhttp._engine import check_head
 from poorhttp.app.loader import account_of, place_of, suggested
-from poorhttp.config.units import split_port, split_url
+from poorhttp.config.addresses import split_port
+from poorhttp.config.urls import split_url
 from poorhttp.errors import LoadError, returned_text, say, tell
 from poorhttp.stdlib import signal
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 

@@ -11,7 +11,7 @@ import errno
 import stat
 import sys
 
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import InUseError, ListenError
 from poorhttp.stdlib import os, socket
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.operate.watch import Rates
 
 STOPPED, FAILED = 0, 1

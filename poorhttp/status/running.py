@@ -13,7 +13,7 @@ from poorhttp.system import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 ORPHANED = 5.0
 """Seconds within which the workers of a server that was killed are gone, and what they listened on is free: one, but on

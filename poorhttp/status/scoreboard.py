@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 NAME = "poorhttp-board"
 MAGIC = b"poorhttp"

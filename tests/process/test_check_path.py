@@ -9,7 +9,8 @@ import pytest
 from starter import Server, Start, lives, run, wait_for
 
 from poorhttp.app import question
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 
 ASKED = "--check-path=/"
 LAZY = '''
@@ -314,7 +315,7 @@ def test_the_environ_is_that_of_a_client(tmp_path: Path, arguments: tuple[str, .
         start_response("200 OK", [])
         return []
 
-    settings = config.read(config.parse_flags(["app.py", *arguments], str(tmp_path)), {}, str(tmp_path))
+    settings = reading.read(parse_flags(["app.py", *arguments], str(tmp_path)), {}, str(tmp_path))
     question.judge(question.ask(application, settings), settings)
     names = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "PATH_INFO")
     assert tuple(seen[0][name] for name in names) == expected

@@ -14,7 +14,7 @@ import pytest
 
 import poorhttp
 from poorhttp import cli, stdlib
-from poorhttp.config import config
+from poorhttp.config.commands import ACTIONS
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 from poorhttp.process import server
 from poorhttp.status import pidfile
@@ -203,13 +203,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"{VERSION}\n"
 
 
-@pytest.mark.parametrize("action", config.ACTIONS)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_for_one_command(capsys, tmp_path, action, flag):
     (tmp_path / "pid").write_text(f"{os.getpid()}\n")
     assert cli.main([action, "-p", str(tmp_path / "pid"), flag]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"usage: poorhttp {action} ") and config.ACTIONS[action] in told
+    assert told.startswith(f"usage: poorhttp {action} ") and ACTIONS[action] in told
     assert ("--json" in told) == ("--watch" in told) == (action == "status")
     assert ("--wait" in told) == (action in ("start", "restart", "reload"))
 

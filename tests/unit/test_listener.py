@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from poorhttp import stdlib
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import ListenError
 from poorhttp.listen import backlog, sockets
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.config import config, other_servers
-from poorhttp.config.config import ALIASES, COMMANDS, SHORT
+from poorhttp.config import other_servers, reading
+from poorhttp.config.commands import ALIASES, COMMANDS, SHORT
+from poorhttp.config.flags import parse_flags
 from poorhttp.config.settings import SETTINGS
 from poorhttp.errors import ConfigError
 
@@ -23,7 +24,7 @@ ROWS = [
 
 def said(*argv: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        config.parse_flags(argv, "/")
+        parse_flags(argv, "/")
     return caught.value.hint
 
 
@@ -72,10 +73,10 @@ def test_a_key_and_a_keyword_are_answered_as_they_are_written(tmp_path: Path) ->
     for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "are in the section [http]"):
         (tmp_path / "my.ini").write_text(text)
         with pytest.raises(ConfigError) as caught:
-            config.read(config.parse_flags(["-c", "my.ini"], str(tmp_path)), {}, str(tmp_path))
+            reading.read(parse_flags(["-c", "my.ini"], str(tmp_path)), {}, str(tmp_path))
         assert hint in caught.value.hint
     with pytest.raises(ConfigError, match=r"did you mean request_timeout\?"):
-        config.from_keywords({"timeout": 5}, {}, "/")
+        reading.from_keywords({"timeout": 5}, {}, "/")
 
 
 def test_the_examples_of_the_page_are_understood() -> None:
@@ -83,7 +84,7 @@ def test_the_examples_of_the_page_are_understood() -> None:
     lines = [line for line in text.splitlines() if line.startswith("    poorhttp ")]
     assert len(lines) == 3
     for line in lines:
-        settings = config.read(config.parse_flags(shlex.split(line)[1:], "/"), {}, "/")
+        settings = reading.read(parse_flags(shlex.split(line)[1:], "/"), {}, "/")
         assert str(settings.addresses[0]) == "127.0.0.1:8000"
 
 
