@@ -14,9 +14,9 @@ from poorhttp.dispatch.outcome import redirect as redirect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.dispatch.form import Field as Field
+    from poorhttp.dispatch.field import Field as Field
+    from poorhttp.dispatch.field import FormError as FormError
     from poorhttp.dispatch.form import FieldStorage as FieldStorage
-    from poorhttp.dispatch.form import FormError as FormError
     from poorhttp.dispatch.request import Request
 
 _OF_FORMS = ("Field", "FieldStorage", "FormError")

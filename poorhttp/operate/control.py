@@ -9,8 +9,8 @@ running.left, 3 not running, 4 not known (LSB).
 from __future__ import annotations
 
 from poorhttp.errors import ConfigError
-from poorhttp.status import reader, running
-from poorhttp.status.scoreboard import REPLACING, SUCCEEDED, TRYING
+from poorhttp.status import reader, render, running
+from poorhttp.status.layout import REPLACING, SUCCEEDED, TRYING
 from poorhttp.stdlib import os, signal, time
 from poorhttp.system import procfs
 
@@ -165,7 +165,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     elif told is None:
         say("what it does is not known: it does not serve yet, or is of another version"[: width or None])
     else:
-        for line in reader.text(told, rates.of(told, time.monotonic()) if rates else None, width):
+        for line in render.text(told, rates.of(told, time.monotonic()) if rates else None, width):
             say(line)
     return RUNNING
 
@@ -206,7 +206,7 @@ def _weight(pid: int) -> dict[str, object]:
 def _since(pid: int, text: str) -> str:
     """The text with its age; "" where that is not known."""
     seconds = procfs.age(pid)
-    return "" if seconds is None else text.format(reader.duration(seconds))
+    return "" if seconds is None else text.format(render.duration(seconds))
 
 
 def _send(pid: int, signum: int) -> None:
