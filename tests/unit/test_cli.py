@@ -350,14 +350,16 @@ def test_unexpected(capsys, world):
     assert cli.main(["one", "--port=0"]) == 1
     said = capsys.readouterr().err
     assert "in fail\n" in said
-    assert said.endswith("error: unexpected RuntimeError: a\\nb\nhint: this is a fault of poorhttp\n")
+    assert said.endswith(
+        "error: unexpected RuntimeError: a\\nb\nhint: this is a fault of poorhttp: please report it with the traceback above\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("number", "limit", "remedy"),
     [
-        (errno.EMFILE, "RLIMIT_NOFILE lets this process have {}", "ulimit -n"),
-        (errno.ENFILE, "fs.file-max lets this machine have no more", "sysctl fs.file-max"),
+        (errno.EMFILE, "this process may have {} descriptors (RLIMIT_NOFILE)", "ulimit -n"),
+        (errno.ENFILE, "fs.file-max is reached", "sysctl fs.file-max"),
     ],
 )
 def test_without_a_descriptor(capsys, world, number, limit, remedy):
@@ -375,8 +377,8 @@ def test_without_a_descriptor(capsys, world, number, limit, remedy):
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (BlockingIOError(errno.EAGAIN, "busy"), "the system has no further process or no memory: busy"),
-        (OSError(errno.ENOMEM, "none"), "the system has no further process or no memory: none"),
+        (BlockingIOError(errno.EAGAIN, "busy"), "the system allows no further process or has no memory: busy"),
+        (OSError(errno.ENOMEM, "none"), "the system allows no further process or has no memory: none"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/dev/null"), "cannot open /dev/null: No such file"),
         (PermissionError(errno.EACCES, "Denied", "/proc/self/maps"), "cannot open /proc/self/maps: Denied"),
     ],
@@ -519,7 +521,9 @@ def test_run_by_name(world):
 
 def test_run_says_that_it_asks_nothing(world, capsys):
     poorhttp.run("one.py", port=0, check_path="/")
-    assert capsys.readouterr().err.startswith("note: check_path is for the command line; serving without it\n")
+    assert capsys.readouterr().err.startswith(
+        "note: check_path is used by the command line only; serving without this check\n"
+    )
 
 
 def test_run_raises():
