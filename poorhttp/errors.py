@@ -77,7 +77,7 @@ def shortage(error: Exception) -> PoorhttpError | None:
         return PoorhttpError(f"too many open files: this process may have {limit} descriptors (RLIMIT_NOFILE)", hint)
     if error.errno == errno.ENFILE:
         hint = "raise the limit with sysctl fs.file-max, or end the program that has so many files open"
-        return PoorhttpError("too many open files on this machine: fs.file-max is reached", hint)
+        return PoorhttpError("too many open files: the machine has no more (fs.file-max)", hint)
     if error.errno in (errno.EAGAIN, errno.ENOMEM):
         hint = "raise the limit: ulimit -u or -v, TasksMax= in a unit of systemd, or that of the container"
         return PoorhttpError(f"the system allows no further process or has no memory: {error.strerror}", hint)

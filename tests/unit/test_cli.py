@@ -359,7 +359,7 @@ def test_unexpected(capsys, world):
     ("number", "limit", "remedy"),
     [
         (errno.EMFILE, "this process may have {} descriptors (RLIMIT_NOFILE)", "ulimit -n"),
-        (errno.ENFILE, "fs.file-max is reached", "sysctl fs.file-max"),
+        (errno.ENFILE, "the machine has no more (fs.file-max)", "sysctl fs.file-max"),
     ],
 )
 def test_without_a_descriptor(capsys, world, number, limit, remedy):
