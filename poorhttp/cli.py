@@ -101,7 +101,7 @@ def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
             raise PoorhttpError("poorhttp.run works in the main thread only", hint)
     _open_standard_streams()
     if app is None:  # the result of a factory that forgets to return
-        from poorhttp.app.loader import check
+        from poorhttp.app.callables import check
 
         check(app, "app")
     named = {"application": app} if isinstance(app, str) else {}

@@ -16,7 +16,7 @@ from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from poorhttp import __version__
 from poorhttp._engine import check_head
-from poorhttp.app.loader import account_of, place_of, suggested
+from poorhttp.app.failures import account_of, place_of, suggested
 from poorhttp.config.addresses import split_port
 from poorhttp.config.urls import split_url
 from poorhttp.errors import LoadError, returned_text, say, tell

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from poorhttp.app.loader import wsgi_modules
+from poorhttp.app.places import wsgi_modules
 from poorhttp.config.addresses import Address
 from poorhttp.config.model import Config
 from poorhttp.config.paths import split_application

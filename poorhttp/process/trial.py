@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmap import mmap
     from typing import Any, NoReturn
 
-    from poorhttp.app.loader import WSGI
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
 
 PATIENCE = 60.0

@@ -168,7 +168,7 @@ def test_one_that_hangs_is_killed_in_the_end(tmp_path: Path, monkeypatch: pytest
     [
         ("--preload=yes", "hooks:gon", "hooks has no attribute 'gon'"),
         ("--preload=yes", "hook:gone", "no module 'hook' in "),
-        ("--preload=yes", "hooks:__name__", "hooks:__name__ is not callable: str"),
+        ("--preload=yes", "hooks:__name__", "hooks:__name__ is not callable: it is of type str"),
         *((each, "hooks:gon", "hooks has no attribute 'gon'") for each in ("--preload=no", "--check-config", "check")),
         ("start", "hooks:gon", "hooks has no attribute 'gon'"),
     ],

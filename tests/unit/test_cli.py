@@ -273,7 +273,7 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
         (["dev", "devx", "--check-config"], "name its directory by chdir"),
         (["check", "statsu", "--port=0"], "name its directory by chdir"),
         (["check", "modul", "--port=0"], "did you mean module?"),
-        (["check", "status", "--port=0"], "it is a command, which goes first and alone: poorhttp status"),
+        (["check", "status", "--port=0"], "a command goes before everything else: poorhttp status"),
     ],
 )
 def test_behind_a_command_no_other_one_is_meant(capfd, tmp_path, monkeypatch, argv, hint):
@@ -310,7 +310,7 @@ def test_dump_config_loads_nothing(capsys, world):
         (["--prot=1"], 2, ["error: unknown flag: '--prot'", "hint: did you mean --port?"]),
         (["-c", "no\nfile.ini"], 2, None),
         (["on", "--port=0"], 3, None),
-        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable in it: one:application"]),
+        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callables in it: one:application"]),
         (["one", "-b", "192.0.2.1:80"], 4, None),
         (["one", "--errorlog=/no/e.log"], 2, None),
     ],

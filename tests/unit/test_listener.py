@@ -168,7 +168,7 @@ def test_ipv6_port_in_use_names_its_owner(listen):
 
 def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
     port = listen().getsockname()[1]
-    monkeypatch.setattr(sockets, "_sockets", lambda pid: iter(()))
+    monkeypatch.setattr(port_owner, "socket_inodes", lambda pid: set())
     assert fault(Address("127.0.0.1", port)) == f"127.0.0.1:{port} is in use | choose another port"
 
 
