@@ -120,11 +120,11 @@ def test_in_the_background_too(tmp_path: Path) -> None:
         ("start('200 OK', []); return 5", "app.py: GET / fails: TypeError: 'int' object is not iterable"),
         (
             "start('200 OK', []); return ['a']",
-            "the answer to GET / is against PEP 3333: the body must consist of bytes",
+            "the answer to GET / breaks PEP 3333: the body must consist of bytes",
         ),
         (
             "start(200, []); return []",
-            "app.py:2: the answer to GET / is against PEP 3333: the status is a str, not int",
+            "app.py:2: the answer to GET / breaks PEP 3333: the status is a str, not int",
         ),
         (
             "start('199 No', []); return []",
@@ -138,7 +138,7 @@ def test_in_the_background_too(tmp_path: Path) -> None:
         ("start('200 OK', [('Content-Length', '2')]); return [b'a']", "PEP 3333: the body has 1 bytes, and Content-"),
         ("start('304 Not Modified', [('Content-Length', '2')]); return []", ""),
         ("yield b'a'; start('200 OK', [])", "PEP 3333: a body came before start_response was called"),
-        ("return []", "error: app.py: the answer to GET / is against PEP 3333: start_response was not called"),
+        ("return []", "error: app.py: the answer to GET / breaks PEP 3333: start_response was not called"),
         ("start('200 OK', []); yield b'a'; environ['no']", "app.py:2: GET / fails: KeyError: 'no'"),
         ("raise SystemExit(0)", "app.py:2: GET / fails: SystemExit: 0"),
         ("import os; os._exit(0)", "app.py ends the process when it is called"),

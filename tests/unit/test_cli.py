@@ -270,8 +270,8 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["dev", "devx", "--check-config"], "name its directory by chdir"),
-        (["check", "statsu", "--port=0"], "name its directory by chdir"),
+        (["dev", "devx", "--check-config"], "set chdir to its directory"),
+        (["check", "statsu", "--port=0"], "set chdir to its directory"),
         (["check", "modul", "--port=0"], "did you mean module?"),
         (["check", "status", "--port=0"], "a command goes before everything else: poorhttp status"),
     ],

@@ -58,11 +58,11 @@ def test_whoever_writes_such_an_option_is_told(server: str, option: str, ours: s
         ("-k gevent", other_servers.GREENLETS),
         ("--master", "type = forking has a supervisor"),
         ("--http :80", "did you mean --bind?"),
-        ("--wsgi-file app.py", "name the file as APP: poorhttp file.py"),
+        ("--wsgi-file app.py", "give the file as APP: poorhttp file.py"),
         ("--timeout 5", "did you mean --request-timeout?"),
         ("-t5", "did you mean --request-timeout?"),
         ("--listen :80", "uWSGI's --listen: --backlog; waitress's --listen: --bind"),
-        ("-w4", "gunicorn's -w: --processes; uWSGI's -w: name the module as APP: poorhttp module"),
+        ("-w4", "gunicorn's -w: --processes; uWSGI's -w: give the module as APP: poorhttp module"),
     ],
 )
 def test_what_is_said(argv: str, hint: str) -> None:
@@ -70,7 +70,7 @@ def test_what_is_said(argv: str, hint: str) -> None:
 
 
 def test_a_key_and_a_keyword_are_answered_as_they_are_written(tmp_path: Path) -> None:
-    for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "are in the section [http]"):
+    for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "into the section [http]"):
         (tmp_path / "my.ini").write_text(text)
         with pytest.raises(ConfigError) as caught:
             reading.read(parse_flags(["-c", "my.ini"], str(tmp_path)), {}, str(tmp_path))
