@@ -185,7 +185,7 @@ def test_an_answer_has_a_time_limit(start: Start, shape: str, tmp_path: Path) ->
     server.send(signal.SIGHUP)
     server.await_text("reload failed")
     assert "exit code 3: app.py:" in server.said and ": GET / was not answered in 1 s" in server.said
-    assert "| hint: it must return" in server.said
+    assert "| hint: the application must return" in server.said
     assert server.get() == (200, "old")
     assert server.stop() == 0
 

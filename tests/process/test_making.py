@@ -130,7 +130,7 @@ def test_init_takes_a_place_only(tmp_path: Path) -> None:
         ),
         (
             OK.replace(")])", "), ('Content-Length', 'ab')])"),
-            "error: app.py:2: the answer to GET / is",
+            "error: app.py:2: the answer to GET / breaks PEP 3333: Content-Length is not a number",
         ),
         (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / breaks PEP 3333: Iterator yielded"),
         ("    return []\n", "error: app.py:1: the answer to GET / breaks PEP 3333: start_response was not called"),
