@@ -9,7 +9,7 @@ from __future__ import annotations
 from poorhttp.dispatch.constants import *  # noqa: F403
 from poorhttp.dispatch.constants import DONE
 from poorhttp.dispatch.outcome import SERVER_RETURN as SERVER_RETURN
-from poorhttp.dispatch.outcome import redirect as redirect
+from poorhttp.dispatch.redirect import redirect as redirect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

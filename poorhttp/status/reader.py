@@ -103,7 +103,7 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
     for each in sorted(processes - {pid, *(row["pid"] for row in rows)}):
         rows += _elsewhere(each, end)
     for row in rows:
-        row["pss"] = procfs.pss(row["pid"]) * 1024 or None
+        row["pss"] = procfs.pss(row["pid"]) or None
         row["busy"] = max(row["busy"] - (row["pid"] == teller), 0)
     past = {name: _number(facts.get(name, "")) for name in SUMS}
     past["2xx"] = _second_class(past)

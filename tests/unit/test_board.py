@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import stdlib
-from poorhttp.operate.watch import Rates
+from poorhttp.operate.control import Rates
 from poorhttp.status import calls, page, pidfile, reader, render
 from poorhttp.status.layout import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD
 from poorhttp.status.scoreboard import Board
