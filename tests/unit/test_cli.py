@@ -537,7 +537,9 @@ def test_run_raises():
 
 @pytest.mark.parametrize("app", [5, None])
 def test_run_what_is_no_application(app):
-    with pytest.raises(LoadError, match=r"^app is not callable: \w+\nhint: a WSGI application is a function of"):
+    with pytest.raises(
+        LoadError, match=r"^app is not callable: it is of type \w+\nhint: a WSGI application is a function of"
+    ):
         poorhttp.run(app, port=0)
 
 
