@@ -8,7 +8,7 @@ from __future__ import annotations
 from poorhttp.config.commands import ACTIONS, COMMAND_OPTIONS, COMMANDS, MAKING, SHORT, dashed
 from poorhttp.config.ini import IniFile
 from poorhttp.config.reading import choose, import_directory
-from poorhttp.config.settings import ENVIRON, OPTIONS, PREFIX, SECTION, SETTINGS
+from poorhttp.config.settings import ENVIRON, GROUPS, OPTIONS, PREFIX, SECTION, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ def _help_line(short: str, flag: str, metavar: str, text: str) -> str:
 
 def _groups() -> Iterator[tuple[str, list[Setting]]]:
     """Yield each group of settings with its name, in the order of their declaration."""
-    names = dict.fromkeys(each.group for each in SETTINGS.values())
-    return ((name, [each for each in SETTINGS.values() if each.group == name]) for name in names)
+    settings = list(SETTINGS.values())
+    starts = [settings.index(SETTINGS[first]) for first in GROUPS.values()]
+    ends = [*starts[1:], len(settings)]
+    return ((name, settings[start:end]) for name, start, end in zip(GROUPS, starts, ends, strict=True))
 
 
 def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
