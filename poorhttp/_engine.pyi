@@ -12,6 +12,15 @@ from poorhttp.config.model import Config
 from poorhttp.logs.log import ErrorLog
 from poorhttp.status.scoreboard import Row
 
+TIMING: dict[str, int]
+"""Times that the engine and Python must agree on, by name, in milliseconds."""
+
+WORDS: dict[str, int]
+"""The bytes on a control descriptor that are no signals, by name."""
+
+REPORTS: dict[str, int]
+"""The bytes that the engine of a worker writes to its `report`, by name."""
+
 class RequestTimeout(BaseException):
     """Raised inside an application that gave nothing for `request_timeout` seconds.
 
