@@ -61,10 +61,10 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:  # before the server served
         return OK
     except Exception as error:
-        told = shortage(error)
-        if told is not None:
-            tell(told)
-            return told.exit_code
+        lack = shortage(error)
+        if lack is not None:
+            tell(lack)
+            return lack.exit_code
         from poorhttp.stdlib import traceback
 
         trace = traceback.format_exc()
@@ -290,9 +290,9 @@ def _tell_of_another(settings: Config, pid: int) -> None:
     """If no server has this pidfile, but one with the same ini file has another pidfile, say so."""
     from poorhttp.status import running
 
-    told = running.elsewhere(settings) if pid <= 0 else ""
-    if told:
-        say(f"note: {told}")
+    other = running.elsewhere(settings) if pid <= 0 else ""
+    if other:
+        say(f"note: {other}")
 
 
 def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:

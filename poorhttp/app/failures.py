@@ -50,15 +50,15 @@ def account_of(error: BaseException) -> tuple[str, str]:
     """
     from poorhttp.stdlib import traceback
 
-    told = traceback.TracebackException.from_exception(error)
-    lines = [line for line in "".join(told.format_exception_only()).split("\n") if line and not line[0].isspace()]
-    each: traceback.TracebackException | None = told
+    formatted = traceback.TracebackException.from_exception(error)
+    lines = [line for line in "".join(formatted.format_exception_only()).split("\n") if line and not line[0].isspace()]
+    each: traceback.TracebackException | None = formatted
     while each:
         each.stack = traceback.StackSummary.from_list(
             [frame for frame in each.stack if not frame.filename.startswith(NOT_THEIRS)]
         )
         each = each.__cause__ or each.__context__
-    return "".join(told.format()), lines[0] if lines else type(error).__name__
+    return "".join(formatted.format()), lines[0] if lines else type(error).__name__
 
 
 def suggested(error: BaseException, trace: str) -> str:

@@ -1,6 +1,6 @@
 """`module:name`, a file, or a directory with `dispatch_table.py` -> a WSGI callable.
 
-Knows how an application is found and imported. Does not know what the application does, nor who will call it.
+Knows how an application is found and imported. Does not know what the application does.
 Contract: `load` returns a callable that can be called with (environ, start_response), or raises LoadError with a hint.
 KeyboardInterrupt passes through.
 """

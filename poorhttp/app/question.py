@@ -89,8 +89,8 @@ def ask(app: WSGI, settings: Config) -> Answer:
     """
     answer = Answer()
     answer.given = app(_environ(settings), answer.start)
-    if told := returned_text(answer.given):
-        raise AssertionError(told)
+    if text := returned_text(answer.given):
+        raise AssertionError(text)
     try:
         for block in answer.given:
             answer.write(block)
@@ -109,10 +109,10 @@ def ask(app: WSGI, settings: Config) -> Answer:
 
 def judge(answer: Answer, settings: Config) -> None:
     """Print status and size of an answer. Raises LoadError for a status of 500 or above."""
-    told = f"{title(settings)} is answered {answer.status}, in {answer.size} bytes"
+    line = f"{title(settings)} is answered {answer.status}, in {answer.size} bytes"
     if answer.status >= "500":
-        raise LoadError(told, "see the lines of its log above, or ask it under poorhttp dev")
-    say(told)
+        raise LoadError(line, "see the lines of its log above, or ask it under poorhttp dev")
+    say(line)
 
 
 def fault(error: BaseException, settings: Config, where: str, *judges: str) -> LoadError:

@@ -103,9 +103,9 @@ def choose(addresses: Sequence[Address], passed: list[tuple[int, str]]) -> list[
     them then stands for the sockets of that name or number. A listening descriptor that is named by its number but not
     in `passed` is added there. Raises ListenError.
     """
-    told = [(Address(fd=name), descriptor) for descriptor, name in passed if name != str(descriptor)]
-    if told and not any(address.fd for address in addresses):
-        return told
+    taken = [(Address(fd=name), descriptor) for descriptor, name in passed if name != str(descriptor)]
+    if taken and not any(address.fd for address in addresses):
+        return taken
     chosen: list[tuple[Address, int]] = []
     for address in addresses:
         found = [descriptor for descriptor, name in passed if address.fd and address.fd in (name, str(descriptor))]

@@ -42,16 +42,16 @@ def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> 
     if not _is_this(pid):
         note(f"LISTEN_PID is {pid}, this process is {os.getpid()}: the sockets of LISTEN_FDS are not used")
         return []
-    told = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
+    listed = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
     number = int(count[:MOST_DIGITS])
-    told += ["unknown"] * (number - len(told))
+    listed += ["unknown"] * (number - len(listed))
     try:
         for descriptor in range(FIRST, FIRST + number):
             os.set_inheritable(descriptor, False)
     except OSError:
         what = f"LISTEN_FDS is {count[:99]}, but descriptor {descriptor} is not open"
         raise ConfigError(what, "unset LISTEN_FDS, or pass so many sockets") from None
-    return list(enumerate(told[:number], FIRST))
+    return list(enumerate(listed[:number], FIRST))
 
 
 def _is_this(pid: str) -> bool:

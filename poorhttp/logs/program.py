@@ -64,7 +64,7 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
     """
     arguments = words(command)
     os.close(os.open(os.devnull, os.O_RDWR))  # the guardian needs it: fail here if it is missing
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     # A signal before the guardian has its handlers would end it and lose the first lines.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -76,7 +76,7 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
         try:
             os.setsid()  # signals of the terminal are not for the program
             if os.fork() == 0:
-                _become_guardian(told, report, arguments, line)
+                _become_guardian(reading, report, arguments, line)
         except BaseException:
             sys.excepthook(*sys.exc_info())
             os._exit(1)
@@ -84,8 +84,8 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.waitpid(pid, 0)
-    os.close(told)
-    return tell
+    os.close(reading)
+    return writing
 
 
 def _become_guardian(source: int, report: int, arguments: list[str], line: Callable[[str], bytes]) -> NoReturn:
