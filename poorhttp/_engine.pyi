@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Self
 
-from poorhttp.config.config import Config
+from poorhttp.config.model import Config
 from poorhttp.logs.log import ErrorLog
 from poorhttp.status.scoreboard import Row
 
