@@ -31,8 +31,8 @@ STDOUT, STDERR = 1, 2
 NO_LOG = -1
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-_SERVING = os.path.join(_OURS, "process", "worker.py")
-"""What calls the engine, which calls the application: nobody looks for a fault above it."""
+_SERVING = tuple(os.path.join(_OURS, folder, "") for folder in ("process", "system"))
+"""What calls the engine, which calls the application, and the handlers of signals: nobody looks for a fault there."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -121,7 +121,7 @@ class ErrorLog:
             from poorhttp.stdlib import traceback
 
             frames = traceback.extract_stack(frame) if frame else []
-            ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+            ours = [number for number, each in enumerate(frames) if each.filename.startswith(_SERVING)]
             return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
         except Exception:  # as in `_traceback`
             return "(no stack: the traceback module cannot be used)\n"
@@ -298,7 +298,7 @@ def _line(level: str, text: str, remote: str) -> str:
 
 
 def _comes_from_server(frame: FrameType | None) -> bool:
-    while frame and frame.f_code.co_filename != _SERVING:
+    while frame and not frame.f_code.co_filename.startswith(_SERVING):
         frame = frame.f_back
     return frame is not None
 
@@ -335,7 +335,7 @@ def _formatted(exc: BaseException) -> str:
 
     told = traceback.TracebackException.from_exception(exc)
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
-    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
+    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename.startswith(_SERVING):
         del told.stack[-1]
     # What of ours has called the application tells its author nothing.
     if not all(each.filename.startswith(_OURS) for each in told.stack):

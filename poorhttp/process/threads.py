@@ -1,23 +1,64 @@
-"""The threads of a process that serves, but for the main one.
+"""The threads of a process that serves, from the start of the first to the return of the last.
 
 Knows how a thread is started, and what to say where the system refuses one. Does not know what it does (the engine).
-Contract: what is refused is told with its number and a remedy.
 """
 
 from __future__ import annotations
 
 from poorhttp.errors import PoorhttpError
 from poorhttp.stdlib import signal, thread
+from poorhttp.system import timing
 from poorhttp.system.signals import HANDLED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Callable
 
     from poorhttp._engine import Engine
+    from poorhttp.process.leaving import Leaving
 
 
-def start(
+def run(engine: Engine, calling: int, count: int, ready: Callable[[], None], leaving: Leaving) -> None:
+    """Run every slot, the main thread slot 0; return when all are back. Raises what one of them raised, and
+    PoorhttpError where not all of them can be started: then nobody is served.
+
+    calling: how many of these threads, the first ones, call the application. ready: called before the first request.
+    """
+    others: list[LockType] = []
+    failures: list[BaseException] = []
+    # The others wait until all are there. The main thread, which hears signals, is the last to serve.
+    gate, arrived = thread.allocate_lock(), thread.allocate_lock()
+    gate.acquire()
+    arrived.acquire()
+    try:
+        for slot in range(1, count):
+            others.append(_start(engine, slot, count, (gate, arrived), failures, calls=slot < calling))
+        _watch(engine)
+        ready()
+        gate.release()
+        if others:
+            arrived.acquire()
+        enter(engine)
+    except BaseException as failure:
+        failures.append(failure)
+        engine.stop()
+    if gate.locked():  # nobody is behind it, nor will be
+        gate.release()
+    elif others:
+        leaving.expect_end(timing.LATE)  # the engine is finished: a thread still inside the application is late already
+    for each in others:
+        each.acquire()
+    if failures:
+        raise failures[0]
+
+
+def enter(engine: Engine) -> None:
+    """Run slot 0. A function of its own: a signal handler knows by it whether the application is running."""
+    engine.run(0)
+
+
+def _start(
     engine: Engine,
     slot: int,
     threads: int,
@@ -62,7 +103,7 @@ def start(
     return over
 
 
-def watch(engine: Engine) -> None:
+def _watch(engine: Engine) -> None:
     """Start the thread that watches the others. Raises PoorhttpError."""
     try:
         engine.watch()

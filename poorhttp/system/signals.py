@@ -12,6 +12,7 @@ import atexit
 import sys
 
 from poorhttp.stdlib import os, signal, time
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,18 +30,6 @@ HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
 
 LARGEST_SIGACTION = 256
 """Bytes: more than a `struct sigaction` has on any machine."""
-
-REPEAT = 0.3
-"""Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
-its whole group; nobody's patience ends so soon."""
-
-PATIENCE = 3.0
-"""Seconds for which a stop waits for what is being loaded: whoever waits for the stop has a little more than the time
-for what is in flight then."""
-
-
-SHORTEST_END = 0.1
-"""Seconds that the application gets at its end, where `graceful_timeout` is less."""
 
 
 class Boot:
@@ -76,7 +65,7 @@ class Boot:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
     def answer_first(self, are_waiting: Callable[[], bool]) -> None:
-        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is in `PATIENCE`:
+        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is in `timing.STOP_WHILE_LOADING`:
         clients who were let in would be reset.
         """
         self._are_waiting = are_waiting
@@ -105,7 +94,7 @@ class Boot:
             raise SystemExit(0)  # a child that the application has forked, with this handler
         before, now = self._asked, time.monotonic()
         is_another = self._is_patient and signum != signal.SIGTERM
-        if before is not None and now - before < REPEAT and not is_another:
+        if before is not None and now - before < timing.REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
         delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
@@ -116,7 +105,7 @@ class Boot:
             raise SystemExit(0)
         if not self._is_loaded:  # else it serves at once
             self._alarm = signal.signal(signal.SIGALRM, self._give_up)
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            signal.setitimer(signal.ITIMER_REAL, timing.STOP_WHILE_LOADING)
 
     def _give_up(self, signum: int, frame: FrameType | None) -> None:
         self._is_patient = False
@@ -141,12 +130,12 @@ def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STO
             what = "a thread of the application, or a function of its atexit, did not end; left without it"
             error_log.write("E", f"process {os.getpid()}: {what}")
             leave_at_once(1, error_log)
-        if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+        if signum == signal.SIGQUIT or time.monotonic() - began >= timing.REPEAT:
             leave_at_once(128 + signum, error_log)
 
     for signum in (*heard, signal.SIGALRM):
         signal.signal(signum, leave)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, SHORTEST_END))
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, timing.SHORTEST_END))
     _ending.append(True)
 
 

@@ -49,7 +49,7 @@ def perform(made: State, now: float) -> list[Action]:
 
 def long_to_leave(made: State, now: float) -> int:
     """How many workers have been draining for long."""
-    return sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
+    return sum(each.draining is not None and now >= each.draining + timing.SOON for each in made.workers.values())
 
 
 def spawn_times(made: State, until: float, life: float) -> list[float]:
@@ -409,8 +409,8 @@ def test_an_old_worker_that_takes_long_to_leave_keeps_no_other_from_it() -> None
     made.born(1, 0.0)
     made.ready(1)
     assert perform(made, 0.5) == [Drain(101)]
-    assert (perform(made, 0.9), wait(made, 0.9)) == ([], pytest.approx(0.5 + module.SOON - 0.9)), "it may leave soon"
-    assert perform(made, 0.5 + module.SOON) == [Spawn()], "it has calls in flight"
+    assert (perform(made, 0.9), wait(made, 0.9)) == ([], pytest.approx(0.5 + timing.SOON - 0.9)), "it may leave soon"
+    assert perform(made, 0.5 + timing.SOON) == [Spawn()], "it has calls in flight"
     made.born(2, 1.0)
     made.ready(2)
     assert perform(made, 1.1) == [Drain(102)]

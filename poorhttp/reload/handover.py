@@ -1,0 +1,130 @@
+"""What one program of this process hands to the next: descriptors, and what they are.
+
+Knows its text, and how a new program gets it. Does not know who serves, nor how the new program is executed.
+"""
+
+from __future__ import annotations
+
+from poorhttp.errors import say
+from poorhttp.reload import bytecode
+from poorhttp.stdlib import os
+from poorhttp.system import procfs
+
+HANDOVER = "POORHTTP_HANDOVER"
+"""The variable that tells a new program the descriptor of the file with its handover."""
+
+FORMAT = 3
+"""Of the text. A trial that takes another one fails: what it could not take would be lost."""
+
+
+class Handover:
+    """What a new program gets from the one before, which had the same process number.
+
+    sockets: key (see `poorhttp.listen.sockets`) -> descriptor, and device and inode of a unix socket. workers: process
+    number -> write end of its control pipe, read end of its report pipe (-1 where that has ended), whether it was told
+    to leave, and whether it has closed its listeners. wanted: how many there are to be, where so many were configured.
+    countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor and name.
+    connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those that came
+    meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams: standard
+    output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried again, 0
+    where it was not yet.
+    """
+
+    def __init__(self) -> None:
+        self.sockets: dict[str, tuple[int, int, int]] = {}
+        self.workers: dict[int, tuple[int, int, bool, bool]] = {}
+        self.countdown: list[int] = []
+        self.wanted, self.configured = 0, ""
+        self.passed: list[tuple[int, str]] = []
+        self.connections: list[tuple[int, str]] = []
+        self.signals = -1
+        self.pidfile, self.lock = "", -1
+        self.streams: list[int] = []
+        self.pause = 0.0
+
+    def __str__(self) -> str:
+        sockets = (f"socket {' '.join(map(str, facts))} {key}" for key, facts in self.sockets.items())
+        workers = (f"worker {pid} {' '.join(str(int(fact)) for fact in facts)}" for pid, facts in self.workers.items())
+        passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
+        connections = (f"connection {descriptor} {key}" for descriptor, key in self.connections)
+        countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
+        count = f"count {self.wanted} {self.configured}"
+        pause = [f"pause {self.pause:g}"] if self.pause else []
+        streams = [f"stream {descriptor}" for descriptor in self.streams]
+        of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.lock} {self.pidfile}"
+        facts = *sockets, *workers, *passed, *connections, *countdown, *streams, *pause
+        return "\n".join([of, *facts, count, signals, pidfile])
+
+    @classmethod
+    def parse(cls, text: str) -> Handover:
+        """The inverse of str(). Raises ValueError, also where it is another process's."""
+        self = cls()
+        first, *lines = text.split("\n")
+        if first != f"of {os.getpid()}":
+            raise ValueError(first)
+        for line in lines:
+            self._take(*line.partition(" ")[::2])
+        return self
+
+    def _take(self, kind: str, rest: str) -> None:
+        if kind == "socket":
+            descriptor, device, inode, key = rest.split(" ", 3)
+            self.sockets[key] = int(descriptor), int(device), int(inode)
+        elif kind == "worker":
+            pid, control, report, leaves, is_closed = map(int, rest.split(" "))
+            self.workers[pid] = control, report, bool(leaves), bool(is_closed)
+        elif kind == "passed":
+            descriptor, name = rest.split(" ", 1)
+            self.passed.append((int(descriptor), name))
+        elif kind == "connection":
+            descriptor, key = rest.split(" ", 1)
+            self.connections.append((int(descriptor), key))
+        elif kind == "countdown":
+            self.countdown = [int(rest.split(" ")[0]), int(rest.split(" ")[1])]
+        elif kind == "count":
+            wanted, self.configured = rest.split(" ")
+            self.wanted = int(wanted)
+        elif kind == "signals":
+            self.signals = int(rest)
+        elif kind == "pidfile":
+            lock, self.pidfile = rest.split(" ", 1)
+            self.lock = int(lock)
+        elif kind == "stream":
+            self.streams.append(int(rest))
+        elif kind == "pause":
+            self.pause = float(rest)
+        else:
+            raise ValueError(kind)
+
+    def pipes(self) -> list[int]:
+        """Those of the workers."""
+        return [each for facts in self.workers.values() for each in facts[:2] if each >= 0]
+
+    def descriptors(self) -> list[int]:
+        """All that must stay open."""
+        others = [each for each, _ in (*self.passed, *self.connections)]
+        single = [each for each in (self.signals, self.lock) if each >= 0]
+        return [facts[0] for facts in self.sockets.values()] + self.pipes() + self.countdown + others + single
+
+
+def received() -> Handover | None:
+    """What the program before this one left, told once; None after an ordinary start."""
+    told = os.environ.pop(HANDOVER, "")
+    if not told:
+        return None
+    try:
+        handover = Handover.parse(os.fsdecode(os.pread(int(told), os.fstat(int(told)).st_size, 0)))
+        for descriptor in handover.descriptors():
+            os.set_inheritable(descriptor, False)
+        os.close(int(told))
+    except (OSError, OverflowError, ValueError):
+        say(f"note: {HANDOVER} is ignored: it is not what a reload of this process hands over; unset it")
+        return None
+    children = set(procfs.children(os.getpid()))
+    for pid in set(handover.workers) - children:
+        say(f"note: worker {pid} of {HANDOVER} is ignored: it is no child of this process")
+        del handover.workers[pid]
+    for pid in children.difference(handover.workers):
+        os.waitpid(pid, os.WNOHANG)  # a child of the program before, which cannot wait for it any more
+    bytecode.distrust()
+    return handover
