@@ -10,8 +10,9 @@ import sys
 
 from poorhttp.config import config
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
-from poorhttp.process import server
+from poorhttp.process import facts, loading, server
 from poorhttp.stdlib import os, undisturbed
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from poorhttp.config.config import Config, Flags
-    from poorhttp.reload.reload import Handover
+    from poorhttp.reload.handover import Handover
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -77,11 +78,11 @@ def run(app: WSGI | str, **settings: Any) -> None:
     Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit where a worker could not start.
     Call it in the main thread: signals stop the server, and Python hears them only there.
     """
-    if server.loading:
+    if loading.in_progress:
         caller = sys._getframe(1)
         where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
         hint = 'put the call under: if __name__ == "__main__":'
-        raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {server.loading[0]}", hint)
+        raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {loading.in_progress[0]}", hint)
     code = undisturbed(lambda: _run(app, settings))
     if code:
         raise SystemExit(code)
@@ -139,7 +140,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
     if flags.command == "help":
         return write(config.help_text(flags.topic))
     if flags.command == "version":
-        return write(f"{server.version()}\n")
+        return write(f"{facts.version()}\n")
     if flags.command == "dump_config":
         return write(config.ini_text(flags, os.environ, directory))
     if flags.command == "init":
@@ -152,15 +153,15 @@ def _main(argv: Sequence[str], directory: str) -> int:
         settings = config.read(flags, os.environ, directory)
     except ConfigError as error:
         if handover is not None:
-            server.try_again(handover, home, error, None)
+            return _try_again(handover, home, error, directory)
         if flags.command not in ("stop", "status", "logrotate"):
             raise
         settings = config.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
-        from poorhttp.process import trial
+        from poorhttp.process import dry_run
 
-        trial.end(settings, *tried)
+        dry_run.end(settings, *tried)
     if flags.command == "print_config":
         return write(config.config_text(settings))
     if flags.command.startswith("print_"):
@@ -173,9 +174,9 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         refuse_public(settings.addresses, os.environ)
     if flags.command == "check_config":
-        from poorhttp.process import trial
+        from poorhttp.process import dry_run
 
-        return trial.check(settings)
+        return dry_run.check(settings)
     if flags.command == "check":
         from poorhttp.dev import check
 
@@ -190,9 +191,9 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         return supervisor.run(settings, home, flags.live)
     if settings.check_path and handover is None:
-        from poorhttp.process import trial
+        from poorhttp.process import dry_run
 
-        code = trial.before_serving(settings)
+        code = dry_run.before_serving(settings)
         if code:
             return code
     try:
@@ -205,27 +206,37 @@ def _main(argv: Sequence[str], directory: str) -> int:
         raise
 
 
+def _try_again(handover: Handover, home: str, error: ConfigError, directory: str) -> int:
+    """After a reload whose configuration cannot be read any more: serve with the old workers, and try again."""
+    from poorhttp.listen.systemd import Manager
+    from poorhttp.process.load_failed import try_again
+    from poorhttp.process.origin import adopted
+
+    defaults = config.from_keywords({}, {}, directory)
+    return try_again(handover, home, error, adopted(handover), defaults, manager=Manager.of(os.environ))
+
+
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     """Do something with the server of the pidfile."""
     from poorhttp.operate import background, control
-    from poorhttp.process import trial
+    from poorhttp.process import dry_run, dry_run_child
     from poorhttp.status import running
 
-    patience = flags.wait or trial.PATIENCE
+    patience = flags.wait or timing.LOADING
 
     if flags.command == "start":
         code, pid = OK, running.find(settings)
         _tell_of_another(settings, pid)
         if settings.check_path and pid <= 0:
             background.check(settings)
-            code = trial.in_child(settings, patience)
+            code = dry_run_child.run(settings, patience)
         return code or background.start(settings, home, patience)
     if flags.command == "restart":
         background.check(settings)
         pid = running.find(settings)
         _tell_of_another(settings, pid)
         fresh, home = _found_again(argv, settings, home, pid)
-        code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
+        code = dry_run.restart(fresh, pid, patience) or control.stop(settings, say)
         return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
     try:
         if flags.watch:
@@ -273,9 +284,9 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:
-    """What the image before this one left, and what a trial has to know; each None almost always."""
+    """What the program before this one left, and what a trial has to know; each None almost always."""
     if "POORHTTP_HANDOVER" not in os.environ and "POORHTTP_TRIAL" not in os.environ:
         return None, None
-    from poorhttp.reload import reload
+    from poorhttp.reload import handover, trial
 
-    return reload.received(), reload.tried()
+    return handover.received(), trial.tried()

@@ -335,7 +335,9 @@ def _formatted(exc: BaseException) -> str:
 
     told = traceback.TracebackException.from_exception(exc)
     # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
-    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename.startswith(_SERVING):
+    while (
+        type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename.startswith(_SERVING)
+    ):
         del told.stack[-1]
     # What of ours has called the application tells its author nothing.
     if not all(each.filename.startswith(_OURS) for each in told.stack):

@@ -39,7 +39,7 @@ _masks: dict[int, Any] = {}
 
 
 def hold_signals(mask: Any) -> None:
-    """In a child of the server's own: let signals come, to be heard when it serves. mask: what its parent had blocked."""
+    """In a child of the server's own: let signals come; it hears them when it serves. mask: what its parent blocked."""
     for signum in HANDLED:
         signal.signal(signum, delay)
     _newborn.clear()

@@ -167,7 +167,7 @@ class OwnReload:
             return  # stopped meanwhile
         reload.keep(sockets)
         self._successor = reload
-        # First: once it has made way, the main thread executes the new program, which would be asked for a reload by it.
+        # First: once the engine has made way the new program is executed, which would take this for another reload.
         os.kill(os.getpid(), signal.SIGUSR2)  # the alarm is the main thread's to set: see `ask`
         os.write(self._pipe.writer, messages.DRAIN)
         while not all(engine.makes_way() for engine in engines) and not leaving.is_over:
@@ -190,7 +190,7 @@ class OwnReload:
         try:
             if is_first:
                 atexit._run_exitfuncs()
-            # The new program obeys what comes from now on, and a stop that came before: it answers those who wait first.
+            # The new program obeys signals from now on, and a stop that came before once waiting clients are answered.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
             self._pipe.read()
             handlers = hold_back()  # the handlers of the signals that were read have run by then

@@ -113,8 +113,8 @@ class Worker:
 class State:
     """All that the policy looks at.
 
-    wanted: number of workers. graceful_timeout: seconds that a worker may take to finish what is in flight.
-    repeat: a second request to stop within so many seconds is the first one told twice.
+    wanted: number of workers. may_start: whether there is an application, so that workers can be started.
+    graceful_timeout: seconds that a worker may take to finish what is in flight.
     """
 
     __slots__ = (
@@ -123,18 +123,18 @@ class State:
         "_tried",
         "cut",
         "graceful_timeout",
+        "may_start",
         "quit_at",
         "quitting",
-        "repeat",
         "stopping",
         "wanted",
         "workers",
     )
 
-    def __init__(self, wanted: int, graceful_timeout: float, repeat: float) -> None:
+    def __init__(self, wanted: int, graceful_timeout: float, may_start: bool = True) -> None:
         self.wanted = wanted
+        self.may_start = may_start
         self.graceful_timeout = graceful_timeout
-        self.repeat = repeat
         self.workers: dict[int, Worker] = {}
         self.stopping: float | None = None
         self.quit_at: float | None = None
@@ -191,7 +191,7 @@ class State:
         """A stop was asked for; asked for again it means: at once."""
         if self.stopping is None:
             self.stopping = now
-        elif now - self.stopping >= self.repeat:
+        elif now - self.stopping >= timing.REPEAT:
             self.quitting = True
 
     def stop_fast(self, now: float) -> None:
@@ -242,7 +242,7 @@ class State:
         In the place of old ones: one after the other, so that there is never more than one too many, beside those
         which drain for longer than `timing.SOON`, and never more than twice as many as are wanted.
         """
-        if self.stopping is not None:
+        if self.stopping is not None or not self.may_start:
             return 0
         staying = [worker for worker in self.workers.values() if worker.draining is None]
         new = [worker for worker in staying if not worker.is_old]

@@ -43,19 +43,25 @@ def execute(handover: Handover, home: str) -> NoReturn:
 
 def remember_environ() -> None:
     """Read the environment of the start now: a process that changes its user may not do so afterwards."""
-    with open("/proc/self/environ", "rb") as file:
-        _remembered[:] = file.read().split(b"\0")
+    try:
+        _remembered[:] = _environ()
+    except FileNotFoundError:
+        return  # without /proc: a reload says so
 
 
 def first_environ() -> dict[bytes, bytes]:
     """The environment that this process was started with, without what the configuration and the application added: the
     new program reads its own.
     """
-    if not _remembered:
-        remember_environ()
-    pairs = (entry.partition(b"=") for entry in _remembered if b"=" in entry[1:])
+    entries = _remembered or _environ()
+    pairs = (entry.partition(b"=") for entry in entries if b"=" in entry[1:])
     told = {os.fsencode(name) for name in (HANDOVER, *PASSED)}
     return {name: value for name, _, value in pairs if name not in told}
+
+
+def _environ() -> list[bytes]:
+    with open("/proc/self/environ", "rb") as file:
+        return file.read().split(b"\0")
 
 
 def unreachable(home: str, error: OSError) -> str:

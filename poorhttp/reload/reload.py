@@ -71,8 +71,10 @@ class Reload:
         try:
             self._trial = trial = Trial(facts, self._home)
         except Exception as error:  # out of descriptors, or Python is not where it was
-            is_home = isinstance(error, OSError) and error.filename == self._home
-            self._fail(unreachable(self._home, error) if is_home else f"cannot start it: {error}")
+            if isinstance(error, OSError) and error.filename == self._home:
+                self._fail(unreachable(self._home, error))
+            else:
+                self._fail(f"cannot start it: {error}")
             return
         if self._is_cancelled:  # meanwhile
             trial.kill()

@@ -55,18 +55,9 @@ class Boot:
             later = signal.SIG_IGN if signum in COUNTS and not is_reload else delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
-    def go_on(self, signals: int) -> None:
-        """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
-        if signals >= 0:
-            for signum in read_all(signals):
-                if signum in HANDLED:
-                    os.kill(os.getpid(), signum)
-            os.close(signals)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-
     def answer_first(self, are_waiting: Callable[[], bool]) -> None:
-        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is in `timing.STOP_WHILE_LOADING`:
-        clients who were let in would be reset.
+        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is within
+        `timing.STOP_WHILE_LOADING`: else the clients that wait would be reset.
         """
         self._are_waiting = are_waiting
 
@@ -117,6 +108,16 @@ class Boot:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, self._alarm)
             self._alarm = None
+
+
+def let_through(pipe: int) -> None:
+    """Let the signals come that waited while one program replaced another. pipe: see `hold_back`; -1 for none."""
+    if pipe >= 0:
+        for signum in read_all(pipe):
+            if signum in HANDLED:
+                os.kill(os.getpid(), signum)
+        os.close(pipe)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
 
 def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STOPS) -> None:
@@ -206,7 +207,7 @@ def forget() -> None:
 def hold_back() -> dict[int, Any]:
     """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
     what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
-    (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
+    (`let_through`). Returns what `restore` takes if nothing comes of it.
 
     One that such a thread has taken, and has not written yet when the image changes, is lost with the thread.
     """
