@@ -33,10 +33,25 @@ SERVING = [
     "listen.sockets",
     "listen.systemd",
     "logs.log",
+    "process.facts",
+    "process.fork_hooks",
+    "process.leaving",
+    "process.listening",
+    "process.loading",
+    "process.log_files",
+    "process.newborn",
+    "process.origin",
+    "process.own_reload",
     "process.plan",
     "process.server",
+    "process.serving_signals",
+    "process.shape",
+    "process.sizing",
+    "process.supervised_reload",
     "process.supervisor",
     "process.worker",
+    "process.worker_pipes",
+    "process.workers",
     "status.calls",
     "status.pidfile",
     "status.scoreboard",
@@ -175,9 +190,8 @@ def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
 
 def test_plan_imports_nothing_that_acts() -> None:
     assert imports_of(ROOT / "poorhttp" / "process" / "plan.py", everywhere=True) <= {
-        "collections.abc",
-        "collections",
-        "enum",
+        "poorhttp.system",
+        "poorhttp.system.timing",
     }
 
 
@@ -213,7 +227,11 @@ def test_only_the_entry_knows_development(path: Path) -> None:
     """And does not import it before it is asked for: a server in production has nothing of it."""
     if "/dev/" not in name_of(path):
         known = {name for name in imports_of(path, everywhere=True) if f"{name}.".startswith("poorhttp.dev.")}
-        assert not known or name_of(path) in ("poorhttp/cli.py", "poorhttp/process/server.py")
+        assert not known or name_of(path) in (
+            "poorhttp/cli.py",
+            "poorhttp/process/loading.py",
+            "poorhttp/process/server.py",
+        )
         assert not {name for name in imports_of(path, everywhere=False) if f"{name}.".startswith("poorhttp.dev.")}
 
 
@@ -221,6 +239,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 def test_only_who_serves_or_checks_an_answer_knows_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
+        "poorhttp/process/serving_signals.py",
         "poorhttp/process/worker.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",
@@ -269,11 +288,11 @@ BEFORE_THE_APPLICATION = {
     "poorhttp/app/question.py: types": "before the load that is tried",
     "poorhttp/app/question.py: urllib": "before the load that is tried",
     "poorhttp/app/question.py: wsgiref": "before the load that is tried",
-    "poorhttp/reload/reload.py: importlib": "the begin of a trial, and of an image",
-    "poorhttp/process/server.py: time": "the application's, right before the load",
-    "poorhttp/process/trial.py: contextlib": "a command, or a trial",
-    "poorhttp/process/trial.py: faulthandler": "right before the load, in a child",
-    "poorhttp/process/trial.py: mmap": "right before the load",
+    "poorhttp/reload/bytecode.py: importlib": "the begin of a trial, and of a new program",
+    "poorhttp/process/loading.py: time": "the application's, right before the load",
+    "poorhttp/process/dry_run_child.py: contextlib": "a command, or a trial",
+    "poorhttp/process/dry_run_child.py: faulthandler": "right before the load, in a child",
+    "poorhttp/process/dry_run_child.py: mmap": "right before the load",
     "poorhttp/config/units.py: _socket": "when the configuration is read",
     "poorhttp/config/units.py: shlex": "when the configuration is read",
     "poorhttp/operate/watch.py: contextlib": "a command about a server",

@@ -5,8 +5,6 @@ Knows the loader of the interpreter. Does not know who edits files.
 
 from __future__ import annotations
 
-from importlib import _bootstrap_external as external
-
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -23,6 +21,8 @@ def distrust() -> None:
     The interpreter compares whole seconds and sizes, so that it would pass over an edit of the same second and size, as
     a script that deploys makes it.
     """
+    from importlib import _bootstrap_external as external
+
     loader, trusting = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
     def path_stats(self: Any, path: str) -> Any:

@@ -1,14 +1,11 @@
 """The supervisor's policy, with a clock that is a number."""
 
-import ast
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.process import plan as module
 from poorhttp.process.plan import (
     Action,
     Drain,
@@ -362,13 +359,6 @@ def test_whatever_happens_the_plan_keeps_its_promises(events: list[tuple[str, fl
             made.died(worker.pid, -9, now)
     assert ended is not None or live() is not None
     assert len(told) == len(set(told))
-
-
-def test_the_module_imports_nothing() -> None:
-    tree = ast.parse(Path(module.__file__).read_text())
-    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert [node.module for node in imported if isinstance(node, ast.ImportFrom)] == ["__future__"]
-    assert not [node for node in imported if isinstance(node, ast.Import)]
 
 
 # ------------------------------------------------------------------------------------------ after a reload
