@@ -2,8 +2,8 @@
 
 Knows what lies between a worker and its supervisor until the worker serves. Does not know when one is started, nor what
 it does then.
-Contract: a fault is told as data, whole or not at all: the supervisor, which never waits for a worker, tells it to
-people. A worker that hangs before it serves ends with its supervisor (`process.fork_hooks`).
+Contract: a fault is reported as data, whole or not at all: the supervisor, which never waits for a worker, logs it. A
+worker that hangs before it serves ends with its supervisor (`process.fork_hooks`).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def fork(pipes: list[int]) -> int:
     return pid
 
 
-def tell(report: int, told: bytes) -> None:
+def tell(report: int, what: bytes) -> None:
     """Tell the supervisor."""
     try:
-        os.write(report, told)
+        os.write(report, what)
     except BrokenPipeError:
         return  # it was killed, and this worker is about to hear of it
 
@@ -59,10 +59,10 @@ def fault(error: PoorhttpError) -> bytes:
     return marshal.dumps((error.exit_code, *lines, "\n".join(shown(error.detail))[-LONGEST_DETAIL:]))
 
 
-def fault_of(told: bytes) -> PoorhttpError:
+def fault_of(what: bytes) -> PoorhttpError:
     """The inverse."""
     try:
-        code, message, hint, detail = marshal.loads(told)
+        code, message, hint, detail = marshal.loads(what)
     except (EOFError, TypeError, ValueError):
         code, message, hint, detail = 1, "a worker cannot begin to serve, and could not tell why", "", ""
     error = PoorhttpError(message, hint, detail)

@@ -1,6 +1,6 @@
 """A start that nobody notices: `--check-config`, and the child that tries what a reload is to become.
 
-Knows what of a start can be tried and undone. Does not know who asks.
+Knows what of a start can be tried and undone. Does not know why it is tried.
 Contract: nothing is left behind: no socket, no pidfile, no log.
 """
 

@@ -1,6 +1,6 @@
-"""What a start tells: version, application, addresses, shape, and notes about the configuration.
+"""What a start prints: version, application, addresses, shape, and notes about the configuration.
 
-Knows words. Does not know when they are said.
+Knows the words. Does not know when they are printed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def version() -> str:
 
 
 def facts(settings: Config, kind: str, title: str, listeners: list[socket]) -> list[str]:
-    """What is told of a server, a line each. kind: the type, also where the application cannot have its threads."""
+    """The lines about a server that a start prints. kind: the type that was asked for."""
     clients = listeners[: len(listeners) - bool(settings.control_socket)]
     urls = ", ".join(sockets.url(each) + sockets.others(each) for each in clients)
     return [version(), title, urls, f"{kind}, {size(settings)}"]

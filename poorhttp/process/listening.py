@@ -75,7 +75,7 @@ class Listening:
 
     def drop_unwanted(self, waiting: list[tuple[int, str]]) -> list[tuple[int, int]]:
         """Close and remove the sockets that the configuration does not want any more. Return the connections that wait
-        to be served, descriptor and number of the listener; who came to a dropped socket is the first listener's.
+        to be served, descriptor and number of the listener; one that came to a dropped socket is the first listener's.
 
         waiting: connections that the program before accepted, descriptor and key of the listener.
         """

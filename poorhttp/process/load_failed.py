@@ -41,7 +41,7 @@ def try_again(
     """Execute the new program once more with the same sockets and workers, and again, after a pause that grows, or at
     once after HUP. Return the exit code when a stop comes meanwhile, which old workers obey as ever.
 
-    Until then they serve, if there are any, and clients wait; the scoreboard and the service manager are told.
+    Until then they serve, if there are any, and clients wait; the scoreboard and the service manager show it.
     home: the directory of the start. listening: the sockets at which clients may wait, by their keys. settings: those
     of the new program, or defaults where they cannot be read.
     """

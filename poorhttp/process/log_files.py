@@ -66,5 +66,5 @@ def _with_hint(settings: Config, do: Callable[[], T]) -> T:
         if error.errno == errno.EISDIR:
             hint = "name a file in it"
         elif error.errno == errno.ENXIO:
-            hint = "it is a pipe that nobody reads, or a socket: start who reads the pipe, or name a file"
+            hint = "it is a pipe that nobody reads, or a socket: start its reader, or name a file"
         raise ConfigError(f"cannot open the log {error.filename}: {error.strerror}", hint) from None

@@ -72,7 +72,7 @@ def work(
             countdown=countdown,
         )
     except SystemExit:
-        code = 1  # it was told why
+        code = 1  # the reason was logged
     except Exception as error:
         code = _tell_fault(error, error_log, report)
     except BaseException as error:

@@ -71,12 +71,12 @@ class FreshStart:
         """Let go of sockets that are not wanted; the connections that wait to be served."""
         return []
 
-    def announce(self, told: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
-        """Say that the server is about to serve; told: facts about it."""
-        for line in told:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+        """Say that the server is about to serve; lines: facts about it."""
+        for line in lines:
             say(line)
         if settings.errorlog != "-":
-            error_log.write("S", f"started: {', '.join(told)}")
+            error_log.write("S", f"started: {', '.join(lines)}")
 
 
 class AfterReload(FreshStart):
@@ -131,8 +131,8 @@ class AfterReload(FreshStart):
         waiting, self.handover.connections = self.handover.connections, []
         return listening.drop_unwanted(waiting)
 
-    def announce(self, told: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
-        error_log.write("S", f"reloaded: {', '.join(told)}")
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+        error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
         if board is not None:
             board.note_reload(scoreboard.REPLACING if shape.is_supervised(settings) else scoreboard.SUCCEEDED)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from poorhttp.system import timing
 
 KILLED = -9
-"""The exit code of whom SIGKILL ended."""
+"""The exit code of a process that SIGKILL ended."""
 
 
 class Action:
@@ -82,9 +82,11 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
-    before this one loaded it or for its own sake, since when it was asked to drain, to stop, to quit, whether it has
-    closed its listeners, was killed.
+    """What is known of one worker.
+
+    is_adopted: the program before this one forked it. is_old: it is to be replaced, as each adopted one is. is_ready:
+    it serves. draining, stopping, quitting: since when it was asked to. is_closed: it has closed its listeners. killed:
+    it was sent SIGKILL.
     """
 
     __slots__ = (
@@ -149,7 +151,7 @@ class State:
         self._tried = now
 
     def adopted(self, pid: int, now: float, is_leaving: bool, is_closed: bool) -> None:
-        """A worker of the image before this one is there; it may have been asked to leave already, or have begun to."""
+        """A worker of the program before this one is there, which may have been asked to leave, or have begun to."""
         worker = self.workers[pid] = Worker(pid, now, is_adopted=True)
         worker.draining = now if is_leaving else None
         worker.is_closed = is_closed
@@ -230,7 +232,7 @@ class State:
         return self._tried + max(self.back_off(now), timing.PACE if self.replaces() else 0.0)
 
     def is_rolling(self) -> bool:
-        """Whether a worker of the image before may accept a connection still."""
+        """Whether a worker of the program before may still accept a connection."""
         return any(worker.is_adopted and not worker.is_closed for worker in self.workers.values())
 
     def replaces(self) -> bool:

@@ -132,8 +132,8 @@ class _Server:
         self._listening.begin()
         connections = self._origin.connections(self._listening)
         self._show()
-        told = facts.facts(settings, kind, self._title, self._listening.listeners)
-        self._origin.announce(told, settings, error_log, self._board)
+        lines = facts.facts(settings, kind, self._title, self._listening.listeners)
+        self._origin.announce(lines, settings, error_log, self._board)
         tell_serving = serving(error_log) if serving is not None else None
 
         def ready() -> None:
@@ -270,7 +270,7 @@ class _Server:
         for path in filter(None, files if was_root else []):
             if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
                 where = f"put it into a directory of {settings.user or settings.group}; the next start replaces it"
-                self._error_log.write("W", f"{path} cannot be removed at a stop, by who serves then; {where}")
+                self._error_log.write("W", f"{path} cannot be removed at a stop, by the user who serves then; {where}")
 
     def _check_storage(self) -> None:
         """Say so where large request bodies cannot be kept."""
@@ -284,7 +284,7 @@ class _Server:
             self._error_log.write("E", f"{what}; {which}; let TMPDIR name a directory that takes files")
 
     def _show(self) -> None:
-        """Make the scoreboard, and write who this is."""
+        """Make the scoreboard, with the facts about this server."""
         settings, board = self._settings, scoreboard.of_server(self._settings)
         if board is not None:
             board.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=self._title)

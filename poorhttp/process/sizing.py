@@ -32,15 +32,15 @@ class Sizing:
         if self._scale:
             self._scale.step(len(state.serving()) - self._scale.wanted, now)
 
-    def hear(self, pid: int, told: bytes, now: float) -> None:
-        """A worker tells how busy it is."""
+    def hear(self, pid: int, reports: bytes, now: float) -> None:
+        """A worker reports how busy it is."""
         if self._scale is None:
             return
-        for byte in told:
+        for byte in reports:
             if byte == messages.OVERLOADED[0]:
-                self._scale.pressed(pid, now)
+                self._scale.overloaded(pid, now)
             elif byte >= messages.LOAD:
-                self._scale.told((byte - messages.LOAD) / 100, now)
+                self._scale.busy((byte - messages.LOAD) / 100, now)
 
     def step(self, signum: int, state: State, now: float) -> None:
         """One worker more (TTIN) or fewer (TTOU); where the load decides, within its bounds."""
@@ -92,7 +92,7 @@ class Sizing:
 
 
 def has_terminal() -> bool:
-    """Whether this process may be told WINCH because a window has another size now, as is its first meaning."""
+    """Whether this process may get WINCH because a window has another size now, which is its first meaning."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:

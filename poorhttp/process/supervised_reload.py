@@ -1,4 +1,4 @@
-"""The reload of a server with workers, at its supervisor: how it stands, and to whom that is told.
+"""The reload of a server with workers, at its supervisor: how it stands, on the scoreboard and for the service manager.
 
 Knows the trial, and when the reload that began this program is over. Does not know how workers are replaced: that is
 the plan's (`process.plan`), for whatever reason one is.

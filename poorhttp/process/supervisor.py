@@ -13,25 +13,21 @@ import gc
 import sys
 
 from poorhttp.errors import LoadError, PoorhttpError
-from poorhttp.listen import sockets
 from poorhttp.listen.backlog import Backlog
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import birth, messages
-from poorhttp.process.fork_hooks import close_in_children
 from poorhttp.process.plan import Exit, Spawn, State, Worker, plan, wait
 from poorhttp.process.sizing import Sizing, has_terminal
 from poorhttp.process.supervised_reload import SupervisedReload
+from poorhttp.process.supervisor_signals import SupervisorSignals
 from poorhttp.process.workers import Workers
 from poorhttp.stdlib import select, signal, socket, time
 from poorhttp.system import signals, timing
 from poorhttp.system.exits import name_of, reason
-from poorhttp.system.wake_pipe import WakePipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType
-    from typing import Any
 
     from poorhttp.config.config import Config
     from poorhttp.logs.log import ErrorLog
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
     from poorhttp.status.scoreboard import Board
-
-HEARD = (*signals.HANDLED, signal.SIGCHLD, signal.SIGWINCH)
 
 
 def supervise(
@@ -99,35 +93,25 @@ class Supervisor:
         board: Board | None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._load = load
         self._ready = ready
         self._listeners = listeners
         self._config = config
         self._configured = str(config.processes)
         self._error_log = error_log
-        self._access_log = access_log
         self._reloads = reloads
         self._manager = manager
         self._watch = manager.watch(listeners, lambda text: error_log.write("W", text))
         self._state = State(config.processes, config.graceful_timeout, load is not None)
         self._lost = 0.0  # seconds in which this process did not run
-        self._serves = self._is_ready = False  # whether a worker serves; and this was told as the end of the start
-        self._replacing = False
+        self._serves = False  # a worker does
+        self._is_ready = False  # the service manager knows it
+        self._replacing = False  # workers that died
         self._at_once = 0  # the first signal that wanted the end at once
         self._late_code = 1
         self._backlog = Backlog(error_log)
         self._sizing = Sizing(config, error_log, is_fixed=load is None)
         self._workers = Workers(load, listeners, config, error_log, access_log, board)
-        # Together: a signal that came between the two would be heard twice, delayed by the handler of the start too.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
-        self._signals = WakePipe()
-        close_in_children.append(self._close_in_child)  # no child is forked before: the application has no thread yet
-        self._give_children_back = signals.keeper_of(signal.SIGCHLD)
-        self._old: dict[int, Any] = {signum: signals.afterwards(signum) for signum in HEARD}
-        for signum in HEARD:
-            signal.signal(signum, _heard)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signals.raise_delayed()
+        self._signals = SupervisorSignals()
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
         """Go on with the workers of the program before this one, and with their number unless the configuration's is
@@ -165,17 +149,10 @@ class Supervisor:
             self._close()
 
     def _close(self) -> None:
-        """Give back descriptors and signals; no worker is left then."""
+        """Give back descriptors and signals; end workers that are still there, after an exception."""
         self._error_log.wait(True)
-        signals.restore(self._old)
-        close_in_children.remove(self._close_in_child)
-        self._signals.restore()
-        self._signals.close()
+        self._signals.end()
         self._workers.close(self._state.workers)
-
-    def _close_in_child(self) -> None:
-        """A child that the application has forked wakes nobody here."""
-        sockets.let_go((), [self._signals.reader, self._signals.writer])
 
     # Waiting, and hearing
 
@@ -193,13 +170,13 @@ class Supervisor:
         return min((each for each in limits if each is not None), default=None)
 
     def _wait(self) -> None:
-        """Sleep until a signal comes, a worker tells something, or there may be something to do; hear both. Signals
+        """Sleep until a signal comes, a worker reports something, or there may be something to do; hear both. Signals
         first: all processes may have been sent one.
         """
         watch, seconds = self._watch, self._seconds()
         before = time.monotonic()
         poll = select.poll()
-        for descriptor in (self._signals.reader, *self._workers.pipes.reports()):
+        for descriptor in (self._signals.pipe.reader, *self._workers.pipes.reports()):
             poll.register(descriptor, select.POLLIN)
         if watch and watch.fileno() >= 0:
             poll.register(watch.fileno(), watch.events())
@@ -208,7 +185,7 @@ class Supervisor:
         if seconds is not None and waited > seconds + timing.STANDSTILL:
             self._lost += waited
             self._reloads.stood_still(waited)
-        self.hear(self._signals.read())
+        self.hear(self._signals.pipe.read())
         for report in self._workers.pipes.reports():
             if report in ready:
                 self._hear_worker(report)
@@ -216,31 +193,31 @@ class Supervisor:
             watch.look(watch.fileno() in ready, bool(self._state.wanted) and self._state.stopping is None)
 
     def _hear_worker(self, report: int) -> None:
-        """A worker tells something, or is gone."""
+        """A worker reports something, or is gone."""
         pid, heard = self._workers.pipes.hear(report)
-        told, failed, fault = heard.partition(messages.FAILED)
+        reports, failed, fault = heard.partition(messages.FAILED)
         if pid not in self._state.workers:
             return
-        if messages.READY in told:
+        if messages.READY in reports:
             self._workers.served(pid)
             self._state.ready(pid)
             self._note_serving()
             self._tell_manager()
-        if messages.CLOSED in told:
+        if messages.CLOSED in reports:
             self._state.closed(pid)
         if failed:
             self._note_fault(pid, birth.fault_of(fault))
-        if messages.STUCK in told:
+        if messages.STUCK in reports:
             self._workers.killed.add(pid)  # it may do that itself
             if self._state.retire(pid):
                 self._error_log.write("E", f"worker {pid}: a call does not return; another worker takes its place")
-        if messages.SPENT in told and self._state.retire(pid):
+        if messages.SPENT in reports and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} has answered max_requests; another one takes its place")
-        if messages.ASKED in told and self._state.retire(pid):
+        if messages.ASKED in reports and self._state.retire(pid):
             self._error_log.write("I", f"worker {pid} was asked to leave (SIGTERM); another one takes its place")
-        if messages.OVERLOADED in told:
+        if messages.OVERLOADED in reports:
             self._backlog.look(self._listeners, self._now())
-        self._sizing.hear(pid, told, self._now())
+        self._sizing.hear(pid, reports, self._now())
 
     def hear(self, numbers: bytes) -> None:
         """Note these signals."""
@@ -273,7 +250,7 @@ class Supervisor:
         for pid in self._state.workers:
             self._workers.send(pid, signal.SIGUSR1)
 
-    # What others are told
+    # What the outside learns
 
     def _note_serving(self) -> None:
         """From the first worker on that serves, whichever program began it."""
@@ -313,23 +290,22 @@ class Supervisor:
     def _replace(self) -> None:
         """If it is time, become the new program, which goes on with these workers until its own serve."""
         reload = self._reloads.due()
-        if reload is None:
+        if reload is not None:
+            self._signals.held_back(lambda numbers: self._become(reload, numbers))
+
+    def _become(self, reload: Reload, numbers: bytes) -> None:
+        """Become the new program, unless one of these signals came. Returns where that is impossible."""
+        self.hear(numbers)
+        if self._state.stopping is not None or self._reloads.is_trying():  # it was asked for again
             return
-        # What came until now is heard here; what comes from now on, by the new program.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
-        handlers = signals.hold_back()
-        self.hear(self._signals.read())
-        if self._state.stopping is None and not self._reloads.is_trying():  # else once more: it was asked for again
-            self._workers.hand_over(reload, self._state)
-            reload.handover.signals = self._signals.reader
-            if not self._sizing.are_away:
-                reload.handover.wanted, reload.handover.configured = self._state.wanted, self._configured
-            try:
-                reload.execute()
-            except OSError as error:
-                self._reloads.failed(error)
-        signals.restore(handlers)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._workers.hand_over(reload, self._state)
+        reload.handover.signals = self._signals.pipe.reader
+        if not self._sizing.are_away:
+            reload.handover.wanted, reload.handover.configured = self._state.wanted, self._configured
+        try:
+            reload.execute()
+        except OSError as error:
+            self._reloads.failed(error)
 
     # The end of a worker
 
@@ -386,7 +362,7 @@ class Supervisor:
         is_later = self._is_ready or self._reloads.is_rolling or self._state.stopping is not None
         return self._state.may_start and not is_later
 
-    # The fork of a worker, and what it is told
+    # What the plan wants
 
     def _perform(self, action: Action) -> None:
         if isinstance(action, Spawn):
@@ -398,15 +374,15 @@ class Supervisor:
     def _spawn(self) -> None:
         """Fork one worker. Signals wait meanwhile, in the child until it hears them: none is lost, none kills it."""
         signals.flush(self._error_log)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+        mask = self._signals.block()
         try:
             pid = self._workers.fork(mask, self._forget)
         except OSError as error:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            self._signals.unblock(mask)
             self._not_born(error)
             return
         self._state.born(pid, self._now())
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._signals.unblock(mask)
         self._error_log.write("I" if self._replacing else "D", f"worker {pid} started")
 
     def _not_born(self, error: OSError) -> None:
@@ -416,24 +392,12 @@ class Supervisor:
         self._workers.say_not_born(error)
 
     def _forget(self) -> None:
-        """Drop, in a worker, all that makes a supervisor.
-
-        The handlers stay until the worker has its own. Signals are blocked now, and one that waits would be thrown away
-        by the kernel if it were ignored for a moment.
-        """
-        signal.set_wakeup_fd(-1)
-        close_in_children.remove(self._close_in_child)
-        self._signals.close()
+        """Drop, in a worker, what makes a supervisor."""
+        self._signals.forget()
         if self._watch:
             self._watch.close()
-        signals.restore({signum: self._old[signum] for signum in (signal.SIGCHLD, signal.SIGWINCH)})
-        self._give_children_back()
 
 
 def when(seconds: float) -> str:
     """Say when something happens that is due in so many seconds."""
     return f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
-
-
-def _heard(signum: int, frame: FrameType | None) -> None:
-    """Do nothing: the interpreter has written the byte that wakes the loop."""

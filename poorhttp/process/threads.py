@@ -87,7 +87,7 @@ def _start(
         except BaseException as failure:  # a fault of the engine: the whole process ends, with an error
             failures.append(failure)
             engine.stop()
-        # The thread is there for a moment more: a signal is the main thread's then, or the next image's.
+        # The thread is there for a moment more: from here on signals are the main thread's, or the next program's.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         over.release()
 

@@ -56,37 +56,31 @@ def serve(
     serve, descriptor and number of the listener. row: where this process shows what it does. countdown: tells the
     workers of a supervisor which of them stops last.
 
-    TERM stops gracefully (a worker tells its supervisor of it, which decides), INT too but with a second for what is in
-    flight, QUIT at once, as does a second TERM or INT; USR1 reopens the logs. Where the main thread is inside the
-    application then, or a thread does not return from it in time, the process is left without it.
+    Signals are as of `supervise`, where they stop or open logs; a worker leaves TERM to its supervisor. Where the main
+    thread is inside the application, or a thread does not return from it in time, the process is left without it.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
     QUIT or INT that cut the application off; 1 where the application did not return in time after TERM, or has
     taken descriptors of the engine.
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
-    is_supervised = control is not None
     # One more where the server answers for itself while all others are in the application.
     count = config.threads + (bool(config.health) and config.processes.most == 1)
     if config.threads > 1:
         # Before a signal: the handler of a reload needs it too, and would find it half imported.
         from poorhttp.stdlib import threading  # noqa: F401  # only a process with more than one thread pays for it
     error_log.follow(access_log, config.accesslog)
+    is_supervised = control is not None
     signals = ServingSignals(config.graceful_timeout, error_log, is_supervised, clean_up, make_reload, manager)
     try:
-        reported = signals.reported if report is None else report
+        controls = [signals.pipe.reader] if control is None else [signals.pipe.reader, control]
         if control is None and sockets.are_own(listeners):
             countdown, other_end = os.pipe()
             os.close(other_end)  # at its end: the only process is the last one
-        controls = [signals.pipe.reader] if control is None else [signals.pipe.reader, control]
-        numbers = [each.fileno() for each in listeners]
+        numbers, reported = [each.fileno() for each in listeners], signals.reported if report is None else report
         engine = Engine(app, numbers, controls, access_log, error_log, config, reported, row, countdown)
         fork_hooks.serving.append(engine)
-        if countdown is not None:
-            os.close(countdown)
-        for descriptor, number in connections:
-            engine.adopt(descriptor, number)
-            os.close(descriptor)
+        _give_over(engine, countdown, connections)
         if manager is not None:
             manager.watch_aside(listeners, lambda text: error_log.write("W", text))
         _close(listeners, is_supervised)
@@ -102,6 +96,15 @@ def serve(
     finally:
         fork_hooks.serving.clear()
         signals.restore()
+
+
+def _give_over(engine: Engine, countdown: int | None, connections: Sequence[tuple[int, int]]) -> None:
+    """Close what the engine has copies of."""
+    if countdown is not None:
+        os.close(countdown)
+    for descriptor, number in connections:
+        engine.adopt(descriptor, number)
+        os.close(descriptor)
 
 
 def _close(listeners: Sequence[socket.socket], is_supervised: bool) -> None:

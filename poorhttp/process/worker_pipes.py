@@ -39,12 +39,12 @@ class WorkerPipes:
         return list(self._reports)
 
     def hear(self, report: int) -> tuple[int, bytes]:
-        """Which worker tells what on this pipe; its end is closed."""
-        pid, told = self._reports[report], os.read(report, 1 << 16)
-        if not told:
+        """Which worker reports what on this pipe; one that has ended is closed."""
+        pid, reports = self._reports[report], os.read(report, 1 << 16)
+        if not reports:
             del self._reports[report]
             os.close(report)
-        return pid, told
+        return pid, reports
 
     def left_unread(self, pid: int) -> list[int]:
         """The report pipe of a worker that is gone, where there is still something to read."""

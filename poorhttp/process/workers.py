@@ -1,6 +1,6 @@
 """The workers of a supervisor as processes: forked, adopted, told something, reaped, handed over.
 
-Knows their pipes, their rows of the scoreboard, the clients that wait for the first of them, and what is told of their
+Knows their pipes, their rows of the scoreboard, the clients that wait for the first of them, and what to log of their
 end. Does not know when a worker is to begin or to leave (`process.plan`).
 """
 

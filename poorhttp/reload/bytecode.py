@@ -1,6 +1,6 @@
 """Bytecode that may be older than its source: it is compiled anew in a trial and in a new program.
 
-Knows the loader of the interpreter. Does not know who edits files.
+Knows the loader of the interpreter. Does not know when code is loaded.
 """
 
 from __future__ import annotations

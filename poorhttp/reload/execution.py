@@ -25,18 +25,18 @@ def execute(handover: Handover, home: str) -> NoReturn:
     for descriptor in handover.descriptors():
         os.set_inheritable(descriptor, True)
     environ = first_environ()
-    told = nameless("handover")  # a variable of the environment holds 128 KiB at most
+    file = nameless("handover")  # a variable of the environment holds 128 KiB at most
     here = os.open(".", os.O_PATH)
     try:
-        os.set_inheritable(told, True)
-        os.pwrite(told, os.fsencode(str(handover)), 0)
-        environ[os.fsencode(HANDOVER)] = b"%d" % told
+        os.set_inheritable(file, True)
+        os.pwrite(file, os.fsencode(str(handover)), 0)
+        environ[os.fsencode(HANDOVER)] = b"%d" % file
         os.chdir(home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
     finally:  # it was impossible
         os.fchdir(here)
         os.close(here)
-        os.close(told)
+        os.close(file)
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)
 
@@ -55,8 +55,8 @@ def first_environ() -> dict[bytes, bytes]:
     """
     entries = _remembered or _environ()
     pairs = (entry.partition(b"=") for entry in entries if b"=" in entry[1:])
-    told = {os.fsencode(name) for name in (HANDOVER, *PASSED)}
-    return {name: value for name, _, value in pairs if name not in told}
+    ours = {os.fsencode(name) for name in (HANDOVER, *PASSED)}
+    return {name: value for name, _, value in pairs if name not in ours}
 
 
 def _environ() -> list[bytes]:

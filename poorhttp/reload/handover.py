@@ -1,6 +1,6 @@
 """What one program of this process hands to the next: descriptors, and what they are.
 
-Knows its text, and how a new program gets it. Does not know who serves, nor how the new program is executed.
+Knows its text, and how a new program gets it. Does not know which process serves, nor how the new program is executed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Handover:
     """What a new program gets from the one before, which had the same process number.
 
     sockets: key (see `poorhttp.listen.sockets`) -> descriptor, and device and inode of a unix socket. workers: process
-    number -> write end of its control pipe, read end of its report pipe (-1 where that has ended), whether it was told
+    number -> write end of its control pipe, read end of its report pipe (-1 where that has ended), whether it was asked
     to leave, and whether it has closed its listeners. wanted: how many there are to be, where so many were configured.
     countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor and name.
     connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those that came
@@ -108,15 +108,16 @@ class Handover:
 
 
 def received() -> Handover | None:
-    """What the program before this one left, told once; None after an ordinary start."""
-    told = os.environ.pop(HANDOVER, "")
-    if not told:
+    """What the program before this one left, once; None after an ordinary start."""
+    named = os.environ.pop(HANDOVER, "")
+    if not named:
         return None
     try:
-        handover = Handover.parse(os.fsdecode(os.pread(int(told), os.fstat(int(told)).st_size, 0)))
+        file = int(named)
+        handover = Handover.parse(os.fsdecode(os.pread(file, os.fstat(file).st_size, 0)))
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)
-        os.close(int(told))
+        os.close(file)
     except (OSError, OverflowError, ValueError):
         say(f"note: {HANDOVER} is ignored: it is not what a reload of this process hands over; unset it")
         return None

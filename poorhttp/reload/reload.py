@@ -1,6 +1,6 @@
 """A reload: the new code is tried in a child, then this process becomes the new program.
 
-Knows the order of a reload, and to whom it is told. Does not know who serves, nor when the old workers leave.
+Knows the order of a reload, and where it is reported. Does not know which process serves, nor when old workers leave.
 Contract: nothing of the running server changes before a trial has read the configuration, bound what is new and loaded
 the application. `execute` keeps the process number, the sockets and the workers; everything else is as after a start, a
 newly installed poorhttp included.

@@ -1,4 +1,4 @@
-"""Which signals a server hears, what they do before it serves and between two images, and how a process is left.
+"""Which signals a server hears, what they do before it serves and between two programs, and how a process is left.
 
 Knows the interpreter's handlers and its wake-up descriptor. Does not know what a signal does while a process serves
 (`poorhttp.process.worker`, `poorhttp.process.supervisor`).
@@ -39,7 +39,7 @@ class Boot:
     server serves; TTIN and TTOU too after a reload, else they are ignored, for there are no workers yet. `serve` and
     `supervise` bring handlers of their own; when they come back there is only clean-up left, so a stop is ignored until
     `restore`.
-    is_reload: whether an image was there before. signum: the signal that asked for a stop, 0 for none.
+    is_reload: whether another program was there before. signum: the signal that asked for a stop, 0 for none.
     """
 
     def __init__(self, is_reload: bool = False) -> None:
@@ -70,12 +70,12 @@ class Boot:
         self.signum = 0
 
     def silence(self) -> None:
-        """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
+        """Ignore a stop from here on: the process is about to end, which it must not do by a signal sent twice."""
         for signum in STOPS:
             signal.signal(signum, signal.SIG_IGN)
 
     def restore(self) -> None:
-        """Give the signals back to whoever had them before."""
+        """Give each signal the handler that it had before."""
         self._disarm()
         _delayed.clear()
         restore(self._old)
@@ -88,7 +88,7 @@ class Boot:
         if before is not None and now - before < timing.REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
-        delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        delay(signum, frame)  # where the exception is swallowed, as in the import of a module in a callback
         self._is_patient = before is None and signum == signal.SIGTERM  # another signal may come in the next line
         if not (self._is_patient and (self._is_loaded or self._are_waiting())):
             self._is_patient = False
@@ -159,7 +159,7 @@ atexit.register(_end_quietly)  # the last one to be called: it is the first
 
 def take_back(handlers: dict[int, Any]) -> None:
     """The application is loaded: let signals come that it has blocked meanwhile, to these handlers of before. A write
-    to a pipe without a reader is an error again, and ends nobody.
+    to a pipe without a reader is an error again, and ends no process.
     """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*HANDLED, signal.SIGALRM, signal.SIGCHLD, signal.SIGWINCH))
     changed = {signum: handler for signum, handler in handlers.items() if signal.getsignal(signum) != handler}
@@ -179,7 +179,7 @@ def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
     for signum in sorted(_delayed, key=STOPS.__contains__, reverse=True):  # a stop first: what another does may raise
         _delayed.discard(signum)  # before: who still delays it does it again
-        signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next image
+        signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next program
 
 
 def afterwards(signum: int) -> Any:
@@ -205,11 +205,11 @@ def forget() -> None:
 
 
 def hold_back() -> dict[int, Any]:
-    """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
-    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
+    """Let signals be the next program's from here on: they wait where they are blocked, as they are in this thread, and
+    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next program reads
     (`let_through`). Returns what `restore` takes if nothing comes of it.
 
-    One that such a thread has taken, and has not written yet when the image changes, is lost with the thread.
+    One that such a thread has taken, and has not written yet when the program changes, is lost with the thread.
     """
     return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
 
