@@ -18,8 +18,6 @@ KILLED = -9
 class Action:
     """One thing to do; equal to another of its kind about the same thing."""
 
-    __slots__: tuple[str, ...] = ()
-
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and repr(self) == repr(other)
 
@@ -27,55 +25,38 @@ class Action:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(str(getattr(self, name)) for name in self.__slots__)})"
+        return f"{type(self).__name__}({', '.join(map(str, vars(self).values()))})"
 
 
 class Spawn(Action):
     """Start one worker."""
 
-    __slots__ = ()
+
+class AboutWorker(Action):
+    """One thing to do about a worker."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
 
 
-class Stop(Action):
+class Stop(AboutWorker):
     """Ask the worker to finish what is in flight and leave."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Drain(Action):
+class Drain(AboutWorker):
     """Ask the worker to send its clients away, and to leave when they are gone: it has a successor."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Quit(Action):
+class Quit(AboutWorker):
     """Ask the worker to leave at once."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Kill(Action):
+class Kill(AboutWorker):
     """End the worker without asking."""
-
-    __slots__ = ("pid",)
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
 
 
 class Exit(Action):
     """Leave with this code: every worker is gone."""
-
-    __slots__ = ("code",)
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -88,19 +69,6 @@ class Worker:
     it serves. draining, stopping, quitting: since when it was asked to. is_closed: it has closed its listeners. killed:
     it was sent SIGKILL.
     """
-
-    __slots__ = (
-        "born",
-        "draining",
-        "is_adopted",
-        "is_closed",
-        "is_old",
-        "is_ready",
-        "killed",
-        "pid",
-        "quitting",
-        "stopping",
-    )
 
     def __init__(self, pid: int, born: float, is_adopted: bool = False) -> None:
         self.pid = pid
@@ -118,20 +86,6 @@ class State:
     wanted: number of workers. may_start: whether there is an application, so that workers can be started.
     graceful_timeout: seconds that a worker may take to finish what is in flight.
     """
-
-    __slots__ = (
-        "_back_off",
-        "_failed",
-        "_tried",
-        "cut",
-        "graceful_timeout",
-        "may_start",
-        "quit_at",
-        "quitting",
-        "stopping",
-        "wanted",
-        "workers",
-    )
 
     def __init__(self, wanted: int, graceful_timeout: float, may_start: bool = True) -> None:
         self.wanted = wanted

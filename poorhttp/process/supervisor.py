@@ -301,7 +301,7 @@ class Supervisor:
         self._workers.hand_over(reload, self._state)
         reload.handover.signals = self._signals.pipe.reader
         if not self._sizing.are_away:
-            reload.handover.wanted, reload.handover.configured = self._state.wanted, self._configured
+            reload.handover.wanted, reload.handover.configured = int(self._state.wanted), self._configured
         try:
             reload.execute()
         except OSError as error:

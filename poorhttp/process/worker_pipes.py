@@ -1,9 +1,9 @@
-"""The two pipes between a supervisor and each of its workers, at the supervisor's end.
+"""The pipes between a supervisor and its workers, at the supervisor's end: two for each, and one for all.
 
 Knows descriptors. Does not know what is said on them (`process.messages`).
 The control pipe is read by the worker: the kernel closes it when the supervisor dies. A signal would not do to stop a
 worker: a service manager sends SIGTERM to the workers too, and they could not tell that one and ours from an impatient
-second one. On the report pipe the worker tells of itself.
+second one. On the report pipe the worker tells of itself. The countdown tells workers which of them stops last.
 """
 
 from __future__ import annotations
@@ -78,3 +78,35 @@ class WorkerPipes:
     def descriptors(self) -> list[int]:
         """All that are open."""
         return [*self.unborn, *self._controls.values(), *self._reports]
+
+
+class Countdown:
+    """Which of several workers that stop is the last one to accept connections: it alone lets nobody in any more.
+
+    Each worker that stops accepting takes a byte; there is one less than workers once all are to stop, so that the one
+    that finds none at the end of the pipe is the last.
+    pipe: read and write end; empty for sockets that are not this server's own (is_own), where no worker is the last.
+    """
+
+    def __init__(self, is_own: bool) -> None:
+        self.pipe: list[int] = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)) if is_own else []
+
+    def reader(self) -> int | None:
+        """What a worker gets."""
+        return self.pipe[0] if self.pipe else None
+
+    def begin(self, staying: int) -> None:
+        """All stop now; staying: how many workers accept connections."""
+        if self.pipe:
+            os.write(self.pipe[1], bytes(max(staying - 1, 0)))
+        self.end()
+
+    def forget(self) -> None:
+        """In a worker: the other end is the supervisor's alone."""
+        if self.pipe:
+            os.close(self.pipe.pop())
+
+    def end(self) -> None:
+        """Keep neither end."""
+        while self.pipe:
+            os.close(self.pipe.pop())

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import errno
 
-from poorhttp.errors import shown
+from poorhttp.app import loader
+from poorhttp.errors import PoorhttpError, shortage, shown
 from poorhttp.listen import sockets
-from poorhttp.process import birth, messages, newborn, worker
-from poorhttp.process.countdown import Countdown
-from poorhttp.process.fork_hooks import close_in_children
+from poorhttp.process import birth, messages, worker
+from poorhttp.process.fork_hooks import close_in_children, hold_signals
 from poorhttp.process.plan import Drain, Kill, Quit, Stop
-from poorhttp.process.worker_pipes import WorkerPipes
+from poorhttp.process.worker_pipes import Countdown, WorkerPipes
 from poorhttp.status import calls
-from poorhttp.stdlib import os, signal, socket, time
-from poorhttp.system import timing
+from poorhttp.stdlib import os, signal, socket, tell_of_fork, time
+from poorhttp.system import signals, timing
+from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from poorhttp.config.config import Config
-    from poorhttp.errors import PoorhttpError
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.child_exit import ChildExit
     from poorhttp.process.plan import Action, State
@@ -77,38 +77,16 @@ class Workers:
         handover.workers, handover.countdown = {}, []  # they are this supervisor's now
 
     def fork(self, mask: Any, forget: Callable[[], None]) -> int:
-        """Fork one worker: its number. Raises OSError. Parameters as of `newborn.work`; signals are blocked."""
+        """Fork one worker: its number. Raises OSError. Signals are blocked, which were not before by mask.
+
+        forget: called in the worker, to drop what else makes a supervisor.
+        """
         slot = self._board.next_slot() if self._board else -1
         bears = self.are_waited_for()
         parent = os.getpid()
         pid = birth.fork(self.pipes.unborn)
         if pid == 0:
-            control, report = self.pipes.unborn
-            self.pipes.unborn.clear()
-            assert self._load is not None
-
-            def forget_all() -> None:
-                forget()
-                close_in_children.remove(self._close_in_child)
-                self._countdown.forget()
-                self._close_pipes()
-                if not bears:
-                    self.served()
-
-            newborn.work(
-                self._load,
-                self._listeners,
-                self._config,
-                (self._error_log, self._access_log),
-                (control, report),
-                parent,
-                mask,
-                forget_all,
-                self._connections if bears else (),
-                self._board.row(slot) if self._board else None,
-                # That of the program before may be for other sockets than those which are passed to this one.
-                self._countdown.reader() if sockets.are_own(self._listeners) else None,
-            )
+            self._work(parent, mask, forget, slot, bears)
         if self._board:
             self._board.take(slot, pid)
         self.pipes.born(pid)
@@ -116,13 +94,76 @@ class Workers:
             self._bearer = pid
         return pid
 
+    def _work(self, parent: int, mask: Any, forget: Callable[[], None], slot: int, bears: bool) -> NoReturn:
+        """Be a worker to the end of this process. slot: of the scoreboard. bears: it gets the connections that wait."""
+        control, report = self.pipes.unborn
+        error_log, code = self._error_log, 1
+
+        def ready() -> None:
+            end_with(None)  # the control pipe tells from here on, and leaves a moment for what is in flight
+            birth.tell(report, messages.READY)
+
+        try:
+            error_log.wait(True)
+            forget()
+            self._forget(bears)
+            tell_of_fork()
+            hold_signals(mask)
+            assert self._load is not None
+            code = worker.serve(
+                self._load(),
+                self._listeners,
+                loader.suited(self._config, lambda text: error_log.write("W", text)),
+                error_log,
+                self._access_log,
+                control,
+                report,
+                ready=ready,
+                connections=self._connections,
+                row=self._board.row(slot) if self._board else None,
+                # That of the program before may be for other sockets than those which are passed to this one.
+                countdown=self._countdown.reader() if sockets.are_own(self._listeners) else None,
+            )
+        except SystemExit:
+            code = 1  # the reason was logged
+        except Exception as error:
+            code = self._report_fault(error, report)
+        except BaseException as error:
+            error_log.exception(error, "-", f"worker {os.getpid()}")
+        finally:
+            seconds = timing.LATE if os.getppid() != parent else self._config.graceful_timeout
+            end_with(os.getppid())
+            signals.leave(code, error_log, seconds)
+
+    def _report_fault(self, error: Exception, report: int) -> int:
+        """Report why this worker cannot begin; return its exit code."""
+        fault = error if isinstance(error, PoorhttpError) else shortage(error)
+        if fault is None:
+            self._error_log.exception(error, "-", f"worker {os.getpid()}")
+            return 1
+        birth.tell(report, messages.FAILED + birth.fault(fault))
+        return fault.exit_code
+
+    def _forget(self, bears: bool) -> None:
+        """Drop, in a worker, what is the supervisor's: above all the other workers' control pipes."""
+        self.pipes.unborn.clear()
+        close_in_children.remove(self._close_in_child)
+        self._countdown.forget()
+        self._close_pipes()
+        if not bears:
+            self._close_connections()
+
     def are_waited_for(self) -> bool:
         """Whether clients wait that were not given to a worker which lives still."""
         return bool(self._connections) and not self.pipes.has(self._bearer)
 
-    def served(self, pid: int | None = None) -> None:
-        """A worker serves, and has the connections that it was given; None: in a worker that was given none."""
-        while pid in (None, self._bearer) and self._connections:
+    def served(self, pid: int) -> None:
+        """A worker serves, and has the connections that it was given."""
+        if pid == self._bearer:
+            self._close_connections()
+
+    def _close_connections(self) -> None:
+        while self._connections:
             os.close(self._connections.pop()[0])
 
     def exit_code(self, pid: int) -> int | None:

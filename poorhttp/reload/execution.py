@@ -29,7 +29,7 @@ def execute(handover: Handover, home: str) -> NoReturn:
     here = os.open(".", os.O_PATH)
     try:
         os.set_inheritable(file, True)
-        os.pwrite(file, os.fsencode(str(handover)), 0)
+        os.pwrite(file, handover.dump(), 0)
         environ[os.fsencode(HANDOVER)] = b"%d" % file
         os.chdir(home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)

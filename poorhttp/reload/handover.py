@@ -1,9 +1,11 @@
 """What one program of this process hands to the next: descriptors, and what they are.
 
-Knows its text, and how a new program gets it. Does not know which process serves, nor how the new program is executed.
+Knows its form, and how a new program gets it. Does not know which process serves, nor how the new program is executed.
 """
 
 from __future__ import annotations
+
+import marshal
 
 from poorhttp.errors import say
 from poorhttp.reload import bytecode
@@ -13,8 +15,8 @@ from poorhttp.system import procfs
 HANDOVER = "POORHTTP_HANDOVER"
 """The variable that tells a new program the descriptor of the file with its handover."""
 
-FORMAT = 3
-"""Of the text. A trial that takes another one fails: what it could not take would be lost."""
+FORMAT = 4
+"""Of the handover. A trial that takes another one fails: what it could not take would be lost."""
 
 
 class Handover:
@@ -42,59 +44,19 @@ class Handover:
         self.streams: list[int] = []
         self.pause = 0.0
 
-    def __str__(self) -> str:
-        sockets = (f"socket {' '.join(map(str, facts))} {key}" for key, facts in self.sockets.items())
-        workers = (f"worker {pid} {' '.join(str(int(fact)) for fact in facts)}" for pid, facts in self.workers.items())
-        passed = (f"passed {descriptor} {name}" for descriptor, name in self.passed)
-        connections = (f"connection {descriptor} {key}" for descriptor, key in self.connections)
-        countdown = [f"countdown {' '.join(map(str, self.countdown))}"] if self.countdown else []
-        count = f"count {self.wanted} {self.configured}"
-        pause = [f"pause {self.pause:g}"] if self.pause else []
-        streams = [f"stream {descriptor}" for descriptor in self.streams]
-        of, signals, pidfile = f"of {os.getpid()}", f"signals {self.signals}", f"pidfile {self.lock} {self.pidfile}"
-        facts = *sockets, *workers, *passed, *connections, *countdown, *streams, *pause
-        return "\n".join([of, *facts, count, signals, pidfile])
+    def dump(self) -> bytes:
+        """All of it as bytes, for this process only."""
+        return marshal.dumps((os.getpid(), vars(self)), 2)  # of that version every Python can read it
 
     @classmethod
-    def parse(cls, text: str) -> Handover:
-        """The inverse of str(). Raises ValueError, also where it is another process's."""
+    def parse(cls, data: bytes) -> Handover:
+        """The inverse. Raises EOFError, TypeError or ValueError, also where it is another process's."""
         self = cls()
-        first, *lines = text.split("\n")
-        if first != f"of {os.getpid()}":
-            raise ValueError(first)
-        for line in lines:
-            self._take(*line.partition(" ")[::2])
+        pid, facts = marshal.loads(data)
+        if pid != os.getpid() or set(facts) != set(vars(self)):
+            raise ValueError(pid)
+        vars(self).update(facts)
         return self
-
-    def _take(self, kind: str, rest: str) -> None:
-        if kind == "socket":
-            descriptor, device, inode, key = rest.split(" ", 3)
-            self.sockets[key] = int(descriptor), int(device), int(inode)
-        elif kind == "worker":
-            pid, control, report, leaves, is_closed = map(int, rest.split(" "))
-            self.workers[pid] = control, report, bool(leaves), bool(is_closed)
-        elif kind == "passed":
-            descriptor, name = rest.split(" ", 1)
-            self.passed.append((int(descriptor), name))
-        elif kind == "connection":
-            descriptor, key = rest.split(" ", 1)
-            self.connections.append((int(descriptor), key))
-        elif kind == "countdown":
-            self.countdown = [int(rest.split(" ")[0]), int(rest.split(" ")[1])]
-        elif kind == "count":
-            wanted, self.configured = rest.split(" ")
-            self.wanted = int(wanted)
-        elif kind == "signals":
-            self.signals = int(rest)
-        elif kind == "pidfile":
-            lock, self.pidfile = rest.split(" ", 1)
-            self.lock = int(lock)
-        elif kind == "stream":
-            self.streams.append(int(rest))
-        elif kind == "pause":
-            self.pause = float(rest)
-        else:
-            raise ValueError(kind)
 
     def pipes(self) -> list[int]:
         """Those of the workers."""
@@ -114,11 +76,11 @@ def received() -> Handover | None:
         return None
     try:
         file = int(named)
-        handover = Handover.parse(os.fsdecode(os.pread(file, os.fstat(file).st_size, 0)))
+        handover = Handover.parse(os.pread(file, os.fstat(file).st_size, 0))
         for descriptor in handover.descriptors():
             os.set_inheritable(descriptor, False)
         os.close(file)
-    except (OSError, OverflowError, ValueError):
+    except (AttributeError, EOFError, OSError, OverflowError, TypeError, ValueError):
         say(f"note: {HANDOVER} is ignored: it is not what a reload of this process hands over; unset it")
         return None
     children = set(procfs.children(os.getpid()))
