@@ -10,7 +10,8 @@ import sys
 
 from poorhttp.config import config
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
-from poorhttp.process import facts, loading, server
+from poorhttp.process import server
+from poorhttp.process.start import facts, loading
 from poorhttp.stdlib import os, undisturbed
 from poorhttp.system import timing
 
@@ -159,7 +160,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
         settings = config.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
-        from poorhttp.process import dry_run
+        from poorhttp.process.start import dry_run
 
         dry_run.end(settings, *tried)
     if flags.command == "print_config":
@@ -174,7 +175,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         refuse_public(settings.addresses, os.environ)
     if flags.command == "check_config":
-        from poorhttp.process import dry_run
+        from poorhttp.process.start import dry_run
 
         return dry_run.check(settings)
     if flags.command == "check":
@@ -191,7 +192,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         return supervisor.run(settings, home, flags.live)
     if settings.check_path and handover is None:
-        from poorhttp.process import dry_run
+        from poorhttp.process.start import dry_run
 
         code = dry_run.before_serving(settings)
         if code:
@@ -209,8 +210,8 @@ def _main(argv: Sequence[str], directory: str) -> int:
 def _try_again(handover: Handover, home: str, error: ConfigError, directory: str) -> int:
     """After a reload whose configuration cannot be read any more: serve with the old workers, and try again."""
     from poorhttp.listen.systemd import Manager
-    from poorhttp.process.load_failed import try_again
-    from poorhttp.process.origin import adopted
+    from poorhttp.process.start.load_failed import try_again
+    from poorhttp.process.start.origin import adopted
 
     defaults = config.from_keywords({}, {}, directory)
     return try_again(handover, home, error, adopted(handover), defaults, manager=Manager.of(os.environ))
@@ -219,7 +220,7 @@ def _try_again(handover: Handover, home: str, error: ConfigError, directory: str
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     """Do something with the server of the pidfile."""
     from poorhttp.operate import background, control
-    from poorhttp.process import dry_run, dry_run_child
+    from poorhttp.process.start import dry_run, dry_run_child
     from poorhttp.status import running
 
     patience = flags.wait or timing.LOADING

@@ -33,25 +33,25 @@ SERVING = [
     "listen.sockets",
     "listen.systemd",
     "logs.log",
-    "process.facts",
+    "process.start.facts",
     "process.fork_hooks",
-    "process.leaving",
-    "process.listening",
-    "process.loading",
-    "process.log_files",
-    "process.origin",
-    "process.own_reload",
-    "process.plan",
+    "process.serving.leaving",
+    "process.start.listening",
+    "process.start.loading",
+    "process.start.log_files",
+    "process.start.origin",
+    "process.serving.own_reload",
+    "process.workers.plan",
     "process.server",
-    "process.serving_signals",
+    "process.serving.signals",
     "process.shape",
-    "process.sizing",
-    "process.supervised_reload",
+    "process.workers.sizing",
+    "process.workers.reload",
     "process.supervisor",
-    "process.supervisor_signals",
+    "process.workers.signals",
     "process.worker",
-    "process.worker_pipes",
-    "process.workers",
+    "process.workers.pipes",
+    "process.workers.workers",
     "status.calls",
     "status.pidfile",
     "status.scoreboard",
@@ -189,7 +189,7 @@ def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
 
 
 def test_plan_imports_nothing_that_acts() -> None:
-    assert imports_of(ROOT / "poorhttp" / "process" / "plan.py", everywhere=True) <= {
+    assert imports_of(ROOT / "poorhttp" / "process" / "workers" / "plan.py", everywhere=True) <= {
         "poorhttp.system",
         "poorhttp.system.timing",
     }
@@ -229,7 +229,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
         known = {name for name in imports_of(path, everywhere=True) if f"{name}.".startswith("poorhttp.dev.")}
         assert not known or name_of(path) in (
             "poorhttp/cli.py",
-            "poorhttp/process/loading.py",
+            "poorhttp/process/start/loading.py",
             "poorhttp/process/server.py",
         )
         assert not {name for name in imports_of(path, everywhere=False) if f"{name}.".startswith("poorhttp.dev.")}
@@ -239,7 +239,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 def test_only_who_serves_or_checks_an_answer_knows_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
-        "poorhttp/process/serving_signals.py",
+        "poorhttp/process/serving/signals.py",
         "poorhttp/process/worker.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",
@@ -289,10 +289,10 @@ BEFORE_THE_APPLICATION = {
     "poorhttp/app/question.py: urllib": "before the load that is tried",
     "poorhttp/app/question.py: wsgiref": "before the load that is tried",
     "poorhttp/reload/bytecode.py: importlib": "the begin of a trial, and of a new program",
-    "poorhttp/process/loading.py: time": "the application's, right before the load",
-    "poorhttp/process/dry_run_child.py: contextlib": "a command, or a trial",
-    "poorhttp/process/dry_run_child.py: faulthandler": "right before the load, in a child",
-    "poorhttp/process/dry_run_child.py: mmap": "right before the load",
+    "poorhttp/process/start/loading.py: time": "the application's, right before the load",
+    "poorhttp/process/start/dry_run_child.py: contextlib": "a command, or a trial",
+    "poorhttp/process/start/dry_run_child.py: faulthandler": "right before the load, in a child",
+    "poorhttp/process/start/dry_run_child.py: mmap": "right before the load",
     "poorhttp/config/units.py: _socket": "when the configuration is read",
     "poorhttp/config/units.py: shlex": "when the configuration is read",
     "poorhttp/operate/watch.py: contextlib": "a command about a server",

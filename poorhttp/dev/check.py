@@ -17,7 +17,8 @@ from poorhttp.app import question
 from poorhttp.app.loader import function_of, seen
 from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
-from poorhttp.process import dry_run, dry_run_child, shape
+from poorhttp.process import shape
+from poorhttp.process.start import dry_run, dry_run_child
 from poorhttp.status import running
 from poorhttp.stdlib import os, signal
 from poorhttp.system import timing

@@ -80,7 +80,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     else:
         _end(pid)
-    from poorhttp.process import dry_run_child
+    from poorhttp.process.start import dry_run_child
     from poorhttp.status import pidfile
 
     log = f"the error log tells why: {settings.errorlog}"

@@ -1,7 +1,7 @@
 """One server, from its configuration to its exit code: the steps of a start, the serving, the clean-up.
 
-Knows the order of the steps, which is the same after a fresh start and after a reload (`process.origin`). Does not know
-how any of them is done, nor where the configuration comes from.
+Knows the order of the steps, which is the same after a fresh start and after a reload (`process.start.origin`). Does
+not know how any of them is done, nor where the configuration comes from.
 Contract: what was made here (unix sockets, pidfile) is removed by the process that made it, however it ends short of a
 kill.
 """
@@ -13,9 +13,10 @@ import errno
 from poorhttp import __version__
 from poorhttp.errors import ConfigError, PoorhttpError
 from poorhttp.listen import backlog, sockets
-from poorhttp.process import facts, loading, log_files, shape
-from poorhttp.process.listening import Listening
-from poorhttp.process.origin import AfterReload, FreshStart, adopted
+from poorhttp.process import shape
+from poorhttp.process.start import facts, loading, log_files
+from poorhttp.process.start.listening import Listening
+from poorhttp.process.start.origin import AfterReload, FreshStart, adopted
 from poorhttp.status import pidfile, scoreboard
 from poorhttp.stdlib import os, signal
 from poorhttp.system.signals import NAMES, Boot, expect_end, let_through, restore
@@ -55,7 +56,7 @@ def serve(
     except ConfigError as error:
         if not isinstance(origin, AfterReload):
             raise
-        from poorhttp.process.load_failed import try_again
+        from poorhttp.process.start.load_failed import try_again
 
         return try_again(origin.handover, home, error, adopted(origin.handover), settings, manager=origin.manager)
     need_engine()
@@ -191,7 +192,7 @@ class _Server:
         origin = self._origin
         if not isinstance(origin, AfterReload):
             raise error
-        from poorhttp.process.load_failed import try_again
+        from poorhttp.process.start.load_failed import try_again
 
         listening = adopted(origin.handover) if self._listening is None else self._listening.connectable()
         return try_again(origin.handover, self._home, error, listening, self._settings, self._error_log, origin.manager)
@@ -205,7 +206,7 @@ class _Server:
         if not origin.handover.workers or self._listening is None:
             self._error_log.write("S", f"stopped while the new code was loaded: {NAMES[signum]}")
             raise stop
-        from poorhttp.process.load_failed import dismiss
+        from poorhttp.process.start.load_failed import dismiss
 
         listening = self._listening.connectable()
         return dismiss(

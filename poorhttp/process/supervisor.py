@@ -1,7 +1,7 @@
 """The process above the workers: it waits, reaps, notes, asks the plan, and performs.
 
 Knows how a worker is forked, told to stop and reaped, and what the signals mean. Does not know when any of that is to
-be done (`poorhttp.process.plan`) nor how a worker serves (`poorhttp.process.worker`).
+be done (`poorhttp.process.workers.plan`) nor how a worker serves (`poorhttp.process.worker`).
 Contract: `supervise` returns the exit code when every worker is gone; in a worker it does not return at all.
 """
 
@@ -15,12 +15,13 @@ import sys
 from poorhttp.errors import LoadError, PoorhttpError
 from poorhttp.listen.backlog import Backlog
 from poorhttp.listen.systemd import Manager
-from poorhttp.process import birth, messages
-from poorhttp.process.plan import Exit, Spawn, State, Worker, plan, wait
-from poorhttp.process.sizing import Sizing, has_terminal
-from poorhttp.process.supervised_reload import SupervisedReload
-from poorhttp.process.supervisor_signals import SupervisorSignals
-from poorhttp.process.workers import Workers
+from poorhttp.process import messages
+from poorhttp.process.workers import birth
+from poorhttp.process.workers.plan import Exit, Spawn, State, Worker, plan, wait
+from poorhttp.process.workers.reload import SupervisedReload
+from poorhttp.process.workers.signals import SupervisorSignals
+from poorhttp.process.workers.sizing import Sizing, has_terminal
+from poorhttp.process.workers.workers import Workers
 from poorhttp.stdlib import select, signal, socket, time
 from poorhttp.system import signals, timing
 from poorhttp.system.exits import name_of, reason
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from poorhttp.config.config import Config
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.plan import Action
     from poorhttp.process.worker import Application
+    from poorhttp.process.workers.plan import Action
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
     from poorhttp.status.scoreboard import Board

@@ -1,7 +1,7 @@
 """One process that serves: T threads in one engine, from the first request to the last.
 
 Knows what an engine is made from, and the order in which a process begins and ends to serve. Does not know how requests
-are served (the engine), what signals do (`process.serving_signals`), nor whether there are other workers.
+are served (the engine), what signals do (`process.serving.signals`), nor whether there are other workers.
 Contract: `serve` returns when the engine has stopped and every thread is back. A stop reaches the engine as a byte on
 a descriptor, so none is lost while it sleeps.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from poorhttp import _engine
 from poorhttp._engine import Engine
 from poorhttp.listen import sockets
-from poorhttp.process import fork_hooks, threads
-from poorhttp.process.serving_signals import ServingSignals
+from poorhttp.process import fork_hooks
+from poorhttp.process.serving import threads
+from poorhttp.process.serving.signals import ServingSignals
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False

@@ -1,6 +1,6 @@
 """The trial of a reload: a child with the command line of this server, which loads the new code and does not serve.
 
-Knows both sides of what the server and the child tell each other. Does not know what is tried (`process.dry_run`).
+Knows what the server and the child tell each other. Does not know what is tried (`process.start.dry_run`).
 """
 
 from __future__ import annotations

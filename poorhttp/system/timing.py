@@ -1,7 +1,7 @@
 """How long things may take while processes start, are replaced and end: seconds, one table for the whole server.
 
-Knows no process and no clock. Times that are settings are not here, nor those of one policy alone (`process.scale`,
-`process.memory`). The engine declares FAST, DRAIN, REPEAT and STANDSTILL again; a test compares them.
+Knows no process and no clock. Times that are settings are not here, nor those of one policy alone, such as
+`process.workers.scale`. The engine declares FAST, DRAIN, REPEAT and STANDSTILL again; a test compares them.
 Users read the attributes of this module when they need them, so that a test can shorten one.
 """
 

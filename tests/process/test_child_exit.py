@@ -14,7 +14,7 @@ from starter import APPLICATION, ROOT, Server, Start, wait_for
 
 from poorhttp.config import config
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import child_exit
+from poorhttp.process.workers import child_exit
 from poorhttp.system import timing
 
 HOOKS = """

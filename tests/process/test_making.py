@@ -12,7 +12,7 @@ import psutil
 import pytest
 from starter import Start, lives, wait_for
 
-from poorhttp.process import dry_run_child
+from poorhttp.process.start import dry_run_child
 
 OK = "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
 

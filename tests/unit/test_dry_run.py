@@ -7,7 +7,7 @@ import pytest
 
 from poorhttp.config import config
 from poorhttp.errors import LoadError
-from poorhttp.process import dry_run_child
+from poorhttp.process.start import dry_run_child
 from poorhttp.system import timing
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import load_failed
+from poorhttp.process.start import load_failed
 from poorhttp.reload import bytecode, execution, handover, trial
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.process.plan import (
+from poorhttp.process.workers.plan import (
     Action,
     Drain,
     Exit,

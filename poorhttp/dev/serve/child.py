@@ -22,7 +22,8 @@ from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, 
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog, open_access_log
-from poorhttp.process import loading, shape, supervisor, worker
+from poorhttp.process import shape, supervisor, worker
+from poorhttp.process.start import loading
 from poorhttp.status import scoreboard
 from poorhttp.stdlib import make_way, os, signal, time
 from poorhttp.system import signals  # each is needed soon

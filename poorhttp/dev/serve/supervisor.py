@@ -22,7 +22,8 @@ from poorhttp.dev.watch.inotify import adopt_orphans
 from poorhttp.dev.watch.reports import CHECKPOINT, ENTERED, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.listen import sockets
-from poorhttp.process import facts, listening, log_files, shape
+from poorhttp.process import shape
+from poorhttp.process.start import facts, listening, log_files
 from poorhttp.reload import execution
 from poorhttp.status import pidfile
 from poorhttp.stdlib import os, select, signal, socket, time

@@ -10,8 +10,8 @@ from poorhttp.errors import PoorhttpError, tell
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import shape
-from poorhttp.process.supervised_reload import SupervisedReload
 from poorhttp.process.supervisor import Supervisor
+from poorhttp.process.workers.reload import SupervisedReload
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload
 from poorhttp.status import pidfile, scoreboard
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from poorhttp.config.config import Config
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.plan import State
+    from poorhttp.process.workers.plan import State
     from poorhttp.status.scoreboard import Board
 
 

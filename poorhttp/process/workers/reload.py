@@ -1,12 +1,12 @@
 """The reload of a server with workers, at its supervisor: how it stands, on the scoreboard and for the service manager.
 
 Knows the trial, and when the reload that began this program is over. Does not know how workers are replaced: that is
-the plan's (`process.plan`), for whatever reason one is.
+the plan's (`process.workers.plan`), for whatever reason one is.
 """
 
 from __future__ import annotations
 
-from poorhttp.process.own_reload import NO_RELOAD
+from poorhttp.process.serving.own_reload import NO_RELOAD
 from poorhttp.status.scoreboard import FAILED, SUCCEEDED
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.plan import State
+    from poorhttp.process.workers.plan import State
     from poorhttp.reload.reload import Reload
     from poorhttp.status.scoreboard import Board
 

@@ -1,7 +1,7 @@
 """How a serving process is left: by itself when the engine has stopped, or without its application, which is late.
 
 Knows since when it stops and why, the alarm after which it is left, and its exit code. Does not know which signal does
-what (`process.serving_signals`).
+what (`process.serving.signals`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from poorhttp._engine import Engine
-    from poorhttp.process.leaving import Leaving
+    from poorhttp.process.serving.leaving import Leaving
 
 
 def run(engine: Engine, calling: int, count: int, ready: Callable[[], None], leaving: Leaving) -> None:

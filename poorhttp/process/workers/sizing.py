@@ -1,7 +1,7 @@
 """How many workers there are to be while a server runs, and which one is to be replaced because it weighs too much.
 
 Knows the load that workers report, the memory limit and the signals that change the number. Both policies are modules
-of their own (`process.scale`, `process.memory`), imported only where a setting asks for them.
+of their own (`process.workers.scale`, `process.workers.memory`), imported only where a setting asks for them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from poorhttp.config.config import Config
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.memory import Budget
-    from poorhttp.process.plan import State
-    from poorhttp.process.scale import Scale
+    from poorhttp.process.workers.memory import Budget
+    from poorhttp.process.workers.plan import State
+    from poorhttp.process.workers.scale import Scale
 
 
 class Sizing:
@@ -103,7 +103,7 @@ def has_terminal() -> bool:
 def _budget(memory: int) -> Budget | None:
     if not memory:
         return None
-    from poorhttp.process.memory import Budget
+    from poorhttp.process.workers.memory import Budget
 
     return Budget(memory, time.monotonic())
 
@@ -111,6 +111,6 @@ def _budget(memory: int) -> Budget | None:
 def _scale(config: Config) -> Scale | None:
     if config.processes.most == config.processes:
         return None
-    from poorhttp.process.scale import Scale
+    from poorhttp.process.workers.scale import Scale
 
     return Scale(int(config.processes), config.processes.most, time.monotonic())

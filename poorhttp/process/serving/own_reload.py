@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.leaving import Leaving
+    from poorhttp.process.serving.leaving import Leaving
     from poorhttp.reload.reload import Reload
     from poorhttp.system.wake_pipe import WakePipe
 

@@ -1,7 +1,7 @@
 """What signals do to a process while it serves: stop, reload, open logs anew.
 
 Knows which signal means what, and where the main thread is when one comes. Does not know how a stop is done (the
-engine), nor how new code takes this process over (`process.own_reload`).
+engine), nor how new code takes this process over (`process.serving.own_reload`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from poorhttp._engine import SignalHandler
 from poorhttp.process import messages
 from poorhttp.process.fork_hooks import serving
-from poorhttp.process.leaving import Leaving
-from poorhttp.process.own_reload import OwnReload
-from poorhttp.process.threads import enter
+from poorhttp.process.serving.leaving import Leaving
+from poorhttp.process.serving.own_reload import OwnReload
+from poorhttp.process.serving.threads import enter
 from poorhttp.stdlib import os, signal, socket, time
 from poorhttp.system import timing
 from poorhttp.system.signals import COUNTS, HANDLED, NAMES, RELOADS, afterwards, raise_delayed, restore

@@ -1,7 +1,7 @@
 """The child in which an application is tried: its steps, what it was in when it died or was late, and its words.
 
 Knows both sides: the child tells its steps on a pipe, and leaves where it is in memory that it shares with its parent.
-Does not know why an application is tried (`process.dry_run`).
+Does not know why an application is tried (`process.start.dry_run`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import suppress
 from poorhttp.app import loader
 from poorhttp.config.settings import IS_TRIAL
 from poorhttp.errors import LoadError, PoorhttpError, say, shown, tell
-from poorhttp.process import facts, loading, log_files
 from poorhttp.process.server import need_engine
+from poorhttp.process.start import facts, loading, log_files
 from poorhttp.stdlib import nameless, os, signal, time
 from poorhttp.system import privileges, procfs, timing
 from poorhttp.system.exits import end_with, reason

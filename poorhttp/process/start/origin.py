@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from poorhttp.errors import say
 from poorhttp.listen import sockets
-from poorhttp.process import facts, shape
-from poorhttp.process.listening import killed_before
+from poorhttp.process import shape
+from poorhttp.process.start import facts
+from poorhttp.process.start.listening import killed_before
 from poorhttp.status import pidfile, scoreboard
 from poorhttp.stdlib import os
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from poorhttp.config.config import Config
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.listening import Listening
+    from poorhttp.process.start.listening import Listening
     from poorhttp.reload.handover import Handover
     from poorhttp.status.scoreboard import Board
 

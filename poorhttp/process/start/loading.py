@@ -73,7 +73,7 @@ def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tup
     """
     if not (settings.preload and is_supervised(settings)):
         return _application(settings, app)
-    from poorhttp.process.before_fork import watched
+    from poorhttp.process.start.before_fork import watched
 
     return watched(lambda: _application(settings, app), warn, is_loaded=app is not None)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from poorhttp.config.units import Address
 from poorhttp.errors import PoorhttpError, say, tell, write
 from poorhttp.listen import sockets
-from poorhttp.process import dry_run_child, facts, listening, log_files, shape
+from poorhttp.process import shape
+from poorhttp.process.start import dry_run_child, facts, listening, log_files
 from poorhttp.reload.trial import SUCCEEDED, UNASKED
 from poorhttp.status import pidfile
 from poorhttp.stdlib import os, signal, time

@@ -1,7 +1,7 @@
 """The workers of a supervisor as processes: forked, adopted, told something, reaped, handed over.
 
 Knows their pipes, their rows of the scoreboard, the clients that wait for the first of them, and what to log of their
-end. Does not know when a worker is to begin or to leave (`process.plan`).
+end. Does not know when a worker is to begin or to leave (`process.workers.plan`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import errno
 from poorhttp.app import loader
 from poorhttp.errors import PoorhttpError, shortage, shown
 from poorhttp.listen import sockets
-from poorhttp.process import birth, messages, worker
+from poorhttp.process import messages, worker
 from poorhttp.process.fork_hooks import close_in_children, hold_signals
-from poorhttp.process.plan import Drain, Kill, Quit, Stop
-from poorhttp.process.worker_pipes import Countdown, WorkerPipes
+from poorhttp.process.workers import birth
+from poorhttp.process.workers.pipes import Countdown, WorkerPipes
+from poorhttp.process.workers.plan import Drain, Kill, Quit, Stop
 from poorhttp.status import calls
 from poorhttp.stdlib import os, signal, socket, tell_of_fork, time
 from poorhttp.system import signals, timing
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     from poorhttp.config.config import Config
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.process.child_exit import ChildExit
-    from poorhttp.process.plan import Action, State
     from poorhttp.process.worker import Application
+    from poorhttp.process.workers.child_exit import ChildExit
+    from poorhttp.process.workers.plan import Action, State
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
     from poorhttp.status.scoreboard import Board
@@ -287,6 +288,6 @@ class Workers:
 def _child_exit(config: Config, error_log: ErrorLog) -> ChildExit | None:
     if not config.child_exit:
         return None
-    from poorhttp.process.child_exit import ChildExit
+    from poorhttp.process.workers.child_exit import ChildExit
 
     return ChildExit(config, error_log)
