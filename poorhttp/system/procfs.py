@@ -1,4 +1,4 @@
-"""Processes as /proc tells of them (proc(5)): which live, who started which, how old they are and what they weigh.
+"""Processes as /proc shows them (proc(5)): which ones live, their parents, their age and their memory.
 
 Knows numbers of processes. Does not know which of them is a server. Where /proc is not mounted, or hides a process from
 this user, each function says so in its result and raises nothing.
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 HIDDEN = "/proc is not there, or does not show it to this user"
 
-
 ENDED: tuple[list[bytes], ...] = ([], [b"Z"], [b"X"])
 """The state of a process, from /proc, that is gone or only waits for its parent to look."""
 
 
 def lives(pid: int) -> bool:
-    """Whether it runs; a zombie does not. Where /proc does not tell, one that is not this process's child is none."""
+    """Whether a process runs; a zombie does not. Without /proc only zombies among the children are known."""
     fields = stat(pid)
     if fields:
         return fields[:1] not in ENDED
@@ -44,7 +43,7 @@ def wait_for_end(pid: int, seconds: float) -> bool:
 
 
 def numbers() -> list[int]:
-    """Those of all processes; none where that is not told."""
+    """Those of all processes; none without /proc."""
     try:
         return [int(each) for each in os.listdir("/proc") if each.isdecimal()]
     except OSError:
@@ -52,14 +51,14 @@ def numbers() -> list[int]:
 
 
 def children(pid: int) -> Iterator[int]:
-    """Its workers, and other children; a trial of a reload is none. None where that is not told."""
+    """Its workers, and other children; the trial of a reload does not count. None without /proc."""
     for each in numbers():
         if stat(each)[1:2] == [b"%d" % pid] and b"POORHTTP_TRIAL=" not in read(each, "environ"):
             yield each
 
 
 def age(pid: int) -> float | None:
-    """Seconds since its start; None where it is gone, or that is not told."""
+    """Seconds since its start; None where it is gone, or without /proc."""
     fields = stat(pid)
     if not fields:
         return None
@@ -69,7 +68,7 @@ def age(pid: int) -> float | None:
 
 
 def pss(pid: int) -> int:
-    """KiB; 0 where this user may not know."""
+    """The share of a process in memory (PSS), in KiB; 0 where this user may not know."""
     for line in read(pid, "smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1])
@@ -80,28 +79,16 @@ def weigh(pid: int) -> int:
     """Bytes of a process: its share of what it shares with others (PSS), or, where this user may not know that, all
     that is resident (RSS), so that what is shared counts many times; 0 where the process is gone.
     """
-    for line in read(pid, "smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) << 10
     resident = read(pid, "statm").split()[1:2]
-    return int(resident[0]) * os.sysconf("SC_PAGE_SIZE") if resident else 0
+    return pss(pid) << 10 or (int(resident[0]) * os.sysconf("SC_PAGE_SIZE") if resident else 0)
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """The parent of each process of this moment, and when it was started, in ticks: numbers are used again. None where
-    that is not told, or no descriptor is left to ask.
+    """The parent of each process of this moment, and when it was started, in ticks: numbers are used again. None
+    without /proc, or where no descriptor is left to read it.
     """
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return {}
-    seen = {}
-    for each in names:
-        if each.isdecimal():
-            fields = read(int(each), "stat").rpartition(b") ")[2].split()
-            if fields:
-                seen[int(each)] = int(fields[1]), int(fields[19])
-    return seen
+    seen = {pid: stat(pid) for pid in numbers()}
+    return {pid: (int(fields[1]), int(fields[19])) for pid, fields in seen.items() if fields}
 
 
 def below(tops: Iterable[int], seen: dict[int, tuple[int, int]], without: Container[int] = ()) -> set[int]:

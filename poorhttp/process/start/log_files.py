@@ -51,7 +51,7 @@ def _as_user(settings: Config, do: Callable[[], T]) -> T:
     if (settings.user or settings.group) and os.geteuid() == 0:
         from poorhttp.system import privileges
 
-        with privileges.lent_to(settings.user, settings.group):
+        with privileges.rights_of(settings.user, settings.group):
             return _with_hint(settings, do)
     return _with_hint(settings, do)
 
