@@ -21,7 +21,7 @@ from poorhttp.process.workers.plan import Exit, Spawn, State, Worker, plan, wait
 from poorhttp.process.workers.reload import SupervisedReload
 from poorhttp.process.workers.signals import SupervisorSignals
 from poorhttp.process.workers.sizing import Sizing, has_terminal
-from poorhttp.process.workers.workers import Workers
+from poorhttp.process.workers.workers import Workers, when
 from poorhttp.stdlib import select, signal, socket, time
 from poorhttp.system import signals, timing
 from poorhttp.system.exits import name_of, reason
@@ -397,8 +397,3 @@ class Supervisor:
         self._signals.forget()
         if self._watch:
             self._watch.close()
-
-
-def when(seconds: float) -> str:
-    """Say when something happens that is due in so many seconds."""
-    return f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"

@@ -54,22 +54,16 @@ def serve(
     report pipe (`process.messages`). ready: called immediately before the first request is served. clean_up: called
     where the process is left from here without returning. make_reload: how HUP and USR2 replace this program, None:
     not at all. manager: the service manager. connections: which the program before this one accepted and did not
-    serve, descriptor and number of the listener. row: where this process shows what it does. countdown: tells the
-    workers of a supervisor which of them stops last.
+    serve, descriptor and number of the listener. row: of the scoreboard. countdown: as `workers.pipes` has it.
 
     Signals are as of `supervise`, where they stop or open logs; a worker leaves TERM to its supervisor. Where the main
     thread is inside the application, or a thread does not return from it in time, the process is left without it.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
-    QUIT or INT that cut the application off; 1 where the application did not return in time after TERM, or has
-    taken descriptors of the engine.
+    QUIT or INT that cut the application off; 1 where the application did not return in time after TERM.
     Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
     Raises what `Engine` raises, and OSError where there is no descriptor left.
     """
-    # One more where the server answers for itself while all others are in the application.
-    count = config.threads + (bool(config.health) and config.processes.most == 1)
-    if config.threads > 1:
-        # Before a signal: the handler of a reload needs it too, and would find it half imported.
-        from poorhttp.stdlib import threading  # noqa: F401  # only a process with more than one thread pays for it
+    count = threads.prepare(config)
     error_log.follow(access_log, config.accesslog)
     is_supervised = control is not None
     signals = ServingSignals(config.graceful_timeout, error_log, is_supervised, clean_up, make_reload, manager)

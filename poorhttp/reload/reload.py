@@ -12,7 +12,7 @@ from poorhttp.listen import sockets
 from poorhttp.reload.execution import execute, unreachable
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.trial import UNASKED, Trial
-from poorhttp.status import scoreboard
+from poorhttp.status import layout
 from poorhttp.stdlib import signal
 from poorhttp.system.signals import HANDLED
 
@@ -67,7 +67,7 @@ class Reload:
         facts = [self._shape, *filter(_is_kept, self.keys), *passed, *([] if self.asks else [UNASKED])]
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
-        self._note(scoreboard.TRYING)
+        self._note(layout.TRYING)
         try:
             self._trial = trial = Trial(facts, self._home)
         except Exception as error:  # out of descriptors, or Python is not where it was
@@ -153,7 +153,7 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         why = f"{self.outcome}: {why}"
-        self._note(scoreboard.FAILED, why)  # before it is said: a reader of the log may ask for it
+        self._note(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._error_log.write("E", f"reload failed, {why}")
         self._manager.reload_failed(why)
 

@@ -58,7 +58,7 @@ def settle() -> None:
 def drop(user: str, group: str) -> None:
     """Become `user` (a name or a number) in `group` ("": the user's), without any other group but the user's own.
 
-    HOME, USER and LOGNAME become that user's. Nothing to do where both are "", or where this process is that user already.
+    HOME, USER and LOGNAME become that user's. Nothing is done where both are "", or where this process is that user.
     Raises ConfigError.
     """
     if not user and not group:

@@ -26,7 +26,8 @@ except ImportError:  # not built: every test here brings an engine of its own
 from poorhttp.config.units import Address
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import supervisor, worker
+from poorhttp.process import worker
+from poorhttp.process.workers import workers
 from poorhttp.system import signals, timing
 
 FAKE_ENGINE = '''
@@ -158,7 +159,7 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
     ("seconds", "told"), [(0.0, "at once"), (0.04, "at once"), (0.06, "in 0.1 s"), (5.0, "in 5.0 s")]
 )
 def test_when_the_next_worker_starts(seconds: float, told: str) -> None:
-    assert supervisor.when(seconds) == told
+    assert workers.when(seconds) == told
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from poorhttp._engine import Engine
+    from poorhttp.config.config import Config
     from poorhttp.process.serving.leaving import Leaving
+
+
+def prepare(config: Config) -> int:
+    """How many threads a process needs; call it before signals are heard."""
+    if config.threads > 1:
+        # The handler of a reload needs it too, and would find it half imported.
+        from poorhttp.stdlib import threading  # noqa: F401  # only a process with more than one thread pays for it
+    # One more where the server answers for itself while all others are in the application.
+    return config.threads + (bool(config.health) and config.processes.most == 1)
 
 
 def run(engine: Engine, calling: int, count: int, ready: Callable[[], None], leaving: Leaving) -> None:

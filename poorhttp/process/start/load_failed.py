@@ -14,7 +14,7 @@ from poorhttp.process.supervisor import Supervisor
 from poorhttp.process.workers.reload import SupervisedReload
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload
-from poorhttp.status import pidfile, scoreboard
+from poorhttp.status import layout, pidfile, scoreboard
 from poorhttp.stdlib import time
 from poorhttp.system import timing
 from poorhttp.system.signals import let_through
@@ -104,7 +104,7 @@ class Retry(SupervisedReload):
         fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
         why = f"what the trial could load cannot be loaded: {fault.message}"
         if self._board is not None:
-            self._board.note_reload(scoreboard.FAILED, why)  # before it is said: a reader of the log may ask for it
+            self._board.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._manager.reload_failed(why, is_served=self._is_served)
         tell(fault)
         if self._opened_log is None:

@@ -10,7 +10,7 @@ from poorhttp.listen import sockets
 from poorhttp.process import shape
 from poorhttp.process.start import facts
 from poorhttp.process.start.listening import killed_before
-from poorhttp.status import pidfile, scoreboard
+from poorhttp.status import layout, pidfile
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -136,7 +136,7 @@ class AfterReload(FreshStart):
         error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
         if board is not None:
-            board.note_reload(scoreboard.REPLACING if shape.is_supervised(settings) else scoreboard.SUCCEEDED)
+            board.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
 
 
 def adopted(handover: Handover) -> dict[str, socket]:

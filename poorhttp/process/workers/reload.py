@@ -7,7 +7,7 @@ the plan's (`process.workers.plan`), for whatever reason one is.
 from __future__ import annotations
 
 from poorhttp.process.serving.own_reload import NO_RELOAD
-from poorhttp.status.scoreboard import FAILED, SUCCEEDED
+from poorhttp.status.layout import FAILED, SUCCEEDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -291,3 +291,8 @@ def _child_exit(config: Config, error_log: ErrorLog) -> ChildExit | None:
     from poorhttp.process.workers.child_exit import ChildExit
 
     return ChildExit(config, error_log)
+
+
+def when(seconds: float) -> str:
+    """Say when something happens that is due in so many seconds."""
+    return f"in {seconds:.1f} s" if seconds >= 0.05 else "at once"
