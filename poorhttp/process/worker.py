@@ -60,19 +60,18 @@ def serve(
     thread is inside the application, or a thread does not return from it in time, the process is left without it.
     Returns (or leaves with) the exit code: 0 after a stop; 128 + signal number where a second TERM or INT came, or a
     QUIT or INT that cut the application off; 1 where the application did not return in time after TERM.
-    Afterwards the signals are as they were; under a supervisor all but QUIT are ignored, for the process is to leave.
-    Raises what `Engine` raises, and OSError where there is no descriptor left.
+    Afterwards signals are as before; under a supervisor all but QUIT are ignored, for the process is to leave. Raises
+    what `Engine` raises, and OSError where there is no descriptor left.
     """
-    count = threads.prepare(config)
     error_log.follow(access_log, config.accesslog)
-    is_supervised = control is not None
+    count, is_supervised = threads.prepare(config), control is not None
     signals = ServingSignals(config.graceful_timeout, error_log, is_supervised, clean_up, make_reload, manager)
     try:
         controls = [signals.pipe.reader] if control is None else [signals.pipe.reader, control]
         if control is None and sockets.are_own(listeners):
             countdown, other_end = os.pipe()
             os.close(other_end)  # at its end: the only process is the last one
-        numbers, reported = [each.fileno() for each in listeners], signals.reported if report is None else report
+        numbers, reported = [each.fileno() for each in listeners], report if report is not None else signals.reported
         engine = Engine(app, numbers, controls, access_log, error_log, config, reported, row, countdown)
         fork_hooks.serving.append(engine)
         _give_over(engine, countdown, connections)

@@ -6,7 +6,7 @@ Knows how old workers go on meanwhile: the supervisor adopts them and starts non
 from __future__ import annotations
 
 from poorhttp import __version__
-from poorhttp.errors import PoorhttpError, tell
+from poorhttp.errors import ConfigError, PoorhttpError, tell
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import shape
@@ -49,9 +49,10 @@ def try_again(
     if not handover.workers:
         manager.watchdog = 0.0  # nobody answers
     board = _board(handover, settings)
-    reload = Reload(_same(handover), home, shape.shape(settings), list(listening), _log(error_log), manager, board)
-    retry = Retry(reload, error, handover, error_log, manager, board)
-    supervisor = Supervisor(None, list(listening.values()), settings, _log(error_log), -1, retry, manager, board)
+    log = error_log or _standard_error()
+    reload = Reload(_same(handover), home, shape.shape(settings), list(listening), log, manager, board)
+    retry = Retry(reload, error, handover, log, manager, board)
+    supervisor = Supervisor(None, list(listening.values()), settings, log, -1, retry, manager, board)
     supervisor.adopt(handover)
     try:
         let_through(handover.signals)
@@ -86,13 +87,12 @@ class Retry(SupervisedReload):
         reload: Reload,
         error: Exception,
         handover: Handover,
-        error_log: ErrorLog | None,
+        error_log: ErrorLog,
         manager: Manager,
         board: Board | None,
     ) -> None:
-        super().__init__(None, _log(error_log), manager, board, is_rolling=False)
+        super().__init__(None, error_log, manager, board, is_rolling=False)
         self._retry = reload
-        self._opened_log = error_log
         self._is_served = bool(handover.workers)
         self._pause = handover.pause or timing.FIRST_RETRY
         self.failed(error)
@@ -107,10 +107,10 @@ class Retry(SupervisedReload):
             self._board.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._manager.reload_failed(why, is_served=self._is_served)
         tell(fault)
-        if self._opened_log is None:
+        if isinstance(error, ConfigError):
             self._error_log.write("E", text)
         else:
-            self._opened_log.exception(error, "-", text)
+            self._error_log.exception(error, "-", text)
         self._pause = min(2 * pause, timing.LONGEST_RETRY)
 
     def begin(self) -> None:
@@ -148,8 +148,8 @@ def _board(handover: Handover, settings: Config) -> Board | None:
     return board
 
 
-def _log(error_log: ErrorLog | None) -> ErrorLog:
-    """The error log, or where it could not be opened standard error."""
+def _standard_error() -> ErrorLog:
+    """Where the error log could not be opened."""
     from poorhttp.logs.log import ErrorLog
 
-    return error_log or ErrorLog("-", "info", False, "")
+    return ErrorLog("-", "info", False, "")

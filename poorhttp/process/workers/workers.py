@@ -241,7 +241,7 @@ class Workers:
         if state.may_start:  # else the connections are there already, as they were received
             waiting = self._connections if self.are_waited_for() else []
             handover.connections = [(each, reload.keys[number]) for each, number in waiting]
-        handover.countdown = self._countdown.pipe
+        handover.countdown = self._countdown.pipe if state.workers else []
         self.call_for_the_last()
         handover.workers = {
             pid: (*self.pipes.of(pid), each.draining is not None, each.is_closed) for pid, each in state.workers.items()
