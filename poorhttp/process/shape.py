@@ -9,7 +9,7 @@ from poorhttp.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 SUPERVISED = "a supervisor with workers"
 """The shape of a server that has some."""

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
     from poorhttp.reload.reload import Reload

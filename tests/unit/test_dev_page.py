@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poorhttp.config.addresses import Address
 from poorhttp.config.settings import SETTINGS
-from poorhttp.config.units import Address
 from poorhttp.dev import settings
 from poorhttp.dev.page import pages, problem
 from poorhttp.errors import ConfigError

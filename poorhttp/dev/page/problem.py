@@ -15,7 +15,7 @@ import traceback
 from functools import lru_cache
 from reprlib import Repr
 
-from poorhttp.app.loader import seen
+from poorhttp.app.places import seen
 from poorhttp.dev.watch.reports import is_theirs
 from poorhttp.errors import LoadError, PoorhttpError, suggestion
 from poorhttp.stdlib import os

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from json import dumps, loads
 
 from poorhttp.app import loader
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead import preload
 from poorhttp.dev.ahead.checkpoints import Checkpoints, wait_for_word
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -145,7 +146,7 @@ def _end_in_conflict(teller: Teller, recorder: preload.Recorder, environ: Iterab
 
 
 def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Config:
-    return dev.for_process(config.read(config.parse_flags(argv, directory), os.environ, directory), gates)
+    return dev.for_process(reading.read(parse_flags(argv, directory), os.environ, directory), gates)
 
 
 def _load(settings: Config, error_log: ErrorLog) -> WSGI:

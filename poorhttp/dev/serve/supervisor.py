@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.dev.page.live import Streams
     from poorhttp.logs.log import ErrorLog
 

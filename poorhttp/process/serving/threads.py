@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from poorhttp._engine import Engine
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.process.serving.leaving import Leaving
 
 

@@ -6,7 +6,7 @@ Contract: nothing is left behind: no socket, no pidfile, no log.
 
 from __future__ import annotations
 
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import PoorhttpError, say, tell, write
 from poorhttp.listen import sockets
 from poorhttp.process import shape
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from poorhttp.app.loader import WSGI
-    from poorhttp.config.config import Config
+    from poorhttp.app.callables import WSGI
+    from poorhttp.config.model import Config
 
 LONGEST_PATH = 99
 """Bytes of the path of a unix socket behind which a dot and a process number have room (unix(7))."""

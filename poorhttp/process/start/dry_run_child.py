@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from poorhttp.app.loader import WSGI
-    from poorhttp.config.config import Config
+    from poorhttp.app.callables import WSGI
+    from poorhttp.config.model import Config
 
 LOADED, CALLED = "loaded", "called"
 """What the application was in when it died."""

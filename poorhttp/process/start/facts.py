@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 READ_BEFORE, READ_LATER = ("PYTHON", "LD_", "MALLOC_", "GLIBC_"), ("PYTHONPATH", "PYTHONBREAKPOINT")
 """How the names of variables begin that the interpreter and the C library read at their start, but for those that count

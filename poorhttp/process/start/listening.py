@@ -6,7 +6,7 @@ Knows the settings about sockets, and which sockets are not wanted any more. Doe
 
 from __future__ import annotations
 
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import InUseError
 from poorhttp.listen import sockets
 from poorhttp.stdlib import os, time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
 
 CONTROL_BACKLOG = 16

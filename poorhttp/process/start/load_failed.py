@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.workers.plan import State
     from poorhttp.status.scoreboard import Board

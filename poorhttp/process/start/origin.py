@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.start.listening import Listening

@@ -11,7 +11,7 @@ from poorhttp.stdlib import os, signal, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.workers.memory import Budget
     from poorhttp.process.workers.plan import State
