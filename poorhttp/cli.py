@@ -13,7 +13,9 @@ from poorhttp.config.commands import ACTIONS
 from poorhttp.config.flags import parse_flags
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
 from poorhttp.process import server
+from poorhttp.process.start import facts, loading
 from poorhttp.stdlib import os, undisturbed
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from poorhttp.config.flags import Flags
     from poorhttp.config.model import Config
-    from poorhttp.reload.reload import Handover
+    from poorhttp.reload.handover import Handover
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -81,11 +83,11 @@ def run(app: WSGI | str, **settings: Any) -> None:
     Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start.
     Call it in the main thread: signals stop the server, and Python receives them only there.
     """
-    if server.loading:
+    if loading.in_progress:
         caller = sys._getframe(1)
         where = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
         hint = 'put the call under: if __name__ == "__main__":'
-        raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {server.loading[0]}", hint)
+        raise LoadError(f"poorhttp.run was called ({where}) while poorhttp loads {loading.in_progress[0]}", hint)
     code = undisturbed(lambda: _run(app, settings))
     if code:
         raise SystemExit(code)
@@ -148,15 +150,15 @@ def _main(argv: Sequence[str], directory: str) -> int:
         settings = reading.read(flags, os.environ, directory)
     except ConfigError as error:
         if handover is not None:
-            server.try_again(handover, home, error, None)
+            return _try_again(handover, home, error, directory)
         if flags.command not in ("stop", "status", "logrotate"):
             raise
         settings = reading.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
-        from poorhttp.process import trial
+        from poorhttp.process.start import dry_run
 
-        trial.end(settings, *tried)
+        dry_run.end(settings, *tried)
     if flags.command.startswith("print_"):
         return _print(flags.command, settings)
     if handover is not None:
@@ -183,7 +185,7 @@ def _without_settings(flags: Flags, directory: str) -> int:
     if flags.command == "help":
         return write(rendering.help_text(flags.topic))
     if flags.command == "version":
-        return write(f"{server.version()}\n")
+        return write(f"{facts.version()}\n")
     if flags.command == "dump_config":
         return write(rendering.ini_text(flags, os.environ, directory))
     from poorhttp.dev import init
@@ -203,9 +205,9 @@ def _print(command: str, settings: Config) -> int:
 
 def _check(command: str, settings: Config) -> int:
     if command == "check_config":
-        from poorhttp.process import trial
+        from poorhttp.process.start import dry_run
 
-        return trial.check(settings)
+        return dry_run.check(settings)
     from poorhttp.dev import check
 
     return check.run(settings)
@@ -218,9 +220,9 @@ def _serve(flags: Flags, settings: Config, home: str) -> int:
 
         return supervisor.run(settings, home, flags.live)
     if settings.check_path:
-        from poorhttp.process import trial
+        from poorhttp.process.start import dry_run
 
-        code = trial.before_serving(settings)
+        code = dry_run.before_serving(settings)
         if code:
             return code
     try:
@@ -233,12 +235,21 @@ def _serve(flags: Flags, settings: Config, home: str) -> int:
         raise
 
 
+def _try_again(handover: Handover, home: str, error: ConfigError, directory: str) -> int:
+    """After a reload whose configuration cannot be read any more: serve with the old workers, and try again."""
+    from poorhttp.listen.systemd import Manager
+    from poorhttp.process.start.load_failed import try_again
+    from poorhttp.process.start.origin import adopted
+
+    defaults = reading.from_keywords({}, {}, directory)
+    return try_again(handover, home, error, adopted(handover), defaults, manager=Manager.of(os.environ))
+
+
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     """Carry out a command about the server that the pidfile names."""
     from poorhttp.operate import control
-    from poorhttp.process import trial
 
-    patience = flags.wait or trial.PATIENCE
+    patience = flags.wait or timing.LOADING
     if flags.command == "start":
         return _start(settings, home, patience)
     if flags.command == "restart":
@@ -262,27 +273,27 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
 
 def _start(settings: Config, home: str, patience: float) -> int:
     from poorhttp.operate import background
-    from poorhttp.process import trial
+    from poorhttp.process.start import dry_run_child
     from poorhttp.status import running
 
     code, pid = OK, running.find(settings)
     _tell_of_another(settings, pid)
     if settings.check_path and pid <= 0:
         background.check(settings)
-        code = trial.in_child(settings, patience)
+        code = dry_run_child.run(settings, patience)
     return code or background.start(settings, home, patience)
 
 
 def _restart(argv: Sequence[str], settings: Config, home: str, patience: float) -> int:
     from poorhttp.operate import background, control
-    from poorhttp.process import trial
+    from poorhttp.process.start import dry_run
     from poorhttp.status import running
 
     background.check(settings)
     pid = running.find(settings)
     _tell_of_another(settings, pid)
     fresh, home = _found_again(argv, settings, home, pid)
-    code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
+    code = dry_run.restart(fresh, pid, patience) or control.stop(settings, say)
     return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
 
 
@@ -318,6 +329,6 @@ def _from_before() -> tuple[Handover | None, list[str] | None]:
     """Return what the program before this one handed over, and what a trial has to know; usually None and None."""
     if "POORHTTP_HANDOVER" not in os.environ and "POORHTTP_TRIAL" not in os.environ:
         return None, None
-    from poorhttp.reload import reload
+    from poorhttp.reload import handover, trial
 
-    return reload.received(), reload.tried()
+    return handover.received(), trial.tried()

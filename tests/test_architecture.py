@@ -46,10 +46,25 @@ SERVING = [
     "listen.systemd",
     "listen.unix_sockets",
     "logs.log",
-    "process.plan",
+    "process.start.facts",
+    "process.fork_hooks",
+    "process.serving.leaving",
+    "process.start.listening",
+    "process.start.loading",
+    "process.start.log_files",
+    "process.start.origin",
+    "process.serving.own_reload",
+    "process.workers.plan",
     "process.server",
+    "process.serving.signals",
+    "process.shape",
+    "process.workers.sizing",
+    "process.workers.reload",
     "process.supervisor",
+    "process.workers.signals",
     "process.worker",
+    "process.workers.pipes",
+    "process.workers.workers",
     "status.calls",
     "status.layout",
     "status.pidfile",
@@ -188,10 +203,9 @@ def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
 
 
 def test_plan_imports_nothing_that_acts() -> None:
-    assert imports_of(ROOT / "poorhttp" / "process" / "plan.py", everywhere=True) <= {
-        "collections.abc",
-        "collections",
-        "enum",
+    assert imports_of(ROOT / "poorhttp" / "process" / "workers" / "plan.py", everywhere=True) <= {
+        "poorhttp.system",
+        "poorhttp.system.timing",
     }
 
 
@@ -225,7 +239,11 @@ def test_only_the_entry_knows_development(path: Path) -> None:
     """And does not import it before it is asked for: a server in production has nothing of it."""
     if "/dev/" not in name_of(path):
         known = {name for name in imports_of(path, everywhere=True) if f"{name}.".startswith("poorhttp.dev.")}
-        assert not known or name_of(path) in ("poorhttp/cli.py", "poorhttp/process/server.py")
+        assert not known or name_of(path) in (
+            "poorhttp/cli.py",
+            "poorhttp/process/start/loading.py",
+            "poorhttp/process/server.py",
+        )
         assert not {name for name in imports_of(path, everywhere=False) if f"{name}.".startswith("poorhttp.dev.")}
 
 
@@ -233,6 +251,7 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 def test_only_who_serves_or_checks_an_answer_knows_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
+        "poorhttp/process/serving/signals.py",
         "poorhttp/process/worker.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",
@@ -281,11 +300,11 @@ BEFORE_THE_APPLICATION = {
     "poorhttp/app/question.py: types": "before the load that is tried",
     "poorhttp/app/question.py: urllib": "before the load that is tried",
     "poorhttp/app/question.py: wsgiref": "before the load that is tried",
-    "poorhttp/reload/reload.py: importlib": "the begin of a trial, and of an image",
-    "poorhttp/process/server.py: time": "the application's, right before the load",
-    "poorhttp/process/trial.py: contextlib": "a command, or a trial",
-    "poorhttp/process/trial.py: faulthandler": "right before the load, in a child",
-    "poorhttp/process/trial.py: mmap": "right before the load",
+    "poorhttp/reload/bytecode.py: importlib": "the begin of a trial, and of a new program",
+    "poorhttp/process/start/loading.py: time": "the application's, right before the load",
+    "poorhttp/process/start/dry_run_child.py: contextlib": "a command, or a trial",
+    "poorhttp/process/start/dry_run_child.py: faulthandler": "right before the load, in a child",
+    "poorhttp/process/start/dry_run_child.py: mmap": "right before the load",
     "poorhttp/config/paths.py: shlex": "when the configuration is read",
     "poorhttp/operate/watch.py: contextlib": "a command about a server",
 }

@@ -18,9 +18,11 @@ from poorhttp.app.callables import function_of
 from poorhttp.app.places import seen
 from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
-from poorhttp.process import server, trial
+from poorhttp.process import shape
+from poorhttp.process.start import dry_run, dry_run_child
 from poorhttp.status import running
 from poorhttp.stdlib import os, signal
+from poorhttp.system import timing
 from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
@@ -38,11 +40,11 @@ ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
 
 def run(settings: Config) -> int:
     """Return the exit code. Raises PoorhttpError."""
-    trial.check_addresses(settings, running.find(settings) if settings.pidfile else 0)
+    dry_run.check_addresses(settings, running.find(settings) if settings.pidfile else 0)
     found = for_process(settings, ())
     refuse_nothing(found, "check")
-    call = _call_in_fork if server.is_supervised(found) else _call
-    return trial.check(found, lambda app: call(app, settings))
+    call = _call_in_fork if shape.is_supervised(found) else _call
+    return dry_run.check(found, lambda app: call(app, settings))
 
 
 def _call_in_fork(app: WSGI, settings: Config) -> None:
@@ -65,11 +67,11 @@ def _call_in_fork(app: WSGI, settings: Config) -> None:
         except KeyboardInterrupt:  # its parent hears it too, and says so
             code = 128 + signal.SIGINT
         finally:
-            trial.leave(code)
+            dry_run_child.leave(code)
     os.close(telling)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code > 0:
-        trial.leave(code)
+        dry_run_child.leave(code)
     elif code < 0:
         os.kill(os.getpid(), -code)
     elif not os.read(done, 1):  # the application has ended it
@@ -82,7 +84,7 @@ def _call(app: WSGI, settings: Config) -> None:
     given: Any = validate.InputWrapper
     given.read = lambda wrapper, *size: wrapper.input.read(*size)  # it would not have it without a size
     where = f"{_place(app)}: "
-    question.end_after(settings.request_timeout or trial.PATIENCE, settings, where, trial.leave)
+    question.end_after(settings.request_timeout or timing.LOADING, settings, where, dry_run_child.leave)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         try:

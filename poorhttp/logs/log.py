@@ -31,8 +31,8 @@ STDOUT, STDERR = 1, 2
 NO_LOG = -1
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-_SERVING = os.path.join(_OURS, "process", "worker.py")
-"""What calls the engine, which calls the application: nobody looks for a fault above it."""
+_SERVING = tuple(os.path.join(_OURS, folder, "") for folder in ("process", "system"))
+"""What calls the engine, which calls the application, and the handlers of signals: nobody looks for a fault there."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -121,7 +121,7 @@ class ErrorLog:
             from poorhttp.stdlib import traceback
 
             frames = traceback.extract_stack(frame) if frame else []
-            ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+            ours = [number for number, each in enumerate(frames) if each.filename.startswith(_SERVING)]
             return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
         except Exception:  # as in `_traceback`
             return "(no stack: the traceback module cannot be used)\n"
@@ -298,7 +298,7 @@ def _line(level: str, text: str, remote: str) -> str:
 
 
 def _comes_from_server(frame: FrameType | None) -> bool:
-    while frame and frame.f_code.co_filename != _SERVING:
+    while frame and not frame.f_code.co_filename.startswith(_SERVING):
         frame = frame.f_back
     return frame is not None
 
@@ -335,8 +335,9 @@ def _formatted(exc: BaseException) -> str:
 
     told = traceback.TracebackException.from_exception(exc)
     # A RequestTimeout may be raised in a signal handler of the server: its frames are left out.
-    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
-        del told.stack[-1]
+    if type(exc).__name__ == "RequestTimeout":
+        while len(told.stack) > 1 and told.stack[-1].filename.startswith(_SERVING):
+            del told.stack[-1]
     # Frames of the server above the application say nothing to its author.
     if not all(each.filename.startswith(_OURS) for each in told.stack):
         while told.stack[0].filename.startswith(_OURS):

@@ -81,7 +81,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     else:
         _end(pid)
-    from poorhttp.process import trial
+    from poorhttp.process.start import dry_run_child
     from poorhttp.status import pidfile
 
     log = f"the error log tells why: {settings.errorlog}"
@@ -97,7 +97,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
     if is_loaded:
         say(f"pid {pid} ended before it served; {log}")
     elif word != FAILED:
-        raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
+        raise LoadError(dry_run_child.died(code), f"{dry_run_child.FAULTS} poorhttp check tells where")
     return abs(code) or 1
 
 

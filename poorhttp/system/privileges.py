@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class lent_to:
-    """For a while do everything with the rights of this user only: `with lent_to("www-data", ""): ...`.
+class rights_of:
+    """For a while do everything with the rights of this user only: `with rights_of("www-data", ""): ...`.
 
-    Raises ConfigError where this process may not become him, or he could not even import a module.
+    Raises ConfigError where this process may not become that user, or where that user could not import a module.
     """
 
     def __init__(self, user: str, group: str) -> None:
@@ -45,7 +45,7 @@ class lent_to:
 
 
 def settle() -> None:
-    """Be for good, in a child, whom its parent was for a while (`lent_to`)."""
+    """In a child: be for good the user whose rights the parent had for a while (`rights_of`)."""
     uid, gid, groups = os.geteuid(), os.getegid(), os.getgroups()
     if (os.getuid(), os.getgid()) == (uid, gid):
         return
@@ -58,7 +58,7 @@ def settle() -> None:
 def drop(user: str, group: str) -> None:
     """Become `user` (a name or a number) in `group` ("": the user's), without any other group but the user's own.
 
-    HOME, USER and LOGNAME become his too. Nothing to do where both are "", or where this process is that user already.
+    HOME, USER and LOGNAME become that user's. Nothing is done where both are "", or where this process is that user.
     Raises ConfigError.
     """
     if not user and not group:
@@ -85,8 +85,9 @@ def drop(user: str, group: str) -> None:
 
 
 def owner(text: str, user: str, group: str) -> tuple[int, int]:
-    """Numbers of the user and the group, -1 for as it is, to whom a unix socket is to belong: `user`, `user:group` or
-    `:group`, for "" to those who serve where root starts the server. Raises ConfigError.
+    """The numbers of user and group that a unix socket is to have, -1: as it is. Raises ConfigError.
+
+    text: `user`, `user:group` or `:group`; "" means the user who serves, where root starts the server.
     """
     if not text:
         return _find(user, group)[1:] if (user or group) and os.geteuid() == 0 else (-1, -1)
@@ -101,7 +102,7 @@ def can_become(user: str, group: str) -> bool:
 
 
 def _cannot_become(whom: str, error: OSError) -> ConfigError:
-    """A root who was left without these rights, as in some containers."""
+    """Root may be without these rights, as in some containers."""
     hint = "root needs CAP_SETUID and CAP_SETGID here; or leave out user and group"
     return ConfigError(f"cannot become {whom}: {error.strerror}", hint)
 

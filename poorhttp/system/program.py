@@ -12,13 +12,11 @@ from __future__ import annotations
 import sys
 
 from poorhttp.stdlib import os, signal, thread, time
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-TICK = 0.02
-"""Seconds between two looks whether it has ended."""
 
 MOVED = os.path.join(os.path.dirname(__file__), "moved.py")
 """What goes to the directory first: posix_spawn(3) starts a program in that of this process, which is everybody's."""
@@ -59,7 +57,7 @@ class Program:
         """The same, once it has ended or so much time is over."""
         end = time.monotonic() + seconds
         while (code := self.poll()) is None and time.monotonic() < end:
-            time.sleep(TICK)
+            time.sleep(timing.TICK)
         return code
 
     def kill(self) -> None:

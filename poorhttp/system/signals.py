@@ -1,4 +1,4 @@
-"""Which signals a server hears, what they do before it serves and between two images, and how a process is left.
+"""Which signals a server hears, what they do before it serves and between two programs, and how a process is left.
 
 Knows the interpreter's handlers and its wake-up descriptor. Does not know what a signal does while a process serves
 (`poorhttp.process.worker`, `poorhttp.process.supervisor`).
@@ -12,6 +12,7 @@ import atexit
 import sys
 
 from poorhttp.stdlib import os, signal, time
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,18 +31,6 @@ HANDLED = (*STOPS, *RELOADS, *COUNTS, signal.SIGUSR1)
 LARGEST_SIGACTION = 256
 """Bytes: more than a `struct sigaction` has on any machine."""
 
-REPEAT = 0.3
-"""Seconds within which a second signal to stop is the first one told twice: process managers signal a process and then
-its whole group; nobody's patience ends so soon."""
-
-PATIENCE = 3.0
-"""Seconds for which a stop waits for what is being loaded: whoever waits for the stop has a little more than the time
-for what is in flight then."""
-
-
-SHORTEST_END = 0.1
-"""Seconds that the application gets at its end, where `graceful_timeout` is less."""
-
 
 class Boot:
     """The signals of a process that does not serve yet: a stop raises SystemExit(0) wherever the process is.
@@ -50,7 +39,7 @@ class Boot:
     server serves; TTIN and TTOU too after a reload, else they are ignored, for there are no workers yet. `serve` and
     `supervise` bring handlers of their own; when they come back there is only clean-up left, so a stop is ignored until
     `restore`.
-    is_reload: whether an image was there before. signum: the signal that asked for a stop, 0 for none.
+    is_reload: whether another program was there before. signum: the signal that asked for a stop, 0 for none.
     """
 
     def __init__(self, is_reload: bool = False) -> None:
@@ -66,18 +55,9 @@ class Boot:
             later = signal.SIG_IGN if signum in COUNTS and not is_reload else delay
             signal.signal(signum, self._leave if signum in STOPS else later)
 
-    def go_on(self, signals: int) -> None:
-        """Let the signals come that waited while one image replaced another. signals: see `hold_back`; -1 for none."""
-        if signals >= 0:
-            for signum in read_all(signals):
-                if signum in HANDLED:
-                    os.kill(os.getpid(), signum)
-            os.close(signals)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-
     def answer_first(self, are_waiting: Callable[[], bool]) -> None:
-        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is in `PATIENCE`:
-        clients who were let in would be reset.
+        """From here on a first TERM, where `are_waiting()`, is heard when the server serves, if that is within
+        `timing.STOP_WHILE_LOADING`: else the clients that wait would be reset.
         """
         self._are_waiting = are_waiting
 
@@ -90,12 +70,12 @@ class Boot:
         self.signum = 0
 
     def silence(self) -> None:
-        """Ignore a stop from here on: the process is about to end, which it must not do by a signal told twice."""
+        """Ignore a stop from here on: the process is about to end, which it must not do by a signal sent twice."""
         for signum in STOPS:
             signal.signal(signum, signal.SIG_IGN)
 
     def restore(self) -> None:
-        """Give the signals back to whoever had them before."""
+        """Give each signal the handler that it had before."""
         self._disarm()
         _delayed.clear()
         restore(self._old)
@@ -105,10 +85,10 @@ class Boot:
             raise SystemExit(0)  # a child that the application has forked, with this handler
         before, now = self._asked, time.monotonic()
         is_another = self._is_patient and signum != signal.SIGTERM
-        if before is not None and now - before < REPEAT and not is_another:
+        if before is not None and now - before < timing.REPEAT and not is_another:
             return
         self._asked, self.signum = now, signum
-        delay(signum, frame)  # for the case that somebody swallows it: the import of a module does, in a callback
+        delay(signum, frame)  # where the exception is swallowed, as in the import of a module in a callback
         self._is_patient = before is None and signum == signal.SIGTERM  # another signal may come in the next line
         if not (self._is_patient and (self._is_loaded or self._are_waiting())):
             self._is_patient = False
@@ -116,7 +96,7 @@ class Boot:
             raise SystemExit(0)
         if not self._is_loaded:  # else it serves at once
             self._alarm = signal.signal(signal.SIGALRM, self._give_up)
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            signal.setitimer(signal.ITIMER_REAL, timing.STOP_WHILE_LOADING)
 
     def _give_up(self, signum: int, frame: FrameType | None) -> None:
         self._is_patient = False
@@ -130,6 +110,16 @@ class Boot:
             self._alarm = None
 
 
+def let_through(pipe: int) -> None:
+    """Let the signals come that waited while one program replaced another. pipe: see `hold_back`; -1 for none."""
+    if pipe >= 0:
+        for signum in read_all(pipe):
+            if signum in HANDLED:
+                os.kill(os.getpid(), signum)
+        os.close(pipe)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+
+
 def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STOPS) -> None:
     """Let what the application does once serving is over, in its threads and in functions of atexit, last so long, for
     it may have no end. The next one of these signals, which are heard again, ends the process at once.
@@ -141,12 +131,12 @@ def expect_end(seconds: float, error_log: ErrorLog, heard: tuple[int, ...] = STO
             what = "a thread of the application, or a function of its atexit, did not end; left without it"
             error_log.write("E", f"process {os.getpid()}: {what}")
             leave_at_once(1, error_log)
-        if signum == signal.SIGQUIT or time.monotonic() - began >= REPEAT:
+        if signum == signal.SIGQUIT or time.monotonic() - began >= timing.REPEAT:
             leave_at_once(128 + signum, error_log)
 
     for signum in (*heard, signal.SIGALRM):
         signal.signal(signum, leave)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, SHORTEST_END))
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, timing.SHORTEST_END))
     _ending.append(True)
 
 
@@ -169,7 +159,7 @@ atexit.register(_end_quietly)  # the last one to be called: it is the first
 
 def take_back(handlers: dict[int, Any]) -> None:
     """The application is loaded: let signals come that it has blocked meanwhile, to these handlers of before. A write
-    to a pipe without a reader is an error again, and ends nobody.
+    to a pipe without a reader is an error again, and ends no process.
     """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*HANDLED, signal.SIGALRM, signal.SIGCHLD, signal.SIGWINCH))
     changed = {signum: handler for signum, handler in handlers.items() if signal.getsignal(signum) != handler}
@@ -189,7 +179,7 @@ def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
     for signum in sorted(_delayed, key=STOPS.__contains__, reverse=True):  # a stop first: what another does may raise
         _delayed.discard(signum)  # before: who still delays it does it again
-        signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next image
+        signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next program
 
 
 def afterwards(signum: int) -> Any:
@@ -215,11 +205,11 @@ def forget() -> None:
 
 
 def hold_back() -> dict[int, Any]:
-    """Let signals be the next image's from here on: they wait where they are blocked, as they are in this thread, and
-    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next image reads
-    (`Boot.go_on`). Returns what `restore` takes if nothing comes of it.
+    """Let signals be the next program's from here on: they wait where they are blocked, as they are in this thread, and
+    what a thread of the application takes is a byte in the pipe of the wake-up descriptor, which the next program reads
+    (`let_through`). Returns what `restore` takes if nothing comes of it.
 
-    One that such a thread has taken, and has not written yet when the image changes, is lost with the thread.
+    One that such a thread has taken, and has not written yet when the program changes, is lost with the thread.
     """
     return {signum: signal.signal(signum, _leave_to_the_next) for signum in HANDLED}
 

@@ -15,7 +15,8 @@ from starter import APPLICATION, ROOT, Server, Start, wait_for
 from poorhttp.config import reading
 from poorhttp.config.flags import parse_flags
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import child_exit
+from poorhttp.process.workers import child_exit
+from poorhttp.system import timing
 
 HOOKS = """
 import os, signal, time
@@ -145,7 +146,7 @@ def test_it_ends_with_its_supervisor(start: Start, tmp_path: Path) -> None:
 
 
 def test_one_that_hangs_is_killed_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_exit, "LIMIT", 0.3)
+    monkeypatch.setattr(timing, "CHILD_EXIT", 0.3)
     monkeypatch.setenv("MARKS", str(tmp_path))
     (tmp_path / "hooks.py").write_text(HOOKS)
     words = ["app.py", "--child-exit=hooks:hangs", "--type=forking"]

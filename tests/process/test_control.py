@@ -338,7 +338,7 @@ def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, acti
     code = (  # what it needs is imported before: another user may perhaps not read it
         "import os, sys\n"
         "from poorhttp import cli\nfrom poorhttp.operate import background, control\n"
-        "from poorhttp.process import trial\nfrom poorhttp.status import reader, running\n"
+        "from poorhttp.process.start import dry_run, dry_run_child\nfrom poorhttp.status import reader, running\n"
         "pidfile = os.open('run.pid', os.O_RDONLY)\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "running.find = lambda settings: int(os.pread(pidfile, 64, 0))\n"

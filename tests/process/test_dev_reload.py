@@ -17,7 +17,7 @@ import psutil
 import pytest
 from starter import PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
 
-from poorhttp.system import signals
+from poorhttp.system import timing
 
 APP = """
 import os, time
@@ -844,7 +844,7 @@ def test_ctrl_c_leaves_an_old_process_a_moment_too(dev: Dev, tmp_path: Path, sha
         server.await_mark("held")
         write(tmp_path / "app.py", "1")
         new = int(server.get("/pid")[1])
-        time.sleep(1.1 * signals.REPEAT)  # else it would be the first one told twice
+        time.sleep(1.1 * timing.REPEAT)  # else it would be the first one told twice
         server.send(signal.SIGINT)
         wait_for(lambda: not psutil.pid_exists(new), "the new process to be gone, with which the old one was told")
         (server.marks / "release").touch()

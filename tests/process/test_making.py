@@ -12,7 +12,7 @@ import psutil
 import pytest
 from starter import Start, lives, wait_for
 
-from poorhttp.process import trial
+from poorhttp.process.start import dry_run_child
 
 OK = "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
 
@@ -192,7 +192,7 @@ def test_an_application_that_dies_is_told_with_its_place(tmp_path: Path, fault: 
         code, _, told = poorhttp(tmp_path, *command)
         last = "; the last file it imported was app.py"
         expected = reason.format(line=2, died="the process died while it loaded the application", last=last)
-        assert (code, told.splitlines()) == (3, [f"error: {expected}", f"hint: {trial.FAULTS}"])
+        assert (code, told.splitlines()) == (3, [f"error: {expected}", f"hint: {dry_run_child.FAULTS}"])
 
 
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])

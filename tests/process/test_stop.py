@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for
 
-from poorhttp.system import signals
+from poorhttp.system import timing
 
 CLIENTS = 4
 
@@ -235,10 +235,9 @@ def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: 
 
 
 PATIENT = """
-import poorhttp.process.plan
-import poorhttp.process.worker
+import poorhttp.system.timing
 
-poorhttp.process.plan.FAST = poorhttp.process.worker.FAST = 60.0
+poorhttp.system.timing.FAST = 60.0
 """
 """A first INT gives what is in flight so long that only a second one can be the end of it."""
 
@@ -315,7 +314,7 @@ def test_a_stop_told_again_while_the_process_ends_is_no_other_one(start: Start, 
             if code == 0:
                 break
             # Unless the machine stood still, so that it heard the second one late.
-            assert time.monotonic() - began >= signals.REPEAT, (milliseconds, code)
+            assert time.monotonic() - began >= timing.REPEAT, (milliseconds, code)
 
 
 def test_an_application_that_hangs_is_left_in_the_end(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:

@@ -307,10 +307,10 @@ def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
 
 
 def test_a_stop_while_it_is_tried_again_has_an_end(start: Start, supervised: str, tmp_path: Path) -> None:
-    """Where a worker does not come to one: what its application does at the exit."""
+    """Where a worker does not come to one, because of what its application does at the exit: as at any other stop."""
     source = VERSION.format(version="0", more="import atexit\natexit.register(time.sleep, 3600)\n")
     server = start(supervised, "--graceful-timeout=0.5", source=source)
     write(tmp_path, "1", AWAY)
     server.send(signal.SIGHUP)
     server.await_text("trying again in 4 s")
-    assert server.stop() == 0
+    assert server.stop() == 1

@@ -98,9 +98,8 @@ def world(monkeypatch, tmp_path):
         return {"": -1, "-": 1}.get(path, 9)
 
     module("poorhttp.logs.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
-    names = {"close_in_children": [], "check_storage": lambda: None, "end_with": lambda parent: None}
-    module("poorhttp.process.worker", serve=world.serve, **names)
-    monkeypatch.setattr("poorhttp.system.signals.Boot", Boot)
+    module("poorhttp.process.worker", serve=world.serve, check_storage=lambda: None)
+    monkeypatch.setattr("poorhttp.process.server.Boot", Boot)
     monkeypatch.setattr("poorhttp.process.server.expect_end", lambda seconds, error_log: None)
     module("poorhttp.process.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)

@@ -1,7 +1,7 @@
 """What one image hands to the next, and what it refuses to take."""
 
+import marshal
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -10,19 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from poorhttp import stdlib
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import server
-from poorhttp.reload import reload
-from poorhttp.status import scoreboard
-from poorhttp.system.signals import HANDLED
+from poorhttp.process.start import load_failed
+from poorhttp.reload import bytecode, execution, handover, trial
+from poorhttp.reload.handover import Handover
+from poorhttp.reload.reload import Reload
 
 ROOT = Path(__file__).parents[2]
 
 
-def handover() -> reload.Handover:
-    made = reload.Handover()
+def example() -> Handover:
+    made = Handover()
     made.sockets = {"127.0.0.1:8080": (5, 0, 0), "control:unix:/run/a b.sock": (6, 7, 8)}
     made.workers = {100: (9, 17, False, False), 101: (10, -1, True, True)}
     made.wanted, made.configured = 3, "2..4"
@@ -34,8 +33,8 @@ def handover() -> reload.Handover:
 
 
 def test_what_is_handed_over_arrives() -> None:
-    made = handover()
-    found = reload.Handover.parse(str(made))
+    made = example()
+    found = Handover.parse(made.dump())
     assert (found.sockets, found.workers, found.pidfile) == (made.sockets, made.workers, made.pidfile)
     assert found.lock == 16
     assert (found.wanted, found.configured, found.passed) == (3, "2..4", made.passed)
@@ -44,49 +43,64 @@ def test_what_is_handed_over_arrives() -> None:
     assert sorted(found.descriptors()) == [3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17]
 
 
-class Executed(BaseException):
-    """The next image has begun."""
-
-
-@pytest.mark.parametrize("fails", [0, 1], ids=["in the next image", "in this one, which cannot be left"])
-def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
-    made, slept, tried = reload.Handover(), list[float](), list[float]()
-
-    def try_again(home: str, pause: float) -> None:
-        tried.append(pause)
-        if len(tried) < 7 * fails:
-            raise OSError("away")
-        made.pause = pause
-        raise Executed
-
-    monkeypatch.setattr(stdlib.time, "sleep", slept.append)
-    monkeypatch.setattr(scoreboard, "make", lambda *numbers: None)  # it would stay, as the process does here
-    monkeypatch.setattr(made, "try_again", try_again)
-    before = {signum: signal.getsignal(signum) for signum in HANDLED}
-    try:
-        for _ in range(1 if fails else 7):
-            with pytest.raises(Executed):
-                server.try_again(made, "", OSError("away"), None, None)
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
-    assert slept == [1, 2, 4, 8, 16, 30, 30]
-    assert tried == [2, 4, 8, 16, 30, 30, 30]
+def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In one program that cannot be left; HUP begins anew."""
+    now, log = 0.0, tmp_path / "log"
+    monkeypatch.setattr(load_failed, "time", SimpleNamespace(monotonic=lambda: now))
+    error_log, manager, made = ErrorLog(str(log), "debug", False, ""), Manager(), Handover()
+    reload = Reload(Handover(), "", "", [], error_log, manager)
+    retry = load_failed.Retry(reload, OSError("away"), made, error_log, manager, None)
+    pauses, given = [], []
+    for _ in range(7):
+        assert retry.due() is None
+        pauses.append(retry.seconds_left())
+        now += retry.seconds_left()
+        assert retry.due() is reload
+        given.append(reload.handover.pause)
+        retry.failed(OSError("away"))
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert given == [2, 4, 8, 16, 30, 30, 30]
+    retry.begin()
+    assert (retry.due(), reload.handover.pause) == (reload, 1)
+    made.pause = 8.0
+    assert load_failed.Retry(reload, OSError("away"), made, error_log, manager, None).seconds_left() == 8
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "socket 1 2 3", "socket a 0 0 b", "worker 1", "worker 1 2 3 4", "countdown", "socket 9999 0 0 a"]
+    "data",
+    [
+        b"",
+        b"x",
+        marshal.dumps(1),
+        marshal.dumps((os.getpid(), 1)),
+        marshal.dumps((os.getpid(), {})),
+        "parent",
+        "no socket",
+    ],
+    ids=[
+        "nothing",
+        "a word",
+        "a number",
+        "no facts",
+        "too few facts",
+        "of the parent",
+        "a descriptor that is not open",
+    ],
 )
-@pytest.mark.parametrize("of", ["", f"of {os.getppid()}\n", f"of {os.getpid()}\n"], ids=["nobody", "parent", "this"])
 def test_what_no_reload_wrote_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], of: str, text: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: bytes | str
 ) -> None:
+    made = Handover()
+    made.sockets = {"a": (9999, 0, 0)} if data == "no socket" else {}
+    pid = os.getppid() if data == "parent" else os.getpid()
     told = os.memfd_create("told")
-    os.write(told, (of + text).encode())
-    monkeypatch.setenv(reload.HANDOVER, str(told))
-    assert reload.received() is None
+    os.write(told, data if isinstance(data, bytes) else marshal.dumps((pid, vars(made))))
+    monkeypatch.setenv(handover.HANDOVER, str(told))
+    assert handover.received() is None
     os.close(told)  # it is whose it was
-    assert reload.HANDOVER not in os.environ
+    assert handover.HANDOVER not in os.environ
     assert capsys.readouterr().err.startswith("note: POORHTTP_HANDOVER is ignored: ")
 
 
@@ -94,13 +108,13 @@ def test_more_is_handed_over_than_a_variable_of_the_environment_holds() -> None:
     """10,000 connections of which nothing was read."""
     source = """if True:
     import os, sys
-    from poorhttp.reload import reload
-    found = reload.received()
+    from poorhttp.reload import execution, handover
+    found = handover.received()
     if found is None:
-        made = reload.Handover()
+        made = handover.Handover()
         made.connections = [(os.open(os.devnull, os.O_RDONLY), "unix:/run/a b")] * 10_000
-        reload._execute(made, os.getcwd())
-    print(len(found.connections), set(found.connections), reload.HANDOVER in os.environ)
+        execution.execute(made, os.getcwd())
+    print(len(found.connections), set(found.connections), handover.HANDOVER in os.environ)
     """
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -113,8 +127,8 @@ def test_more_is_handed_over_than_a_variable_of_the_environment_holds() -> None:
 def test_a_descriptor_that_no_reload_passed_is_ignored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], told: str
 ) -> None:
-    monkeypatch.setenv(reload.HANDOVER, told)
-    assert reload.received() is None
+    monkeypatch.setenv(handover.HANDOVER, told)
+    assert handover.received() is None
     assert capsys.readouterr().err.startswith("note: POORHTTP_HANDOVER is ignored: ")
     os.fstat(0)
 
@@ -124,13 +138,13 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     pipes = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        made = reload.Handover()
+        made = Handover()
         made.workers = {child.pid: (pipes[0], pipes[1], False, False), os.getppid(): (pipes[2], -1, False, False)}
         told = os.memfd_create("told")
-        os.write(told, str(made).encode())
-        monkeypatch.setenv(reload.HANDOVER, str(told))
-        monkeypatch.setattr(reload, "_distrust_bytecode", lambda: None)
-        found = reload.received()
+        os.write(told, made.dump())
+        monkeypatch.setenv(handover.HANDOVER, str(told))
+        monkeypatch.setattr(bytecode, "distrust", lambda: None)
+        found = handover.received()
         assert found is not None and found.workers == {child.pid: (pipes[0], pipes[1], False, False)}
         assert f"worker {os.getppid()} of POORHTTP_HANDOVER is ignored" in capsys.readouterr().err
     finally:
@@ -145,7 +159,7 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     ids=["a word", "no number", "a line too few", "the parent"],
 )
 def test_a_trial_of_no_server_is_refused(text: str) -> None:
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), reload.TRIAL: text}
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), trial.TRIAL: text}
     done = subprocess.run(
         [sys.executable, "-m", "poorhttp", "app"], env=environ, timeout=30, capture_output=True, check=False
     )
@@ -155,10 +169,10 @@ def test_a_trial_of_no_server_is_refused(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize("handed", ["", " 0", f" {reload.FORMAT + 1}"])
+@pytest.mark.parametrize("handed", ["", " 0", f" {handover.FORMAT + 1}"])
 def test_a_trial_for_a_server_that_hands_over_otherwise_is_refused(handed: str) -> None:
     """The running server goes on then; without what it hands over the new image would not serve."""
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), reload.TRIAL: f"{os.getpid()}{handed}\nshape\n"}
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), trial.TRIAL: f"{os.getpid()}{handed}\nshape\n"}
     done = subprocess.run(
         [sys.executable, "-m", "poorhttp", "app"], env=environ, timeout=30, capture_output=True, check=False
     )
@@ -170,34 +184,21 @@ def test_a_trial_for_a_server_that_hands_over_otherwise_is_refused(handed: str) 
 
 
 def test_what_is_handed_over_has_the_format_of_its_number() -> None:
-    """Whoever changes the text gives it another number: a server of before must not hand over to this one."""
-    lines = """socket 5 0 0 127.0.0.1:8080
-socket 6 7 8 control:unix:/run/a b.sock
-worker 100 9 17 0 0
-worker 101 10 -1 1 1
-passed 3 web
-passed 4 \nconnection 11 [::1]:80
-connection 12 unix:/run/a b
-countdown 13 14
-stream 1
-stream 2
-pause 4
-count 3 2..4
-signals 15
-pidfile 16 /run/poor http.pid"""
-    assert (reload.FORMAT, str(handover())) == (3, f"of {os.getpid()}\n{lines}")
+    """A change of the facts needs another number: a server of before must not hand over to this one."""
+    facts = "sockets workers countdown wanted configured passed connections signals pidfile lock streams pause"
+    assert (handover.FORMAT, " ".join(vars(Handover()))) == (4, facts)
 
 
 def test_an_ordinary_start_receives_nothing() -> None:
-    assert reload.received() is None
-    assert reload.tried() is None
+    assert handover.received() is None
+    assert trial.tried() is None
 
 
 def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Path) -> None:
     """Twice: what is compiled then must not be trusted for the next edit either."""
     (tmp_path / "edited.py").write_text("import sys; sys.exit(int('1'))\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    load = [sys.executable, "-c", "from poorhttp.reload import reload; reload._distrust_bytecode(); import edited"]
+    load = [sys.executable, "-c", "from poorhttp.reload import bytecode; bytecode.distrust(); import edited"]
     second = int(time.time()) - 5
     for number in range(1, 4):
         (tmp_path / "edited.py").write_text(f"import sys; sys.exit(int('{number}'))\n")
@@ -210,7 +211,7 @@ def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Pat
 
 def test_the_environment_of_the_next_image_is_that_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADDED_SINCE", "yes")
-    environ = reload._first_environ()
+    environ = execution.first_environ()
     assert b"ADDED_SINCE" not in environ
     assert environ[b"PATH"] == os.environb[b"PATH"]
 
@@ -218,8 +219,7 @@ def test_the_environment_of_the_next_image_is_that_of_the_start(monkeypatch: pyt
 def test_after_a_stop_no_trial_begins(tmp_path: Path) -> None:
     """The stop came while the thread that wants one was not yet so far: what a server has is closed by now."""
     log = tmp_path / "log"
-    config = SimpleNamespace(pidfile="")
-    late = reload.Reload(config, str(tmp_path), "", ErrorLog(str(log), "debug", False, ""), Manager())  # type: ignore[arg-type]
+    late = Reload(Handover(), str(tmp_path), "", [], ErrorLog(str(log), "debug", False, ""), Manager())
     late.cancel()
     late.begin()
     assert not late.is_trying() and log.read_text() == ""
@@ -234,5 +234,5 @@ def test_an_image_that_cannot_be_executed_leaves_the_process_where_it_is(
     monkeypatch.chdir(tmp_path / "old")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no such Python"))
     with pytest.raises(FileNotFoundError):
-        reload._execute(reload.Handover(), str(tmp_path / "new"))
+        execution.execute(Handover(), str(tmp_path / "new"))
     assert os.getcwd() == str(tmp_path / "old")

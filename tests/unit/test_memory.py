@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.process.memory import LONGEST_PAUSE, LOOK, PAUSE, Budget, Tree
+from poorhttp.process.workers.memory import LONGEST_PAUSE, LOOK, PAUSE, Budget, Tree
 from poorhttp.system import procfs
 from poorhttp.system.procfs import below, weigh
 

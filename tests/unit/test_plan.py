@@ -1,19 +1,12 @@
 """The supervisor's policy, with a clock that is a number."""
 
-import ast
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.process import plan as module
-from poorhttp.process.plan import (
-    DRAIN,
-    FAST,
-    GRACE,
-    PACE,
+from poorhttp.process.workers.plan import (
     Action,
     Drain,
     Exit,
@@ -25,14 +18,15 @@ from poorhttp.process.plan import (
     plan,
     wait,
 )
+from poorhttp.system import timing
+from poorhttp.system.timing import DRAIN, FAST, KILL, PACE, REPEAT
 
 GRACEFUL = 30.0
-REPEAT = 0.1
 
 
 def state(wanted: int = 2, running: int = 0, now: float = 0.0) -> State:
     """A state in which workers 1 ... `running` were born at `now`, and serve."""
-    made = State(wanted, GRACEFUL, REPEAT)
+    made = State(wanted, GRACEFUL)
     for pid in range(1, running + 1):
         made.born(pid, now)
         made.ready(pid)
@@ -49,7 +43,7 @@ def perform(made: State, now: float) -> list[Action]:
 
 def long_to_leave(made: State, now: float) -> int:
     """How many workers have been draining for long."""
-    return sum(each.draining is not None and now >= each.draining + module.SOON for each in made.workers.values())
+    return sum(each.draining is not None and now >= each.draining + timing.SOON for each in made.workers.values())
 
 
 def spawn_times(made: State, until: float, life: float) -> list[float]:
@@ -367,19 +361,12 @@ def test_whatever_happens_the_plan_keeps_its_promises(events: list[tuple[str, fl
     assert len(told) == len(set(told))
 
 
-def test_the_module_imports_nothing() -> None:
-    tree = ast.parse(Path(module.__file__).read_text())
-    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert [node.module for node in imported if isinstance(node, ast.ImportFrom)] == ["__future__"]
-    assert not [node for node in imported if isinstance(node, ast.Import)]
-
-
 # ------------------------------------------------------------------------------------------ after a reload
 
 
 def reloaded(wanted: int, old: int) -> State:
     """A new image that has found workers 101 ... of the one before."""
-    made = State(wanted, GRACEFUL, REPEAT)
+    made = State(wanted, GRACEFUL)
     for number in range(old):
         made.adopted(101 + number, 0.0, is_leaving=False, is_closed=False)
     return made
@@ -409,8 +396,8 @@ def test_an_old_worker_that_takes_long_to_leave_keeps_no_other_from_it() -> None
     made.born(1, 0.0)
     made.ready(1)
     assert perform(made, 0.5) == [Drain(101)]
-    assert (perform(made, 0.9), wait(made, 0.9)) == ([], pytest.approx(0.5 + module.SOON - 0.9)), "it may leave soon"
-    assert perform(made, 0.5 + module.SOON) == [Spawn()], "it has calls in flight"
+    assert (perform(made, 0.9), wait(made, 0.9)) == ([], pytest.approx(0.5 + timing.SOON - 0.9)), "it may leave soon"
+    assert perform(made, 0.5 + timing.SOON) == [Spawn()], "it has calls in flight"
     made.born(2, 1.0)
     made.ready(2)
     assert perform(made, 1.1) == [Drain(102)]
@@ -462,7 +449,7 @@ def test_an_old_worker_that_dies_makes_room_for_a_new_one() -> None:
 
 
 def test_a_worker_that_was_leaving_at_the_reload_is_not_told_again() -> None:
-    made = State(1, GRACEFUL, REPEAT)
+    made = State(1, GRACEFUL)
     made.adopted(101, 0.0, is_leaving=True, is_closed=True)
     made.adopted(102, 0.0, is_leaving=False, is_closed=False)
     assert perform(made, 0.0) == [], "one too many is there already"
@@ -478,7 +465,7 @@ def test_who_does_not_leave_is_killed() -> None:
     made.born(1, 0.0)
     made.ready(1)
     assert perform(made, 0.0) == [Drain(101)]
-    late = DRAIN + GRACEFUL + GRACE
+    late = DRAIN + GRACEFUL + KILL
     assert wait(made, 0.0) == pytest.approx(late)
     assert perform(made, late) == [Kill(101)]
     made.died(101, -9, late)
@@ -540,8 +527,8 @@ def test_a_fast_stop_waits_for_a_moment_only():
     made.died(1, 0, 100.5)
     assert perform(made, 100.5) == []
     assert perform(made, 100.0 + FAST) == [Quit(2)]
-    assert wait(made, 100.0 + FAST) == GRACE
-    assert perform(made, 100.0 + FAST + GRACE) == [Kill(2)]
+    assert wait(made, 100.0 + FAST) == KILL
+    assert perform(made, 100.0 + FAST + KILL) == [Kill(2)]
 
 
 def test_a_fast_stop_told_again_is_one_at_once():

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.process import scale as module
-from poorhttp.process.scale import GROW, LOOK, PRESSED, ROOM, WINDOW, Scale
+from poorhttp.process.workers import scale as module
+from poorhttp.process.workers.scale import GROW, LOOK, OVERLOADED, ROOM, WINDOW, Scale
 
 
 def test_the_module_imports_nothing() -> None:
@@ -19,7 +19,7 @@ def test_the_module_imports_nothing() -> None:
 
 def press(scale: Scale, serving: list[int], now: float) -> bool:
     for pid in serving:
-        scale.pressed(pid, now)
+        scale.overloaded(pid, now)
     return scale.decide(serving, now)
 
 
@@ -37,10 +37,10 @@ def test_where_all_are_pressed_there_is_one_more() -> None:
 
 def test_where_one_is_not_pressed_there_is_none_more() -> None:
     scale = Scale(2, 8, 0.0)
-    scale.pressed(1, 5.0)
+    scale.overloaded(1, 5.0)
     assert not scale.decide([1, 2], 5.0)
-    scale.pressed(2, 5.0 + PRESSED)
-    assert not scale.decide([1, 2], 5.0 + PRESSED), "that of the first one is over"
+    scale.overloaded(2, 5.0 + OVERLOADED)
+    assert not scale.decide([1, 2], 5.0 + OVERLOADED), "that of the first one is over"
 
 
 def test_one_by_one_and_only_when_the_last_one_serves() -> None:
@@ -72,7 +72,7 @@ def test_where_the_others_would_be_busy_all_stay() -> None:
     press(scale, [1], 5.0)
     for second in range(6, 120):
         for _ in (1, 2):
-            scale.told(ROOM / 2 + 0.05, float(second))
+            scale.busy(ROOM / 2 + 0.05, float(second))
         assert not scale.decide([1, 2], float(second))
 
 
@@ -99,9 +99,9 @@ def test_whatever_is_told(bounds: tuple[int, int], events: list[tuple[float, boo
         now += seconds
         before, serving = scale.wanted, list(range(scale.wanted))
         for pid in serving:
-            scale.told(share, now)
+            scale.busy(share, now)
             if is_pressed:
-                scale.pressed(pid, now)
+                scale.overloaded(pid, now)
         assert scale.decide(serving, now) == (scale.wanted != before)
         assert least <= scale.wanted <= most
         assert (scale.wait() is None) == (scale.wanted == least)
@@ -120,9 +120,9 @@ def test_a_steady_load_finds_its_number_and_stays_there(work: float) -> None:
         now += 1.0
         serving = list(range(scale.wanted))
         for pid in serving:
-            scale.told(min(work / len(serving), 1.0), now)
+            scale.busy(min(work / len(serving), 1.0), now)
             if work / len(serving) >= 0.95:
-                scale.pressed(pid, now)
+                scale.overloaded(pid, now)
         changes += scale.decide(serving, now)
     assert changes == scale.wanted - 1, "never down again"
     assert work / scale.wanted < 0.95 or scale.wanted == 8

@@ -26,8 +26,9 @@ except ImportError:  # not built: every test here brings an engine of its own
 from poorhttp.config.addresses import Address
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog
-from poorhttp.process import supervisor, worker
-from poorhttp.system import signals
+from poorhttp.process import worker
+from poorhttp.process.workers import workers
+from poorhttp.system import signals, timing
 
 FAKE_ENGINE = '''
 import os, select, signal, threading
@@ -158,7 +159,7 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
     ("seconds", "told"), [(0.0, "at once"), (0.04, "at once"), (0.06, "in 0.1 s"), (5.0, "in 5.0 s")]
 )
 def test_when_the_next_worker_starts(seconds: float, told: str) -> None:
-    assert supervisor.when(seconds) == told
+    assert workers.when(seconds) == told
 
 
 @pytest.fixture(autouse=True)
@@ -293,7 +294,7 @@ def test_hup_says_that_there_is_no_reload_here(engine: Any, log: ErrorLog, tmp_p
 
 
 def test_boot_turns_a_stop_into_a_clean_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "REPEAT", 30.0)
+    monkeypatch.setattr(timing, "REPEAT", 30.0)
     for signum in signals.STOPS:
         boot = signals.Boot()
         try:
@@ -312,7 +313,7 @@ def test_boot_insists_where_a_stop_was_swallowed(monkeypatch: pytest.MonkeyPatch
     try:
         with contextlib.suppress(SystemExit):
             os.kill(os.getpid(), signal.SIGTERM)
-        monkeypatch.setattr(signals, "REPEAT", 0.0)
+        monkeypatch.setattr(timing, "REPEAT", 0.0)
         with pytest.raises(SystemExit):
             os.kill(os.getpid(), signal.SIGTERM)
         boot.silence()
@@ -358,7 +359,7 @@ def patient() -> Iterator[signals.Boot]:
 
 
 def test_boot_has_a_stop_heard_later_where_clients_wait(patient: signals.Boot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "REPEAT", 30.0)
+    monkeypatch.setattr(timing, "REPEAT", 30.0)
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)  # the first one told twice
     os.kill(os.getpid(), signal.SIGHUP)
@@ -391,7 +392,7 @@ def test_boot_waits_for_nobody_where_more_is_asked_for(patient: signals.Boot, si
 
 
 def test_boot_waits_no_longer_than_it_may(patient: signals.Boot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "PATIENCE", 0.5)
+    monkeypatch.setattr(timing, "STOP_WHILE_LOADING", 0.5)
     os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(SystemExit):
         time.sleep(60)
@@ -442,7 +443,7 @@ sys.modules["poorhttp._engine"] = module
 exec({engine!r}, module.__dict__)
 from poorhttp.listen import sockets
 from poorhttp.process import worker
-from poorhttp.system import signals
+from poorhttp.system import signals, timing
 from poorhttp.logs.log import ErrorLog
 from poorhttp.config.addresses import Address
 
@@ -484,7 +485,7 @@ class Script:
         for _ in range(50):
             self.process.send_signal(signum)
             try:
-                self.process.wait(2 * signals.REPEAT)
+                self.process.wait(2 * timing.REPEAT)
                 return
             except subprocess.TimeoutExpired:
                 continue
@@ -525,7 +526,7 @@ def test_the_same_stop_told_twice_waits_for_the_application(script: Callable[...
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
             say("answered")
-        worker.REPEAT = 30.0
+        timing.REPEAT = 30.0
         worker.serve(app, [], config, log, -1)
         say("back")
     """)
@@ -554,7 +555,7 @@ def test_a_failing_clean_up_does_not_keep_a_process(script: Callable[..., Script
 def test_a_second_signal_is_in_the_exit_code_though_the_application_is_not_at_work(
     engine: Any, log: ErrorLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "REPEAT", 0.0)
+    monkeypatch.setattr(timing, "REPEAT", 0.0)
     assert worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGTERM)) == 0
     assert worker.serve(nothing, [], settings(), log, -1, ready=send(signal.SIGQUIT)) == 0
 
@@ -570,8 +571,8 @@ def test_a_second_signal_is_in_the_exit_code_though_another_thread_hangs(
     script: Callable[..., Script], signum: int
 ) -> None:
     hanging = script("""
-        worker.REPEAT = 0.0
-        worker.LATE = 0.1
+        timing.REPEAT = 0.0
+        timing.LATE = 0.1
         def app(slot):
             if slot:
                 say("hanging")

@@ -129,7 +129,7 @@ def _forget() -> None:
 def _is_over(frame: FrameType) -> bool:
     """Whether this frame returns to the server, where nobody wants to go step by step."""
     above = frame.f_back
-    if above is None or _module(above) == "poorhttp.process.worker":
+    if above is None or _module(above).startswith("poorhttp.process."):
         return True
     return _module(above).startswith("poorhttp.") and not _module(frame).startswith("poorhttp.")
 

@@ -23,7 +23,8 @@ from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, 
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog, open_access_log
-from poorhttp.process import server, supervisor, worker
+from poorhttp.process import shape, supervisor, worker
+from poorhttp.process.start import loading
 from poorhttp.status import scoreboard
 from poorhttp.stdlib import make_way, os, signal, time
 from poorhttp.system import signals  # each is needed soon
@@ -75,7 +76,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         settings = _settings(argv, directory, gates)
         if settings.chdir:
             teller.entered(settings.chdir)
-        server.enter(settings)
+        loading.enter(settings)
         make_way()
         recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
@@ -96,7 +97,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         _tell_problem(teller, error)
         os._exit(FAILED)
     _end_in_conflict(teller, recorder, settings.environ)
-    is_supervised = server.is_supervised(settings)
+    is_supervised = shape.is_supervised(settings)
     teller.await_watch(is_supervised)
     try:
         listeners = [sockets.adopt(descriptor) for descriptor in passed]
@@ -152,7 +153,7 @@ def _load(settings: Config, error_log: ErrorLog) -> WSGI:
     dev.refuse_nothing(settings)
     if settings.debug:
         os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
-    app, _ = server.load(settings, None, lambda text: error_log.write("W", text))
+    app, _ = loading.load(settings, None, lambda text: error_log.write("W", text))
     return guard.Guard(app, error_log, settings.editor) if settings.debug else app
 
 

@@ -16,7 +16,7 @@ from poorhttp.dev.page import guard
 from poorhttp.dev.serve import child
 from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, OPENED
-from poorhttp.process import worker
+from poorhttp.process import messages, worker
 from poorhttp.stdlib import os, signal, socket, time
 from poorhttp.system import signals
 from poorhttp.system.exits import end_with
@@ -254,7 +254,7 @@ class Process:
     def _ask(self, signum: int) -> None:
         """Ask for a stop, by TERM or INT."""
         if not self.is_supervised:  # TERM would be told to a supervisor of workers
-            self._tell(worker.INTERRUPT if signum == signal.SIGINT else worker.STOP)
+            self._tell(messages.INTERRUPT if signum == signal.SIGINT else messages.STOP)
         elif not self._is_finishing:  # a second signal would mean: at once
             self.send(signum if self.served else signal.SIGTERM)  # INT may not be heard yet; TERM ends it then
             self._is_finishing = True

@@ -22,11 +22,12 @@ from poorhttp.dev.watch.inotify import adopt_orphans
 from poorhttp.dev.watch.reports import CHECKPOINT, ENTERED, FORKED, LISTED, LOADED, PROBLEM, READ, READY, WROTE
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.listen import sockets
-from poorhttp.process import server
-from poorhttp.reload import reload
+from poorhttp.process import shape
+from poorhttp.process.start import facts, listening, log_files
+from poorhttp.reload import execution
 from poorhttp.status import pidfile
 from poorhttp.stdlib import os, select, signal, socket, time
-from poorhttp.system import signals
+from poorhttp.system import signals, timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
         raise PoorhttpError("autoreload serves as the user who starts it", "leave out user and group")
     for path in os.devnull, "/proc/self/status":  # without which it cannot be
         os.close(os.open(path, os.O_RDONLY))
-    logs = server.open_logs(settings)
+    logs = log_files.open_both(settings)
     listeners: list[socket.socket] = []
     written = ""
     streams = None
@@ -87,7 +88,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     adopt_orphans()
     try:
         for address, descriptor in sockets.choose(settings.addresses, _passed()):
-            listeners.append(sockets.take(descriptor) if descriptor >= 0 else server.listen(settings, address))
+            listeners.append(sockets.take(descriptor) if descriptor >= 0 else listening.listen(settings, address))
         for each in listeners:
             if each.family != socket.AF_UNIX:
                 sockets.prefer(each, socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED)
@@ -473,7 +474,7 @@ class _Supervisor:
         try:
             is_anew = self._enter_directory() or is_anew
         except OSError as error:  # the processes would find the code of before, where it is now
-            self._refuse(problem.plain(reload.unreachable(self._directory, error), "make it again"))
+            self._refuse(problem.plain(execution.unreachable(self._directory, error), "make it again"))
             self._is_asked = True  # whoever is prepared meanwhile begins elsewhere too, so the next load is a cold one
             return
         if is_anew:
@@ -627,11 +628,11 @@ class _Supervisor:
         from poorhttp.app import loader
 
         settings = dev.for_process(self._settings, ())
-        say(server.version())
+        say(facts.version())
         say(loader.title(self._application))
         say(", ".join(sockets.url(each) + sockets.others(each) for each in self._listeners))
-        say(f"autoreload, {server.kind(settings)}, {server.size(settings)}")
-        if not self._settings.preload and server.is_supervised(self._settings):
+        say(f"autoreload, {shape.kind(settings)}, {shape.size(settings)}")
+        if not self._settings.preload and shape.is_supervised(self._settings):
             say("note: preload = no: with autoreload one process loads the application, and serves it alone")
         for name in filter(self._settings.__getattribute__, dev.NOT_SERVED):
             say(f"note: {name} is not served with autoreload: each save begins another server")
@@ -640,7 +641,7 @@ class _Supervisor:
 
     def _stop(self, signum: int, now: float) -> None:
         if self._stopping is not None:
-            if now - self._stopping >= signals.REPEAT:
+            if now - self._stopping >= timing.REPEAT:
                 self._code = 128 + signum
                 for process in self._all():
                     process.kill()

@@ -1,9 +1,9 @@
-"""How a worker comes to be: the fork with its two pipes, and what it tells where it cannot begin to serve.
+"""The fork of a worker, with its two pipes, and what the worker tells where it cannot begin to serve.
 
 Knows what lies between a worker and its supervisor until the worker serves. Does not know when one is started, nor what
 it does then.
-Contract: a worker that hangs before it serves ends with its supervisor (see `worker.forking_own`). A fault is told as
-data, whole or not at all: the supervisor, which never waits for a worker, tells it to people.
+Contract: a fault is reported as data, whole or not at all: the supervisor, which never waits for a worker, logs it. A
+worker that hangs before it serves ends with its supervisor (`process.fork_hooks`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 
 from poorhttp.errors import PoorhttpError, shown
-from poorhttp.process import worker
+from poorhttp.process import fork_hooks
 from poorhttp.stdlib import os, thread
 
 LONGEST, LONGEST_DETAIL = 2000, 10_000
@@ -21,11 +21,11 @@ LONGEST, LONGEST_DETAIL = 2000, 10_000
 def fork(pipes: list[int]) -> int:
     """Fork: the pid. Raises OSError.
 
-    pipes: what of them is open, for whoever forks meanwhile (though not in the middle of making them); in the end the
-    lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
-    the other, the child (pid 0) the other ends.
+    pipes: filled with the ends that are open, so that a child forked meanwhile can close them; in the end the control
+    pipe and the report pipe. The parent has the write end of the first and the read end of the second, the child (pid
+    0) the other ends.
     """
-    worker.forking_own[thread.get_ident()] = os.getpid()
+    fork_hooks.forking_own[thread.get_ident()] = os.getpid()
     try:
         pipes += os.pipe()
         pipes += os.pipe()
@@ -35,7 +35,7 @@ def fork(pipes: list[int]) -> int:
             os.close(pipes.pop())
         raise
     finally:
-        worker.forking_own.pop(thread.get_ident(), None)
+        fork_hooks.forking_own.pop(thread.get_ident(), None)
     ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
     pipes[:] = ours
     for descriptor in theirs:
@@ -45,24 +45,24 @@ def fork(pipes: list[int]) -> int:
     return pid
 
 
-def tell(report: int, told: bytes) -> None:
+def tell(report: int, what: bytes) -> None:
     """Tell the supervisor."""
     try:
-        os.write(report, told)
+        os.write(report, what)
     except BrokenPipeError:
         return  # it was killed, and this worker is about to hear of it
 
 
 def fault(error: PoorhttpError) -> bytes:
-    """What a worker tells of this error, behind `worker.FAILED`."""
+    """What a worker tells of this error, behind `messages.FAILED`."""
     lines = (each[:LONGEST] for each in (error.message, error.hint))
     return marshal.dumps((error.exit_code, *lines, "\n".join(shown(error.detail))[-LONGEST_DETAIL:]))
 
 
-def fault_of(told: bytes) -> PoorhttpError:
+def fault_of(what: bytes) -> PoorhttpError:
     """The inverse."""
     try:
-        code, message, hint, detail = marshal.loads(told)
+        code, message, hint, detail = marshal.loads(what)
     except (EOFError, TypeError, ValueError):
         code, message, hint, detail = 1, "a worker cannot begin to serve, and could not tell why", "", ""
     error = PoorhttpError(message, hint, detail)

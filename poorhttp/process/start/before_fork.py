@@ -1,8 +1,8 @@
 """What an application has begun while it was loaded that its workers lack or share: threads, connections.
 
-Knows threads of the interpreter and the descriptors of this process. Does not know who forks.
+Knows threads of the interpreter and the descriptors of this process. Does not know when a worker is forked.
 Contract: nothing of it is touched, but for the first bytes of files. What it cannot recognise (a connection without a
-descriptor, a thread of a library that the interpreter does not know) is not told.
+descriptor, a thread of a library that the interpreter does not know) is not reported.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def watched(load: Callable[[], T], warn: Callable[[str], None], is_loaded: bool)
     """Load, and warn of what workers will lack or share. is_loaded: it was here before, whatever it has opened."""
     before = {"0", "1", "2"} if is_loaded else descriptors()
     loaded = load()
-    told = warning(before)
-    if told:
-        warn(told)
+    text = warning(before)
+    if text:
+        warn(text)
     return loaded
 
 
 def descriptors() -> set[str]:
-    """The numbers of those that are open; none where that is not told."""
+    """The numbers of those that are open; none where /proc does not show them."""
     try:
         seen = os.listdir(DESCRIPTORS)
     except OSError:
@@ -54,8 +54,8 @@ def warning(before: set[str]) -> str:
     places = ", ".join(filter(None, map(_connection, sorted(map(int, descriptors() - before)))))
     lacking = f"they lack the thread {threads}" if threads else ""
     shared = f"they share {places}" if places else ""
-    told = "; ".join(filter(None, (lacking, shared)))
-    return f"the workers do not get all that the application began when it was loaded: {told}; {REMEDY}" if told else ""
+    text = "; ".join(filter(None, (lacking, shared)))
+    return f"the workers do not get all that the application began when it was loaded: {text}; {REMEDY}" if text else ""
 
 
 def _threads() -> list[str]:

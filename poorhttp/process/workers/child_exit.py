@@ -3,7 +3,7 @@
 Knows how it is called without harm: in a child of the supervisor, so that the supervisor does not wait for it. Does not
 know why a worker ended, nor whether there is such a function: that is found where the application is loaded.
 Contract: the function is called once for each worker, one child at a time, soon after the worker was reaped. A call
-that raises is logged; a child that takes longer than `LIMIT` is killed and logged.
+that raises is logged; a child that takes longer than `timing.CHILD_EXIT` is killed and logged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from poorhttp.app import loader
 from poorhttp.errors import LoadError
 from poorhttp.stdlib import os, signal, time
-from poorhttp.system.exits import end_with
+from poorhttp.system import timing
+from poorhttp.system.exits import end_with, reason
 from poorhttp.system.signals import HANDLED, flush, leave_at_once
 
 TYPE_CHECKING = False
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
     from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
-
-LIMIT = 10.0
-"""Seconds for the calls of one child."""
-
-LAST = 2.0
-"""Seconds for all calls that are left when the supervisor ends or becomes another image."""
-
-DYING = 1.0
-"""Seconds for a killed child to be gone: one that waits for a file server may take longer, and is not waited for."""
 
 TOLD = 1
 """The exit code of a child that has logged what is wrong."""
@@ -54,27 +46,27 @@ class ChildExit:
     def look(self) -> None:
         """Reap the child that calls, if it has ended, and begin the next one, if there is anything to call for."""
         if self._child and time.monotonic() >= self._end_by:
-            self._kill(LIMIT)
+            self._kill(timing.CHILD_EXIT)
         if self._child and self._has_ended():
             self._child = 0
         if self._ended and not self._child:
             self._begin()
 
     def finish(self) -> None:
-        """Make the calls that are left, and wait for them; for `LAST` seconds at most."""
-        end = time.monotonic() + LAST
+        """Make the calls that are left, and wait for them; for `timing.LAST_CHILD_EXIT` seconds at most."""
+        end = time.monotonic() + timing.LAST_CHILD_EXIT
         self.look()
         while self._child and time.monotonic() < end:
             time.sleep(0.002)
             self.look()
         if self._child:
-            self._kill(LAST)
+            self._kill(timing.LAST_CHILD_EXIT)
 
     def _kill(self, seconds: float) -> None:
         """End the child that calls, which had so many seconds."""
         self._error_log.write("E", f"{self._spec} did not return in {seconds:g} s; killed")
         child, self._child = self._child, 0
-        end = time.monotonic() + DYING
+        end = time.monotonic() + timing.DYING
         try:
             os.kill(child, signal.SIGKILL)
             while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < end:
@@ -83,8 +75,6 @@ class ChildExit:
             return
 
     def _has_ended(self) -> bool:
-        from poorhttp.system.exits import reason
-
         try:
             pid, status = os.waitpid(self._child, os.WNOHANG)
         except ChildProcessError:  # reaped by the application, with a wait for any child
@@ -96,7 +86,7 @@ class ChildExit:
 
     def _begin(self) -> None:
         ended, self._ended = self._ended, []
-        self._end_by = time.monotonic() + LIMIT
+        self._end_by = time.monotonic() + timing.CHILD_EXIT
         flush(self._error_log)
         parent = os.getpid()
         try:

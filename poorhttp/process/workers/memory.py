@@ -72,7 +72,7 @@ def show(size: int) -> str:
 
 
 class Budget:
-    """Who is to be replaced, and what is to be told; limit: bytes of all processes together."""
+    """Which worker is to be replaced, and why, in words; limit: bytes of all processes together."""
 
     __slots__ = ("_fresh", "_limit", "_pause", "_reminder", "_replaced", "_seen", "_tree", "next_look", "text")
 
@@ -84,7 +84,7 @@ class Budget:
         self._pause = PAUSE
         self._replaced = self._reminder = float("-inf")
         self.next_look = now + 1.0
-        self.text = ""  # what the last judgement has to say, "" for nothing
+        self.text = ""  # what is to be logged after the last judgement, "" for nothing
 
     def look(self, main: int, workers: Collection[int], now: float) -> int:
         """Weigh the server with this main process, and judge. workers: those that serve; none while one is replaced."""
@@ -103,18 +103,18 @@ class Budget:
         total = sum(workers.values()) + others
         if total <= self._limit or now < self._replaced + self._pause:
             return 0
-        fattest = max(workers, key=lambda pid: workers[pid], default=0)
+        largest = max(workers, key=lambda pid: workers[pid], default=0)
         over = f"{show(total)} in all processes, memory = {Bytes().show(self._limit)}"
         if orphaned:
             over += f" ({show(orphaned)} in what outlived the worker that started it: let it end with the worker)"
-        if not fattest or workers[fattest] <= max(GROWN * self._fresh, self._fresh + GROWN_BYTES):
+        if not largest or workers[largest] <= max(GROWN * self._fresh, self._fresh + GROWN_BYTES):
             self._remind(over, now)
             return 0
         is_soon = now < self._replaced + 4 * self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE) if is_soon else PAUSE
         self._replaced = now
-        self.text = f"{over}; worker {fattest} has most, {show(workers[fattest])}; another one takes its place"
-        return fattest
+        self.text = f"{over}; worker {largest} has most, {show(workers[largest])}; another one takes its place"
+        return largest
 
     def _remind(self, over: str, now: float) -> None:
         if now >= self._reminder + REMINDER:

@@ -1,7 +1,7 @@
 """The supervisor's policy: from what is known of the workers, what is to be done now.
 
 Knows how many workers there should be, how long they may take to stop and how a crash loop is slowed down. Does not
-know processes, signals or clocks: it imports nothing, every time is given to it (seconds of any steady clock), and
+know processes, signals or clocks: every time is given to it (seconds of any steady clock), and
 what it decides is performed by `poorhttp.process.supervisor`.
 Contract: `plan` changes nothing. What happened is told to `State` by its methods, what was performed by `performed`;
 `wait` says when `plan` may have something new to say although nothing happened.
@@ -9,39 +9,14 @@ Contract: `plan` changes nothing. What happened is told to `State` by its method
 
 from __future__ import annotations
 
-YOUNG = 1.0
-"""A worker that dies in this many seconds, or before it serves, has failed to start; one that lived longer shows that
-starting works."""
+from poorhttp.system import timing
 
 KILLED = -9
-"""The exit code of whom SIGKILL ended."""
-
-FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
-"""Seconds between two spawns after a worker died young: doubled by each that does so again."""
-
-PACE = 0.1
-"""Seconds between two spawns in the place of workers that still serve."""
-
-DRAIN = 1.0
-"""Seconds in which a worker sends away the clients that keep their connections, before it stops."""
-
-SOON = 0.5
-"""Seconds in which a worker that drains is gone, as a rule; the next one is started beside one that takes longer."""
-
-PATIENCE = 3.0
-"""Seconds that a worker which does not serve yet gets at a stop, for those who wait for it."""
-
-GRACE = 1.0
-"""Seconds that a worker gets beyond its own deadline before it is killed."""
-
-FAST = 1.0
-"""Seconds that what is in flight gets at a fast stop."""
+"""The exit code of a process that SIGKILL ended."""
 
 
 class Action:
     """One thing to do; equal to another of its kind about the same thing."""
-
-    __slots__: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and repr(self) == repr(other)
@@ -50,78 +25,50 @@ class Action:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(str(getattr(self, name)) for name in self.__slots__)})"
+        return f"{type(self).__name__}({', '.join(map(str, vars(self).values()))})"
 
 
 class Spawn(Action):
     """Start one worker."""
 
-    __slots__ = ()
+
+class AboutWorker(Action):
+    """One thing to do about a worker."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
 
 
-class Stop(Action):
+class Stop(AboutWorker):
     """Ask the worker to finish what is in flight and leave."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Drain(Action):
+class Drain(AboutWorker):
     """Ask the worker to send its clients away, and to leave when they are gone: it has a successor."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Quit(Action):
+class Quit(AboutWorker):
     """Ask the worker to leave at once."""
 
-    __slots__ = ("pid",)
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-
-class Kill(Action):
+class Kill(AboutWorker):
     """End the worker without asking."""
-
-    __slots__ = ("pid",)
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
 
 
 class Exit(Action):
     """Leave with this code: every worker is gone."""
-
-    __slots__ = ("code",)
 
     def __init__(self, code: int) -> None:
         self.code = code
 
 
 class Worker:
-    """What is known of one worker: when it was born, whether it serves yet and is to be replaced, because an image
-    before this one loaded it or for its own sake, since when it was asked to drain, to stop, to quit, whether it has
-    closed its listeners, was killed.
-    """
+    """What is known of one worker.
 
-    __slots__ = (
-        "born",
-        "draining",
-        "is_adopted",
-        "is_closed",
-        "is_old",
-        "is_ready",
-        "killed",
-        "pid",
-        "quitting",
-        "stopping",
-    )
+    is_adopted: the program before this one forked it. is_old: it is to be replaced, as each adopted one is. is_ready:
+    it serves. draining, stopping, quitting: since when it was asked to. is_closed: it has closed its listeners. killed:
+    it was sent SIGKILL.
+    """
 
     def __init__(self, pid: int, born: float, is_adopted: bool = False) -> None:
         self.pid = pid
@@ -136,28 +83,14 @@ class Worker:
 class State:
     """All that the policy looks at.
 
-    wanted: number of workers. graceful_timeout: seconds that a worker may take to finish what is in flight.
-    repeat: a second request to stop within so many seconds is the first one told twice.
+    wanted: number of workers. may_start: whether there is an application, so that workers can be started.
+    graceful_timeout: seconds that a worker may take to finish what is in flight.
     """
 
-    __slots__ = (
-        "_back_off",
-        "_failed",
-        "_tried",
-        "cut",
-        "graceful_timeout",
-        "quit_at",
-        "quitting",
-        "repeat",
-        "stopping",
-        "wanted",
-        "workers",
-    )
-
-    def __init__(self, wanted: int, graceful_timeout: float, repeat: float) -> None:
+    def __init__(self, wanted: int, graceful_timeout: float, may_start: bool = True) -> None:
         self.wanted = wanted
+        self.may_start = may_start
         self.graceful_timeout = graceful_timeout
-        self.repeat = repeat
         self.workers: dict[int, Worker] = {}
         self.stopping: float | None = None
         self.quit_at: float | None = None
@@ -172,7 +105,7 @@ class State:
         self._tried = now
 
     def adopted(self, pid: int, now: float, is_leaving: bool, is_closed: bool) -> None:
-        """A worker of the image before this one is there; it may have been asked to leave already, or have begun to."""
+        """A worker of the program before this one is there, which may have been asked to leave, or have begun to."""
         worker = self.workers[pid] = Worker(pid, now, is_adopted=True)
         worker.draining = now if is_leaving else None
         worker.is_closed = is_closed
@@ -195,7 +128,7 @@ class State:
 
     def not_born(self, now: float) -> None:
         """A worker could not be started at all: that is slowed down like one that died young."""
-        self._back_off = min(2 * self.back_off(now) or FIRST_BACK_OFF, LONGEST_BACK_OFF)
+        self._back_off = min(2 * self.back_off(now) or timing.FIRST_BACK_OFF, timing.LONGEST_BACK_OFF)
         self._failed = self._tried = now
 
     def died(self, pid: int, code: int, now: float) -> None:
@@ -205,7 +138,7 @@ class State:
             self.cut = self.cut or (worker.is_ready and code != 0)
         elif worker.draining is not None or (worker.is_ready and code == KILLED):
             return  # it was asked to, or killed from outside: it had not failed to start
-        elif worker.is_ready and now - worker.born >= YOUNG:
+        elif worker.is_ready and now - worker.born >= timing.YOUNG:
             self._back_off = 0.0 if self.is_probe(worker) else self.back_off(now)
         elif self.is_probe(worker):  # the others that were born together with it tell nothing new
             self.not_born(now)
@@ -214,13 +147,13 @@ class State:
         """A stop was asked for; asked for again it means: at once."""
         if self.stopping is None:
             self.stopping = now
-        elif now - self.stopping >= self.repeat:
+        elif now - self.stopping >= timing.REPEAT:
             self.quitting = True
 
     def stop_fast(self, now: float) -> None:
         """A stop that waits for a moment only was asked for."""
         self.stop(now)
-        self.quit_at = now + FAST if self.quit_at is None else self.quit_at
+        self.quit_at = now + timing.FAST if self.quit_at is None else self.quit_at
 
     def stop_at_once(self, now: float) -> None:
         """A stop without waiting for what is in flight was asked for."""
@@ -241,7 +174,7 @@ class State:
     def back_off(self, now: float) -> float:
         """Seconds to leave between two spawns: none once a worker, started after the last failure, has lived."""
         serving = (worker for worker in self.workers.values() if worker.is_ready)
-        lived = any(self.is_probe(worker) and now >= worker.born + YOUNG for worker in serving)
+        lived = any(self.is_probe(worker) and now >= worker.born + timing.YOUNG for worker in serving)
         return 0.0 if lived else self._back_off
 
     def is_probe(self, worker: Worker) -> bool:
@@ -250,10 +183,10 @@ class State:
 
     def next_spawn(self, now: float) -> float:
         """The time from which on the next worker may be started; in the past if it may be now."""
-        return self._tried + max(self.back_off(now), PACE if self.replaces() else 0.0)
+        return self._tried + max(self.back_off(now), timing.PACE if self.replaces() else 0.0)
 
     def is_rolling(self) -> bool:
-        """Whether a worker of the image before may accept a connection still."""
+        """Whether a worker of the program before may still accept a connection."""
         return any(worker.is_adopted and not worker.is_closed for worker in self.workers.values())
 
     def replaces(self) -> bool:
@@ -263,15 +196,15 @@ class State:
     def missing(self, now: float) -> int:
         """How many workers are to be started, now or later. The first one alone: it serves the sooner, unless it hangs.
         In the place of old ones: one after the other, so that there is never more than one too many, beside those
-        which drain for longer than `SOON`, and never more than twice as many as are wanted.
+        which drain for longer than `timing.SOON`, and never more than twice as many as are wanted.
         """
-        if self.stopping is not None:
+        if self.stopping is not None or not self.may_start:
             return 0
         staying = [worker for worker in self.workers.values() if worker.draining is None]
         new = [worker for worker in staying if not worker.is_old]
         missing = self.wanted - len(new)
         replaces = len(new) < len(staying)
-        if replaces or not any(worker.is_ready or now >= worker.born + YOUNG for worker in new):
+        if replaces or not any(worker.is_ready or now >= worker.born + timing.YOUNG for worker in new):
             missing = min(missing, int(all(worker.is_ready for worker in new)))
         if replaces:
             leaving = sum(now < time for time in self.departures())
@@ -280,7 +213,7 @@ class State:
 
     def departures(self) -> list[float]:
         """The times until which workers that drain are taken for such that leave soon."""
-        return [worker.draining + SOON for worker in self.workers.values() if worker.draining is not None]
+        return [worker.draining + timing.SOON for worker in self.workers.values() if worker.draining is not None]
 
     def serving(self) -> list[int]:
         """The workers that serve and stay."""
@@ -323,7 +256,7 @@ def wait(state: State, now: float) -> float | None:
     if state.replaces():
         times += [time for time in state.departures() if now < time]
     if state.missing(float("inf")):  # a worker that lives on ends the back-off, and is no longer waited for
-        times += [worker.born + YOUNG for worker in state.workers.values() if now < worker.born + YOUNG]
+        times += [worker.born + timing.YOUNG for worker in state.workers.values() if now < worker.born + timing.YOUNG]
     soonest = min((time for time in times if time is not None), default=None)
     return None if soonest is None else max(soonest - now, 0.0)
 
@@ -354,10 +287,10 @@ def _is_late(state: State, worker: Worker, now: float) -> bool:
 def _deadline(state: State, worker: Worker) -> float | None:
     """The time at which this worker is killed; None if it was not asked to leave."""
     if worker.quitting is not None:
-        return worker.quitting + GRACE
+        return worker.quitting + timing.KILL
     if worker.stopping is not None:
-        patience = state.graceful_timeout if worker.is_ready else min(state.graceful_timeout, PATIENCE)
-        return worker.stopping + patience + GRACE
+        patience = state.graceful_timeout if worker.is_ready else min(state.graceful_timeout, timing.STOP_WHILE_LOADING)
+        return worker.stopping + patience + timing.KILL
     if worker.draining is not None:
-        return worker.draining + DRAIN + state.graceful_timeout + GRACE
+        return worker.draining + timing.DRAIN + state.graceful_timeout + timing.KILL
     return None

@@ -1,0 +1,155 @@
+"""A new program of this process that has no application: what the trial could load, it cannot, or it is stopped before.
+
+Knows how old workers go on meanwhile: the supervisor adopts them and starts none. Does not know why the load failed.
+"""
+
+from __future__ import annotations
+
+from poorhttp import __version__
+from poorhttp.errors import ConfigError, PoorhttpError, tell
+from poorhttp.listen import sockets
+from poorhttp.listen.systemd import Manager
+from poorhttp.process import shape
+from poorhttp.process.supervisor import Supervisor
+from poorhttp.process.workers.reload import SupervisedReload
+from poorhttp.reload.handover import Handover
+from poorhttp.reload.reload import Reload
+from poorhttp.status import layout, pidfile, scoreboard
+from poorhttp.stdlib import time
+from poorhttp.system import timing
+from poorhttp.system.signals import let_through
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+
+    from poorhttp.config.model import Config
+    from poorhttp.logs.log import ErrorLog
+    from poorhttp.process.workers.plan import State
+    from poorhttp.status.scoreboard import Board
+
+
+def try_again(
+    handover: Handover,
+    home: str,
+    error: Exception,
+    listening: dict[str, socket],
+    settings: Config,
+    error_log: ErrorLog | None = None,
+    manager: Manager | None = None,
+) -> int:
+    """Execute the new program once more with the same sockets and workers, and again, after a pause that grows, or at
+    once after HUP. Return the exit code when a stop comes meanwhile, which old workers obey as ever.
+
+    Until then they serve, if there are any, and clients wait; the scoreboard and the service manager show it.
+    home: the directory of the start. listening: the sockets at which clients may wait, by their keys. settings: those
+    of the new program, or defaults where they cannot be read.
+    """
+    manager = manager or Manager()
+    if not handover.workers:
+        manager.watchdog = 0.0  # nobody answers
+    board = _board(handover, settings)
+    log = error_log or _standard_error()
+    reload = Reload(_same(handover), home, shape.shape(settings), list(listening), log, manager, board)
+    retry = Retry(reload, error, handover, log, manager, board)
+    supervisor = Supervisor(None, list(listening.values()), settings, log, -1, retry, manager, board)
+    supervisor.adopt(handover)
+    try:
+        let_through(handover.signals)
+        return supervisor.run()
+    finally:
+        pidfile.remove(handover.pidfile)
+        sockets.close(listening.values())
+
+
+def dismiss(
+    handover: Handover,
+    signum: int,
+    listening: dict[str, socket],
+    settings: Config,
+    error_log: ErrorLog,
+    access_log: int,
+    manager: Manager,
+) -> int:
+    """Stop the workers of the program before this one, as this signal asks for; return the exit code."""
+    reloads = SupervisedReload(None, error_log, manager, None, is_rolling=False)
+    supervisor = Supervisor(None, list(listening.values()), settings, error_log, access_log, reloads, manager, None)
+    supervisor.adopt(handover)
+    supervisor.hear(bytes([signum]))
+    return supervisor.run()
+
+
+class Retry(SupervisedReload):
+    """A reload without a trial, since there is nothing to go back to."""
+
+    def __init__(
+        self,
+        reload: Reload,
+        error: Exception,
+        handover: Handover,
+        error_log: ErrorLog,
+        manager: Manager,
+        board: Board | None,
+    ) -> None:
+        super().__init__(None, error_log, manager, board, is_rolling=False)
+        self._retry = reload
+        self._is_served = bool(handover.workers)
+        self._pause = handover.pause or timing.FIRST_RETRY
+        self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """The new program could not go on, or could not be executed."""
+        pause, self._due = self._pause, time.monotonic() + self._pause
+        text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
+        fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
+        why = f"what the trial could load cannot be loaded: {fault.message}"
+        if self._board is not None:
+            self._board.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
+        self._manager.reload_failed(why, is_served=self._is_served)
+        tell(fault)
+        if isinstance(error, ConfigError):
+            self._error_log.write("E", text)
+        else:
+            self._error_log.exception(error, "-", text)
+        self._pause = min(2 * pause, timing.LONGEST_RETRY)
+
+    def begin(self) -> None:
+        """Somebody has changed something."""
+        self._due, self._pause = time.monotonic(), timing.FIRST_RETRY
+
+    def due(self) -> Reload | None:
+        self._retry.handover.pause = self._pause
+        return self._retry if time.monotonic() >= self._due else None
+
+    def seconds_left(self) -> float:
+        return max(self._due - time.monotonic(), 0.0)
+
+    def stood_still(self, seconds: float) -> None:
+        self._due += seconds
+
+    def has_concluded(self, state: State) -> bool:
+        return False
+
+
+def _same(handover: Handover) -> Handover:
+    """What was received, but for sockets and workers, which the supervisor hands over."""
+    again = Handover()
+    again.passed, again.connections = handover.passed, handover.connections
+    again.pidfile, again.lock = handover.pidfile, handover.lock
+    return again
+
+
+def _board(handover: Handover, settings: Config) -> Board | None:
+    """A scoreboard of this process alone: that of the program before is with its workers."""
+    board = scoreboard.make(1, 1)
+    if board is not None:
+        board.tell(version=__version__, reloads="yes", supervised="yes" if handover.workers else "no", serves="no")
+        board.tell(shape=f"{settings.processes} x {settings.threads}", title=settings.application)
+    return board
+
+
+def _standard_error() -> ErrorLog:
+    """Where the error log could not be opened."""
+    from poorhttp.logs.log import ErrorLog
+
+    return ErrorLog("-", "info", False, "")

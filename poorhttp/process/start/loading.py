@@ -1,0 +1,125 @@
+"""The application on its way into this process: its directory and environment, the load, what workers lack of it.
+
+Knows what surrounds the load. Does not know how an application is found (`poorhttp.app.loader`).
+"""
+
+from __future__ import annotations
+
+from poorhttp.errors import ConfigError, LoadError
+from poorhttp.process.shape import is_supervised
+from poorhttp.stdlib import held, make_way, os, signal
+from poorhttp.system.signals import HANDLED, take_back
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from poorhttp.config.model import Config
+    from poorhttp.logs.log import ErrorLog
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+in_progress: list[str] = []
+"""The title of the application, while it is being loaded."""
+
+
+def enter(settings: Config) -> None:
+    """Go to `chdir`, which is to be first on Python's path, and set the variables of [environ]. Raises ConfigError.
+
+    The path changes with `stdlib.make_way`, when the application comes: what the server still imports is Python's.
+    PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
+    """
+    if settings.chdir:
+        try:
+            os.chdir(settings.chdir)
+        except OSError as error:
+            hint = f"is it a directory, and may {settings.user or 'this user'} enter it?"
+            raise ConfigError(f"cannot go to chdir = {settings.chdir}: {error.strerror}", hint) from None
+    os.environ.update(settings.environ)
+    named = settings.environ.get("PYTHONPATH", "")
+    places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
+    held[:0] = [os.getcwd(), *places] if settings.chdir else places
+    if "TZ" in settings.environ:
+        import time as public_time  # that of the application
+
+        public_time.tzset()
+
+
+def factory(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Callable[[], WSGI], str]:
+    """Return what gives the application, and its title. It is loaded here, before workers are forked, unless each of
+    them is to load it (`preload`). Raises LoadError.
+    """
+
+    def guarded(app: WSGI) -> WSGI:
+        if not settings.debug:
+            return app
+        from poorhttp.dev.page.guard import Guard
+
+        return Guard(app, error_log, settings.editor)
+
+    if app is None and not settings.preload and is_supervised(settings):
+        from poorhttp.app import loader
+
+        return lambda: guarded(_application(settings, None)[0]), loader.title(settings.application)
+    loaded, title = load(settings, app, lambda text: error_log.write("W", text))
+    guarded_app = guarded(loaded)
+    return lambda: guarded_app, title
+
+
+def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tuple[WSGI, str]:
+    """Return the application and its title; load it unless it is given as `app`, and the function of `child_exit` with
+    it. Where workers are forked from this process, warn of what they will lack or share. Raises LoadError.
+    """
+    if not (settings.preload and is_supervised(settings)):
+        return _application(settings, app)
+    from poorhttp.process.start.before_fork import watched
+
+    return watched(lambda: _application(settings, app), warn, is_loaded=app is not None)
+
+
+def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
+    """Load; what the application has set of the signals that are the server's is set back."""
+    handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
+    try:
+        loaded = _loaded(settings) if app is None else _given(app)
+        if settings.child_exit and is_supervised(settings):
+            _need_child_exit(settings)
+        return loaded
+    finally:
+        take_back(handlers)
+
+
+def _given(app: WSGI) -> tuple[WSGI, str]:
+    from poorhttp.app import loader
+
+    make_way()
+    title = "app"
+    if callable(app):
+        title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
+    return loader.check(app, title), title
+
+
+def _loaded(settings: Config) -> tuple[WSGI, str]:
+    from poorhttp.app import loader
+
+    title = loader.title(settings.application)
+    in_progress.append(title)
+    try:
+        may_be_command = settings.sources["application"] == "argument"  # of no command
+        return loader.load(settings.application, settings.import_directory, may_be_command), title
+    finally:
+        in_progress.clear()
+
+
+def _need_child_exit(settings: Config) -> None:
+    """Import it where the application is loaded: its mistakes are found at the same time. Raises LoadError."""
+    from poorhttp.app import loader
+
+    in_progress.append(settings.child_exit)
+    try:
+        loader.function(settings.child_exit, settings.import_directory)
+    except LoadError as error:
+        raise LoadError(f"child_exit: {error.message}", error.hint, error.detail) from None
+    finally:
+        in_progress.clear()

@@ -1,0 +1,1 @@
+"""What `process.supervisor` is made of: the plan, the number and the life of its workers."""
