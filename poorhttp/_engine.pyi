@@ -127,7 +127,8 @@ class Engine:
             who waited. Who finds end of file is the last one: it lets nobody in any more, accepts who came meanwhile,
             and closes, so that hardly anybody is reset; None where others accept there that do not stop.
 
-        Where `config` has `gates` (see poorhttp.dev), descriptors, nobody is accepted while one of them is readable.
+        `config` may have `accept_pauses` (see poorhttp.dev): while one of these descriptors is readable, no connection
+        is accepted.
 
         Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
         """

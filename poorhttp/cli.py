@@ -186,9 +186,9 @@ def _main(argv: Sequence[str], directory: str) -> int:
         except KeyboardInterrupt:
             return INTERRUPTED
     if settings.autoreload and handover is None:
-        from poorhttp.dev.serve import supervisor
+        from poorhttp.dev.serve import start
 
-        return supervisor.run(settings, home, flags.live)
+        return start.run(settings, home, flags.live)
     if settings.check_path and handover is None:
         from poorhttp.process import trial
 

@@ -207,10 +207,10 @@ where
     config.getattr(name)?.extract().map_err(|error: PyErr| PyValueError::new_err(format!("setting {name}: {error}")))
 }
 
-/// The gates of a process under development, whose configuration has them.
+/// The accept pauses of `poorhttp dev`: descriptors; while one of them is readable, no connection is accepted.
 fn gates(config: &Bound<'_, PyAny>) -> PyResult<Vec<OwnedFd>> {
     let descriptors: Vec<RawFd> =
-        config.getattr_opt("gates")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())?;
+        config.getattr_opt("accept_pauses")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())?;
     descriptors.into_iter().map(duplicate).collect::<std::io::Result<_>>().map_err(os_error)
 }
 

@@ -191,7 +191,6 @@ def test_imports_point_one_way(path: Path) -> None:
 
 # Imports that close a circle, and are still to be cut.
 CIRCLES = [
-    ("poorhttp.dev.watch.reports", "poorhttp.dev.page.breakpoints"),
     ("poorhttp.dispatch.multipart", "poorhttp.dispatch.form"),
     ("poorhttp.status.scoreboard", "poorhttp.status.reader"),
 ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Address
 from poorhttp.dev import settings
-from poorhttp.dev.page import pages, problem
+from poorhttp.dev.page import pages, problem, redaction, values
 from poorhttp.errors import ConfigError
 
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
@@ -239,10 +239,10 @@ def test_what_has_no_frames_is_told_once():
         compile("x = = 1\n", "/author/views.py", "exec")
     except SyntaxError as error:
         _, text = body(error.with_traceback(None), **HTML)
-    assert text.count("x = = 1") == 1 and "As Python tells it" not in text
-    assert "As Python tells it" in body(raised("exec('x = = 1')\n"), **HTML)[1]
+    assert text.count("x = = 1") == 1 and "As Python shows it" not in text
+    assert "As Python shows it" in body(raised("exec('x = = 1')\n"), **HTML)[1]
     _, _, data = pages.answer(problem.plain("still importing"), HTML, STATUS)
-    assert b"As Python tells it" not in data
+    assert b"As Python shows it" not in data
     assert b"of the end" in pages.answer(problem.plain("dead", text="of the end"), HTML, STATUS)[2]
 
 
@@ -441,7 +441,7 @@ def test_marks_stand_beneath_a_line_of_which_nothing_is_hidden(source):
 
 def test_of_a_source_that_is_no_longer_python_the_lines_are_judged_alone():
     lines = ("token = 'qwerty1uiop'\n", "key = (\n", "'''\n")
-    assert problem._without_values(lines)[0] == "token = ***\n"
+    assert redaction.without_values(lines)[0] == "token = ***\n"
 
 
 def test_a_name_in_a_query_is_decoded_before_it_is_judged():
@@ -489,7 +489,7 @@ def test_what_is_no_secret_is_shown():
         "KeyboardInterrupt: failed",
         "expected token 'end of print statement', got 'x'",
     ):
-        assert problem.without_secrets(text) == text
+        assert redaction.without_secrets(text) == text
     for code in (
         "send(token=token, key=lambda x: x)",
         "signal.signal(signal.SIGTERM, 15)",
@@ -499,10 +499,10 @@ def test_what_is_no_secret_is_shown():
         'def f(cookie: Cookie, authorization: str | None = None) -> "name":',
         'raise KeyError("x")',
     ):
-        assert problem.without_secrets(code, is_code=True) == code
-    assert problem.without_secrets("key = -123", is_code=True) == "key = ***"
+        assert redaction.without_secrets(code, is_code=True) == code
+    assert redaction.without_secrets("key = -123", is_code=True) == "key = ***"
     pair = "{'name': 'password', 'value': ***}"
-    assert problem.without_secrets(problem.described({"name": "password", "value": "x"})) == pair
+    assert redaction.without_secrets(values.described({"name": "password", "value": "x"})) == pair
 
 
 def test_hiding_secrets_takes_no_time():
@@ -512,7 +512,7 @@ def test_hiding_secrets_takes_no_time():
         *("a", "key", "://a:", "a://b:", "a://", "token=", "bearer ", "'", '"""', "?key", 'pass"  ', "pin_", "key:"),
         *("key: ", "key: a[", "password ", "cookie:", '"key","a"', "key=(", "key: key: a =", " ", "1", "key\\"),
     ):
-        problem.without_secrets(text * 8000)
+        redaction.without_secrets(text * 8000)
     assert time.process_time() - began < 5
 
 
@@ -556,7 +556,7 @@ def test_nothing_that_a_class_says_of_itself_costs_the_page(error):
     given = {"a": liar(), "b": liar, "c": {liar(), liar()}, "d": nowhere(), "e": named(), "f": frozenset("x")}
     shown = body(raised("def f(a, b, c, d, e, f):\n    raise ValueError('seen')\nf(**given)\n", given=given), **HTML)[1]
     assert "ValueError: seen" in shown and "/author/views.py:2" in shown
-    for each in ".Liar&gt;", ".Meta&gt;", "set([&lt;", "&lt;Nowhere, which cannot be told: TypeError", ".Named&gt;":
+    for each in ".Liar&gt;", ".Meta&gt;", "set([&lt;", "&lt;Nowhere, which cannot be shown: TypeError", ".Named&gt;":
         assert each in shown
     assert "frozenset([&#x27;x&#x27;])" in shown
     space = type("Space", (dict,), {"items": fail, "keys": fail, "__iter__": fail})
@@ -565,7 +565,7 @@ def test_nothing_that_a_class_says_of_itself_costs_the_page(error):
     assert "ValueError: seen" in shown and "in A\n" in shown
     lying = meta("Lying", (Exception,), {})
     shown = body(raised("raise given\n", given=lying("hidden")))[1]
-    assert f"Lying, which cannot be told: {error.__name__}\n" in shown
+    assert f"Lying, which cannot be shown: {error.__name__}\n" in shown
     assert '"/author/views.py", line 1' in shown
 
 
