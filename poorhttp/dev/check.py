@@ -99,7 +99,7 @@ def _call(app: WSGI, settings: Config) -> None:
 
 
 def _with_empty_bodies(app: WSGI) -> WSGI:
-    """The application, with an empty str or bytes as an empty list: the server takes it so, the validator refuses it."""
+    """The application with an empty str or bytes made a list: the server accepts it, the validator does not."""
 
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         answer = app(environ, start_response)

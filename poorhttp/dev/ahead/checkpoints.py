@@ -91,7 +91,7 @@ class Checkpoints:
             self._reporter.tell(UNFIT, why.encode("utf-8", "replace"))
 
     def _wait_here(self, path: str) -> None:
-        """Fork a process that waits. Returns in this process, and in each fork of the waiting one when that is to load."""
+        """Fork a process that waits. Returns in this process, and in each fork of the waiting one."""
         for stream in sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__:
             if stream is not None:
                 stream.flush()

@@ -5,7 +5,7 @@ supervisor makes of an open prompt.
 Contract: this module is imported when a debugger is made, not before. From before the first prompt until the call goes
 on (`continue`, `quit`, or its return to the server), with all steps between, the supervisor holds the other end of a
 link. A byte on the link, or its end if the process dies, means that the prompt is left. The call goes on when the
-supervisor has closed its end, so that no client who waits gets the old code again. One prompt at a time has the
+supervisor has closed its end, so that no waiting client gets the old code again. One prompt at a time has the
 terminal, and the terminal is set as before afterwards. Without a terminal the program goes on.
 """
 
@@ -129,7 +129,7 @@ def _forget() -> None:
 
 
 def _returns_to_server(frame: FrameType) -> bool:
-    """Whether this frame returns to code of the server, through which nobody wants to step."""
+    """Whether this frame returns to code of the server, through which no author wants to step."""
     above = frame.f_back
     if above is None or _module(above) == "poorhttp.process.worker":
         return True

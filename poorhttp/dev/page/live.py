@@ -99,11 +99,6 @@ class Streams:
         for descriptor in list(self._listening):
             self._send(descriptor, _event(what))
 
-    def close(self) -> None:
-        for descriptor in list(self._streams):
-            self._drop(descriptor)
-        self._listener.close()
-
     def _read(self, descriptor: int) -> None:
         stream, head = self._streams[descriptor]
         try:

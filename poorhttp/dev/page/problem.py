@@ -209,7 +209,7 @@ def _suggestion(error: BaseException, steps: list[tuple[Any, int]], exc: traceba
 
 
 def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int]:
-    """File and line that the author wants to see first: that of a syntax error, else the last of the author's frames."""
+    """The place to show first: that of a syntax error, else that of the author's last frame."""
     if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
         return str(error.filename), error.lineno or 0
     files = [(frame.f_code.co_filename, line) for frame, line in steps]

@@ -18,7 +18,7 @@ from poorhttp.dev.ahead.zygote import GO, INT
 from poorhttp.dev.page import guard
 from poorhttp.dev.serve import child
 from poorhttp.dev.settings import for_stand_in
-from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, OPENED
+from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, OPENED, send_descriptors
 from poorhttp.process import worker
 from poorhttp.stdlib import os, signal, socket, time
 from poorhttp.system import signals
@@ -122,15 +122,12 @@ class Process:
         """Let a prepared process fork this one. Raises OSError."""
         there, control = self._connect()
         self.order, self.is_forked, self.is_prepared, self.origin = zygote.order, True, True, zygote
-        sock = socket.socket(fileno=os.dup(zygote.link))
         try:
-            descriptors = b"".join(map(INT.pack, (there, control, self._pause[0])))
-            sock.sendmsg([FORKED], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            send_descriptors(zygote.link, FORKED, there, control, self._pause[0])
         except OSError:
             self.close()
             raise
         finally:
-            sock.close()
             os.close(there)
             os.close(control)
 
@@ -183,7 +180,7 @@ class Process:
         others: Sequence[Process],
         close: Sequence[int],
     ) -> None:
-        """Serve a page about a problem from a forked child. close: descriptors of the supervisor alone. Raises OSError."""
+        """Fork a child that serves a page about a problem. close: descriptors of the supervisor. Raises OSError."""
         self.is_stand_in = True
         control, self._control = os.pipe()
         self._pause = os.pipe()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from poorhttp.app import loader
 from poorhttp.dev import settings as dev
+from poorhttp.dev.serve.loads import Loads
 from poorhttp.dev.serve.supervisor import Supervisor
 from poorhttp.dev.watch.inotify import adopt_orphans
 from poorhttp.errors import PoorhttpError, say
@@ -34,7 +35,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     logs = server.open_logs(settings)
     listeners: list[socket.socket] = []
     written = ""
-    streams = supervisor = None
+    streams = loads = None
     adopt_orphans()
     try:
         for address, descriptor in sockets.choose(settings.addresses, _passed()):
@@ -49,14 +50,15 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
             from poorhttp.dev.page.live import Streams
 
             streams = Streams(settings.addresses)
-        supervisor = Supervisor(settings, directory, listeners, logs, streams)
+        loads = Loads(settings, directory, listeners, logs, streams)
+        supervisor = Supervisor(loads)  # which hears signals from here on
         _say_start(settings, listeners)
         return supervisor.run()
     finally:
         pidfile.remove(written)
         sockets.close(listeners)
-        if supervisor is not None:
-            supervisor.prompts.restore_terminal()
+        if loads is not None:
+            loads.prompts.restore_terminal()
 
 
 def _say_start(settings: Config, listeners: list[socket.socket]) -> None:

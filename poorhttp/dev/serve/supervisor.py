@@ -12,17 +12,11 @@ from __future__ import annotations
 import json
 
 from poorhttp.dev import settings as dev
-from poorhttp.dev.ahead.pool import Pool
-from poorhttp.dev.serve import failures
-from poorhttp.dev.serve.generations import Generations
-from poorhttp.dev.serve.loads import FAST, Loads
-from poorhttp.dev.serve.processes import Process
-from poorhttp.dev.serve.prompts import Prompts
+from poorhttp.dev.serve.loads import FAST, STILL, Loads
 from poorhttp.dev.watch import reports
-from poorhttp.dev.watch.files import Watcher
 from poorhttp.dev.watch.paths import signature
 from poorhttp.listen import sockets
-from poorhttp.stdlib import os, select, signal, socket, time
+from poorhttp.stdlib import os, select, signal, time
 from poorhttp.system import signals
 
 TYPE_CHECKING = False
@@ -30,9 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from poorhttp.config.config import Config
-    from poorhttp.dev.page.live import Streams
-    from poorhttp.logs.log import ErrorLog
+    from poorhttp.dev.serve.processes import Process
 
 SWEEP = 0.2
 """Seconds between two looks at the files where the kernel does not tell of changes."""
@@ -46,24 +38,10 @@ HEARD = (*signals.STOPS, *signals.RELOADS, signal.SIGUSR1, signal.SIGCHLD)
 class Supervisor:
     """`run` is the loop; the other methods are its steps."""
 
-    def __init__(
-        self,
-        settings: Config,
-        directory: str,
-        listeners: list[socket.socket],
-        logs: tuple[ErrorLog, int],
-        streams: Streams | None,
-    ) -> None:
-        """directory: where it was started. streams: the browsers of `--live`."""
-        self._settings, self._listeners, self._streams = settings, listeners, streams
-        self._error_log = logs[0]
-        self._fixed = dev.FixedSettings(settings)
-        application = dev.for_process(settings, ()).application
-        self._watcher = Watcher(dev.roots(application, settings.import_directory))
-        self._processes = Generations(self._error_log, settings.graceful_timeout)
-        live = streams.port if streams is not None else 0
-        self._pool = Pool(listeners, self._watcher, live, self._error_log, self._processes.end)
-        self.prompts = Prompts(self._error_log)
+    def __init__(self, loads: Loads) -> None:
+        self._loads, self._error_log, self._watcher = loads, loads.error_log, loads.watcher
+        self._processes, self._pool, self._streams = loads.processes, loads.pool, loads.streams
+        self._fixed = dev.FixedSettings(loads.settings)
         self._next_sweep = self._quiet_at = 0.0
         self._has_events = False
         self._stopping: float | None = None
@@ -75,10 +53,7 @@ class Supervisor:
         self._old: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HEARD}
         for signum in HEARD:
             signal.signal(signum, _heard)
-        own, watcher, pool = (self._signals, self._wake), self._watcher, self._pool
-        self._loads = Loads(
-            settings, directory, listeners, logs, streams, watcher, self._processes, pool, self.prompts, own
-        )
+        loads.own = self._signals, self._wake
 
     def run(self) -> int:
         """Serve until stopped; return the exit code."""
@@ -86,7 +61,7 @@ class Supervisor:
             self._loads.load([], time.monotonic())
             while True:
                 self._reap()
-                if self._stopping is not None and not self._all():
+                if self._stopping is not None and not self._loads.all():
                     break
                 self._act(time.monotonic())
                 self._wait()
@@ -95,13 +70,10 @@ class Supervisor:
             self._error_log.write("S", "stopped")
             return self._code
         finally:
-            for process in self._all():
+            for process in self._loads.all():
                 process.kill()
             signals.restore(self._old)
             signal.set_wakeup_fd(self._old_wake)
-
-    def _all(self) -> list[Process]:
-        return [*self._processes.serving(), *self._pool.all(), *self._processes.leaving]
 
     # Waiting and hearing
 
@@ -109,20 +81,20 @@ class Supervisor:
         now = time.monotonic()
         soonest = min((each for each in self._times() if each is not None), default=None)
         poll = select.poll()
-        links = (each.link for each in self._all())
+        links = (each.link for each in self._loads.all())
         streams = self._streams.descriptors() if self._streams is not None else ()
-        for descriptor in (self._signals, self._watcher.fileno(), *links, *streams, *self.prompts.links):
+        for descriptor in (self._signals, self._watcher.fileno(), *links, *streams, *self._loads.prompts.links):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         ready = {each for each, _ in poll.poll(None if soonest is None else max(1000 * (soonest - now), 0.0))}
         self._has_events = self._watcher.fileno() in ready
         if self._streams is not None:
             self._streams.hear(ready)
-        self.prompts.hear(ready, lambda: self._loads.mark(time.monotonic()))
+        self._loads.prompts.hear(ready, lambda: self._loads.mark(time.monotonic()))
 
     def _times(self) -> list[float | None]:
         """When there is something to do without an event."""
-        times = [each.kill_at for each in self._all()]
+        times = [each.kill_at for each in self._loads.all()]
         if self._stopping is None:
             is_loading = self._processes.loading is not None
             if self._loads.dirty is not None:
@@ -130,7 +102,7 @@ class Supervisor:
             elif self._watcher.directories.sweeps:
                 times.append(self._next_sweep)
             if is_loading and self._processes.current is None:
-                times.append(self._loads.sent + failures.STILL)
+                times.append(self._loads.sent + STILL)
             elif not is_loading and self._loads.dirty is None and self._watcher.has_contents_to_note():
                 times.append(self._quiet_at)
         return times
@@ -159,7 +131,7 @@ class Supervisor:
                 self._loads.mark(now)
             elif self._loads.dirty is None:
                 self._processes.resume_accepting()
-        for process in self._all():
+        for process in self._loads.all():
             self._hear_messages(process, now)
         for note in self._watcher.directories.notes:
             self._error_log.write("N", note)
@@ -172,7 +144,7 @@ class Supervisor:
             if kind == reports.FORKED:
                 process.is_born(int(fields[0]))
             elif kind == reports.OPENED:
-                self.prompts.opened(process.passed.pop(0))
+                self._loads.prompts.opened(process.passed.pop(0))
             elif kind == reports.CHECKPOINT:
                 is_late = process in self._processes.leaving or self._stopping is not None
                 self._pool.keep(process, [os.fsdecode(each) for each in fields], is_late)
@@ -220,7 +192,7 @@ class Supervisor:
 
     def _reap(self) -> None:
         now = time.monotonic()
-        for process in self._all():
+        for process in self._loads.all():
             if process.is_lost():
                 self._give_up(process)
                 continue
@@ -229,8 +201,8 @@ class Supervisor:
                 if self._stopping is not None and process.loaded and code > 0:  # requests were cut off
                     self._code = self._code or self._late_code
                 self._note_end(process, code, now)
-        if all(each.pid for each in self._all()):  # else a child may be one that has not reported its number yet
-            self._reap_orphans({each.pid for each in self._all()})
+        if all(each.pid for each in self._loads.all()):  # else a child may be one that has not reported its number yet
+            self._reap_orphans({each.pid for each in self._loads.all()})
 
     def _give_up(self, process: Process) -> None:
         """The process that was to fork this one is gone."""
@@ -256,7 +228,7 @@ class Supervisor:
             has_begun = bool(process.last_read or process.problem)
             is_useless = process.is_refused or (process.was_spare and not has_begun)
             if process.origin is not None and process.origin.waits_at and not process.problem:
-                self._pool.drop_checkpoints("who went on from a checkpoint has died")
+                self._pool.drop_checkpoints("a process that went on from a checkpoint has died")
                 is_useless = True
             if is_useless and self._stopping is None:
                 self._loads.again()
@@ -283,7 +255,7 @@ class Supervisor:
     # What is due
 
     def _act(self, now: float) -> None:
-        for process in self._all():
+        for process in self._loads.all():
             if process.kill_at is not None and now >= process.kill_at:
                 self._kill_late(process)
         if self._stopping is not None:
@@ -299,7 +271,7 @@ class Supervisor:
             if now >= self._loads.settled_at(self._loads.dirty):
                 self._loads.look(self._loads.dirty)
         elif loading is not None:
-            if self._processes.current is None and now >= self._loads.sent + failures.STILL:
+            if self._processes.current is None and now >= self._loads.sent + STILL:
                 self._loads.show_still_loading(loading)
         elif self._pool.wants_spare():
             self._pool.prepare()
@@ -324,14 +296,14 @@ class Supervisor:
         if self._stopping is not None:
             if now - self._stopping >= signals.REPEAT:
                 self._code = 128 + signum
-                for process in self._all():
+                for process in self._loads.all():
                     process.kill()
             return
         self._stopping = now
         self._late_code = 1 if signum == signal.SIGTERM else 128 + signum
-        sockets.close(self._listeners)
-        seconds = self._settings.graceful_timeout if signum == signal.SIGTERM else FAST
-        for process in self._all():
+        sockets.close(self._loads.listeners)
+        seconds = self._loads.settings.graceful_timeout if signum == signal.SIGTERM else FAST
+        for process in self._loads.all():
             if not process.loaded or signum == signal.SIGQUIT:
                 process.kill()
             else:

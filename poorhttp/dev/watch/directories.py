@@ -20,7 +20,7 @@ _LIMITS = {errno.EMFILE: "max_user_instances=1024", errno.ENOSPC: "max_user_watc
 class Directories:
     """The watched directories, by their names; one inotify queue for all.
 
-    sweeps: whether changes may go unnoticed, so that somebody has to look now and then. is_new: whether a directory is
+    sweeps: whether changes may go unnoticed, so that the caller has to look too. is_new: whether a directory is
     watched that was not watched before the last look; what came between is seen by another look. awaited: the directory
     above -> names in it that do not exist, and are needed to reach a directory that matters.
     """
@@ -75,7 +75,7 @@ class Directories:
             )
 
     def watch_above(self, directory: str) -> None:
-        """Watch whether a directory above this one goes: this one may come again with it, or another one in its place."""
+        """Watch whether a directory above this one goes: another one may come in its place."""
         while directory != (above := os.path.dirname(directory)) and above not in self._above:
             directory = above
             self._above.add(directory)

@@ -56,12 +56,12 @@ class Watcher:
         self._contents: dict[str, frozenset[str]] = {}  # directory -> those of its names that matter
         self._module_places: set[str] = set()  # directories in which modules are, or are looked for
         self._listed: set[str] = set()  # directories that the application has listed: every name in them matters
-        self._names: dict[str, set[str]] = {}  # directory -> names in it that matter, though nobody has read them
+        self._names: dict[str, set[str]] = {}  # directory -> names in it that matter, though no process has read them
         self._entered: dict[str, Identity | None] = {}  # working directories of processes, by the names they used
         self._written: dict[str, set[object]] = {}  # path -> the processes that have written it, and still run
         self._current: set[str] = set()  # files that were read by the process that serves, or loads
         self._suspects: set[str] = set()  # files that may have changed although their signature is the same
-        self._unclosed: set[str] = set()  # files that somebody is writing
+        self._unclosed: set[str] = set()  # files that are being written
         self._linked: dict[str, set[str]] = {}  # link or file -> the paths that lead through it
         self._is_loading = False
         self._roots = [os.path.abspath(root) for root in roots]
@@ -86,7 +86,7 @@ class Watcher:
     # What the application does
 
     def begin(self) -> None:
-        """A process is about to load the application. It will find what is there now, unless it reports something else."""
+        """A process is about to load the application: what is there now counts as read, unless it reports otherwise."""
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
@@ -143,7 +143,7 @@ class Watcher:
             self._contents[directory] = frozenset(self._matters(directory))
 
     def wrote(self, path: str, writer: object) -> None:
-        """A process writes a file. Until that process is gone no change of the file counts, whoever makes it."""
+        """A process writes a file. Until that process is gone no change of the file counts."""
         self._written.setdefault(path, set()).add(writer)
         self._suspects.discard(path)
 

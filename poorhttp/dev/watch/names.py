@@ -21,8 +21,8 @@ def is_plain(name: str) -> bool:
 
 
 def is_environment(name: str) -> bool:
-    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries look whether these exist, which no audit
-    event tells.
+    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries look whether these exist, for which
+    there is no audit event.
     """
     is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
     return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name

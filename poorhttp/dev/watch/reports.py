@@ -13,16 +13,7 @@ import struct
 import sys
 from importlib import _bootstrap_external as external
 
-from poorhttp.dev.watch.paths import (
-    COMMAND,
-    PYTHON,
-    SERVER,
-    absolute,
-    identity,
-    is_authors,
-    is_special,
-    signature,
-)
+from poorhttp.dev.watch.paths import COMMAND, PYTHON, SERVER, absolute, identity, is_authors, is_special, signature
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -62,12 +53,7 @@ class Reporter:
 
     def pass_descriptors(self, kind: bytes, paths: list[str], *descriptors: int) -> None:
         """Send a message with descriptors. Raises OSError."""
-        sock = socket.socket(fileno=os.dup(self._link))
-        raw = struct.pack(f"{len(descriptors)}i", *descriptors)
-        try:
-            sock.sendmsg([b"\0".join((kind, *map(os.fsencode, paths)))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, raw)])
-        finally:
-            sock.close()
+        send_descriptors(self._link, b"\0".join((kind, *map(os.fsencode, paths))), *descriptors)
 
     def await_watch(self, is_supervised: bool) -> None:
         """Report that the application is loaded; return when the supervisor watches all files reported so far, so that
@@ -213,6 +199,16 @@ _EVENTS: dict[str, Any] = {
     "sqlite3.connect": Reporter._connected,
     "pdb.Pdb": Reporter._debugged,
 }
+
+
+def send_descriptors(link: int, message: bytes, *descriptors: int) -> None:
+    """Send a message with descriptors over a link (SCM_RIGHTS). Raises OSError."""
+    sock = socket.socket(fileno=os.dup(link))
+    raw = struct.pack(f"{len(descriptors)}i", *descriptors)
+    try:
+        sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, raw)])
+    finally:
+        sock.close()
 
 
 def _report_namespace_packages(reporter: Reporter) -> None:
