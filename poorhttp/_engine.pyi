@@ -12,6 +12,15 @@ from poorhttp.config.config import Config
 from poorhttp.logs.log import ErrorLog
 from poorhttp.status.scoreboard import Row
 
+TIMING: dict[str, int]
+"""Times that the engine and Python must agree on, by name, in milliseconds."""
+
+WORDS: dict[str, int]
+"""The bytes on a control descriptor that are no signals, by name."""
+
+REPORTS: dict[str, int]
+"""The bytes that the engine of a worker writes to its `report`, by name."""
+
 class RequestTimeout(BaseException):
     """Raised inside an application that gave nothing for `request_timeout` seconds.
 
@@ -112,8 +121,8 @@ class Engine:
             signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process whose
             threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
-        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
-            gets the last line of a process whose interpreter does not answer any more.
+        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its
+            `fileno()` gets the last line of a process whose interpreter does not answer any more.
 
         report: where the engine tells of calls that do not return, clients that wait, load and `max_requests`. For a
             worker: a descriptor that does not block, for single bytes (see poorhttp.process.worker); where the worker

@@ -18,13 +18,12 @@ use crate::http::own_fields::OwnFields;
 use crate::limits::Limits;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
-use crate::net::handler::Done;
-use crate::net::proxies::front::{Fronts, Networks};
-use crate::net::proxies::peer::RequestIds;
+use crate::net::proxies::policy::{Networks, ProxyPolicy};
+use crate::net::proxies::request_id::RequestIds;
 use crate::net::report::access_log::{AccessLog, Entry, Format};
-use crate::net::report::board::Row;
+use crate::net::report::scoreboard::Row;
+use crate::net::report::supervisor::Supervisor;
 use crate::net::threads::server::{Ends, Server};
-use crate::net::watch::watchdog;
 use crate::wsgi::application::{Application, Manner, utc_offset};
 use crate::wsgi::environ::Environs;
 use crate::wsgi::handover::Handover;
@@ -51,9 +50,8 @@ pub fn log_lost(
     let _ = parser.parse(head, &limits(config)?);
     let peer = client.map(|client| SocketAddr::new(client, 0));
     let id = Some(request_id).filter(|id| !id.is_empty());
-    let done = Done { status, length: 0, persistent: false };
     let log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
-    log.record(&Entry { peer, head: &parser.head, bytes: head, id, done }, utc_offset);
+    log.record(&Entry { peer, head: &parser.head, bytes: head, id, status, length: 0 }, utc_offset);
     // A log that takes nothing loses the line: the supervisor waits for nobody.
     let _ = log.flush(|| false);
     Ok(())
@@ -108,8 +106,8 @@ impl Engine {
             None => (None, None),
         };
         let status = board.map(|board| board.getattr("answer")).transpose()?.map(Bound::unbind);
-        let fronts = fronts(config, listeners.len())?;
-        let row = row(board, threads, threads + usize::from(fronts.has_caretaker))?;
+        let proxies = proxies(config, listeners.len())?;
+        let row = row(board, threads, threads + usize::from(proxies.has_health_thread))?;
         let application = Application::new(
             (app, status),
             error_log,
@@ -125,13 +123,14 @@ impl Engine {
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
-        let ends = Ends { listeners, controls, report, row, gates: gates(config)?, countdown };
-        let server = Server::new(application, limits, fronts, access_log, ends, threads).map_err(os_error)?;
+        let (supervisor, gates) = (Supervisor::new(report), gates(config)?);
+        let ends = Ends { listeners, controls, supervisor, accept_pauses: gates, countdown, row };
+        let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 
     fn watch(&self) -> PyResult<()> {
-        watchdog::start(&self.server).map_err(os_error)
+        self.server.watch().map_err(os_error)
     }
 
     fn run(&self, slot: usize) -> PyResult<()> {
@@ -271,17 +270,17 @@ fn warns(level: &str) -> bool {
 }
 
 /// `listeners`: how many there are; that of `control_socket` is the last one.
-fn fronts(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<Fronts> {
+fn proxies(config: &Bound<'_, PyAny>, listeners: usize) -> PyResult<ProxyPolicy> {
     let trusted: Vec<String> = setting(config, "trusted_proxies")?;
     let forwarded: Vec<String> = setting(config, "forwarded")?;
     let has_control_socket = !setting::<String>(config, "control_socket")?.is_empty();
-    Ok(Fronts {
+    Ok(ProxyPolicy {
         trusted: Networks::parse(trusted.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting trusted_proxies: {trusted:?}")))?,
         forwarded: Fields::named(forwarded.iter().map(String::as_str))
             .ok_or_else(|| PyValueError::new_err(format!("setting forwarded: {forwarded:?}")))?,
         proxy_protocol: setting(config, "proxy_protocol")?,
-        has_caretaker: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
+        has_health_thread: most_processes(config)? == 1 && !setting::<String>(config, "health")?.is_empty(),
         status_path: setting::<String>(config, "status_path")?.into_bytes(),
         names: config
             .getattr("addresses")?

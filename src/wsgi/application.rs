@@ -23,9 +23,9 @@ use crate::http::own_fields::OwnFields;
 use crate::net::clock;
 use crate::net::connections::outbox::Outbox;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
-use crate::net::report::access_log::local_time;
 use crate::net::report::append::append;
-use crate::net::report::board::Shown;
+use crate::net::report::calendar::local_time;
+use crate::net::report::scoreboard::Shown;
 
 pyo3::create_exception!(
     poorhttp,
@@ -262,7 +262,7 @@ impl Application {
     }
 
     fn take_kit(&self, py: Python<'_>, request: &mut Request<'_, Seat>) -> PyResult<Kit> {
-        match request.thread.seat.kit.take() {
+        match request.thread.state.kit.take() {
             Some(kit) => Ok(kit),
             None => Kit::new(py, request.thread.pulse, self.manner.own.clone(), self.manner.write_timeout),
         }
@@ -308,9 +308,9 @@ impl Application {
             let _ = file.call_method0(py, intern!(py, "close"));
         }
         // One that came while the request was closed.
-        lent.thread.seat.known.forget_interrupt();
+        lent.thread.state.known.forget_interrupt();
         self.leave_if_forked_by(py, None);
-        keep_kit(py, kit, &mut lent.thread.seat);
+        keep_kit(py, kit, &mut lent.thread.state);
         Outcome::Done(done)
     }
 }
@@ -345,7 +345,7 @@ fn giving_back<R>(exchange: &Bound<'_, Exchange>, outbox: &mut Outbox, work: imp
 
 impl Handler for Application {
     type Stream = Suspended;
-    type Seat = Seat;
+    type ThreadState = Seat;
 
     fn call(&self, mut request: Request<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
@@ -369,7 +369,7 @@ impl Handler for Application {
                 move || About { peer, line: request_line(head, bytes) }
             };
             let exchange = exchange.clone();
-            let known = request.thread.seat.known;
+            let known = request.thread.state.known;
             let _served = known.serve(&exchange);
             let outcome = giving_back(&exchange, outbox, |outbox| {
                 let environ = self.environs.build(py, &mut request);
@@ -393,7 +393,7 @@ impl Handler for Application {
                     &about,
                 );
                 drop(returned);
-                if let (Some(environ), Some(draft)) = (environ, &mut request.thread.seat.draft) {
+                if let (Some(environ), Some(draft)) = (environ, &mut request.thread.state.draft) {
                     draft.keep(environ);
                 }
                 outcome
@@ -407,7 +407,7 @@ impl Handler for Application {
     fn resume(&self, stream: Suspended, resumed: Resumed<'_, Seat>, outbox: &mut Outbox) -> Outcome<Suspended> {
         Python::attach(|py| {
             let exchange = stream.kit.exchange.bind(py).clone();
-            let known = resumed.thread.seat.known;
+            let known = resumed.thread.state.known;
             let _served = known.serve(&exchange);
             let is_lent = exchange.try_borrow_mut().map(|mut exchange| {
                 exchange.outbox = std::mem::take(outbox);
@@ -517,9 +517,9 @@ impl Handler for Application {
         })
     }
 
-    fn told(&self, what: u8) {
+    fn hear_report(&self, byte: u8) {
         Python::attach(|py| {
-            if let Some(Err(error)) = self.told.as_ref().map(|told| told.call1(py, (what,))) {
+            if let Some(Err(error)) = self.told.as_ref().map(|told| told.call1(py, (byte,))) {
                 self.tell_exception(py, &error, &About { peer: None, line: "the watchdog".to_owned() });
             }
         });

@@ -234,9 +234,9 @@ impl Environs {
 
     /// The environ of `request`, whose body moves into `wsgi.input`.
     pub fn build<'py>(&self, py: Python<'py>, request: &mut Request<'_, Seat>) -> PyResult<Environ<'py>> {
-        let mut draft = request.thread.seat.draft.take().unwrap_or_default();
+        let mut draft = request.thread.state.draft.take().unwrap_or_default();
         let environ = self.build_by(py, &mut draft, request);
-        request.thread.seat.draft = Some(draft);
+        request.thread.state.draft = Some(draft);
         environ
     }
 
@@ -348,17 +348,17 @@ fn template(
 
 /// Add what a front server told of this request. Returns whether there was anything.
 fn add_told(environ: &Bound<'_, PyDict>, request: &Request<'_, Seat>) -> PyResult<bool> {
-    let Some(told) = request.peer.told() else { return Ok(false) };
-    if told.origin.has_url() {
-        rewrite_url(environ, &told.origin, request.head.host.map(|host| host.of(request.bytes)))?;
+    let Some(info) = request.peer.proxy_info() else { return Ok(false) };
+    if info.origin.has_url() {
+        rewrite_url(environ, &info.origin, request.head.host.map(|host| host.of(request.bytes)))?;
     }
-    if !told.id.is_empty() {
+    if !info.id.is_empty() {
         let py = environ.py();
-        let id = PyString::new(py, &told.id);
+        let id = PyString::new(py, &info.id);
         environ.set_item(intern!(py, "HTTP_X_REQUEST_ID"), &id)?;
         environ.set_item(intern!(py, "poorhttp.request_id"), id)?;
     }
-    Ok(told.origin.has_url() || !told.id.is_empty())
+    Ok(info.origin.has_url() || !info.id.is_empty())
 }
 
 /// Let the URL be that which the client asked for (PEP 3333, "URL Reconstruction"). `host` is that of the request.

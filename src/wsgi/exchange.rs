@@ -20,7 +20,7 @@ use super::text;
 use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
 use crate::net::clock;
-use crate::net::connections::outbox::{Flushed, HIGH_WATER, Held, Outbox};
+use crate::net::connections::outbox::{Borrowed, Flushed, HIGH_WATER, Outbox};
 use crate::net::connections::transport::Transport;
 
 /// Most bytes around the data of a chunk.
@@ -182,7 +182,7 @@ impl Exchange {
             };
             let unsent = outbox.unsent();
             let is_worth_it = refused.is_none_or(|(most, when)| unsent <= most / 2 || when.elapsed() >= timeout);
-            let is_laid_aside = is_worth_it && py.detach(|| outbox.lay_aside().is_ok());
+            let is_laid_aside = is_worth_it && py.detach(|| outbox.spool().is_ok());
             {
                 let mut exchange = slf.try_borrow_mut()?;
                 exchange.check_lasts(turn)?;
@@ -366,7 +366,7 @@ impl Exchange {
             self.left = length;
         }
         if let (Framing::Close, Some(transport)) = (framing, &self.transport) {
-            transport.hold_end();
+            transport.reset_unless_finished();
         }
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Exchange {
     pub fn block(&mut self, data: &[u8], transport: &Transport, owner: Option<&Bound<'_, PyBytes>>) {
         // One of a subclass may do anything when it is let go, which is wherever it was sent.
         let owner = owner.filter(|owner| owner.is_exact_instance_of::<PyBytes>());
-        let hold = || owner.map(|owner| Box::new(PyBackedBytes::from(owner.clone())) as Held);
+        let hold = || owner.map(|owner| Box::new(PyBackedBytes::from(owner.clone())) as Borrowed);
         let mut data = data;
         match self.framing {
             Framing::None => return,
