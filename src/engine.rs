@@ -123,8 +123,8 @@ impl Engine {
         );
         let access_log = AccessLog::new(Some(access_log).filter(|&number| number >= 0), format(config)?);
         let countdown = countdown.map(duplicate).transpose().map_err(os_error)?;
-        let (supervisor, gates) = (Supervisor::new(report), gates(config)?);
-        let ends = Ends { listeners, controls, supervisor, accept_pauses: gates, countdown, row };
+        let (supervisor, accept_pauses) = (Supervisor::new(report), accept_pauses(config)?);
+        let ends = Ends { listeners, controls, supervisor, accept_pauses, countdown, row };
         let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
@@ -207,9 +207,9 @@ where
 }
 
 /// The accept pauses of `poorhttp dev`: descriptors; while one of them is readable, no connection is accepted.
-fn gates(config: &Bound<'_, PyAny>) -> PyResult<Vec<OwnedFd>> {
+fn accept_pauses(config: &Bound<'_, PyAny>) -> PyResult<Vec<OwnedFd>> {
     let descriptors: Vec<RawFd> =
-        config.getattr_opt("accept_pauses")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())?;
+        config.getattr_opt("accept_pauses")?.map_or_else(|| Ok(Vec::new()), |found| found.extract())?;
     descriptors.into_iter().map(duplicate).collect::<std::io::Result<_>>().map_err(os_error)
 }
 
