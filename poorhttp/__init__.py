@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from poorhttp._engine import RequestTimeout
     from poorhttp.cli import run
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
-_HOMES = {"Config": "poorhttp.config.config", "RequestTimeout": "poorhttp._engine", "run": "poorhttp.cli"}
+_HOMES = {"Config": "poorhttp.config.model", "RequestTimeout": "poorhttp._engine", "run": "poorhttp.cli"}
 
 
 def __getattr__(name: str) -> object:

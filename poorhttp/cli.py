@@ -1,14 +1,16 @@
-"""The command `poorhttp` and the function `run`: from words to a server or a command about one, and its exit code.
+"""The command `poorhttp` and the function `run`: from arguments to a server, or to a command about one.
 
-Knows the commands. Does not know how a server starts (`poorhttp.process.server`).
-Contract: a fault is told in one line and a hint on standard error and in the exit code.
+Knows which module carries out each command. Does not know how a server starts (`poorhttp.process.server`).
+Contract: an error is one line and a hint on standard error, and an exit code.
 """
 
 from __future__ import annotations
 
 import sys
 
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.commands import ACTIONS
+from poorhttp.config.flags import parse_flags
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
 from poorhttp.process import server
 from poorhttp.stdlib import os, undisturbed
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config, Flags
+    from poorhttp.config.flags import Flags
+    from poorhttp.config.model import Config
     from poorhttp.reload.reload import Handover
 
     WSGI = Callable[..., Iterable[bytes]]
@@ -37,7 +40,7 @@ def entry() -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Where one is closed, a socket would get its number, and what is printed would be written into that."""
+    """Open those that are closed: else a socket would get the number, and prints would be written to a client."""
     for descriptor in 0, 1, 2:
         try:
             os.fstat(descriptor)
@@ -45,37 +48,38 @@ def _open_standard_streams() -> None:
             try:
                 os.open(os.devnull, os.O_RDWR)
             except OSError:
-                os.pipe()  # which takes the next number too, and keeps what is written to neither
+                os.pipe()  # takes this number and the next; nothing is written to either
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what the command line (without the program's name) says; return the exit code."""
+    """Carry out a command line (without the program's name); return the exit code."""
     try:
         return _main(argv, _directory())
     except PoorhttpError as error:
         tell(error)
         return error.exit_code
-    except KeyboardInterrupt:  # stopped before it served
+    except KeyboardInterrupt:  # before the server served
         return OK
     except Exception as error:
-        told = shortage(error)
-        if told is not None:
-            tell(told)
-            return told.exit_code
+        lack = shortage(error)
+        if lack is not None:
+            tell(lack)
+            return lack.exit_code
         from poorhttp.stdlib import traceback
 
         trace = traceback.format_exc()
-        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", trace))
+        hint = "this is a fault of poorhttp: please report it with the traceback above"
+        tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", hint, trace))
         return UNEXPECTED
 
 
 def run(app: WSGI | str, **settings: Any) -> None:
-    """Serve `app` until stopped: a WSGI callable, or where it is, as on the command line.
+    """Serve `app` until the server is stopped: a WSGI callable, or its place as on the command line.
 
     settings: by name, such as `type="threading", address="127.0.0.1:8080", request_timeout=5`; also `config` (an ini
-    file), `options` and `environ` (dicts, as the ini sections). Variables POORHTTP_* count, keywords have precedence.
-    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit where a worker could not start.
-    Call it in the main thread: signals stop the server, and Python hears them only there.
+    file), `options` and `environ` (dicts, as the sections of an ini file). A keyword overrides a variable POORHTTP_*.
+    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start.
+    Call it in the main thread: signals stop the server, and Python receives them only there.
     """
     if server.loading:
         caller = sys._getframe(1)
@@ -88,39 +92,39 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
 
 def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
-    """Do as `run` says; return the exit code."""
+    """Serve; return the exit code."""
     if "threading" in sys.modules:
         from poorhttp.stdlib import threading
 
         if threading.current_thread() is not threading.main_thread():
-            hint = "call it there, other work in other threads"
+            hint = "call it in the main thread, and do other work in other threads"
             raise PoorhttpError("poorhttp.run works in the main thread only", hint)
     _open_standard_streams()
-    if app is None:  # what a factory gives that forgets to return
-        from poorhttp.app.loader import check
+    if app is None:  # the result of a factory that forgets to return
+        from poorhttp.app.callables import check
 
         check(app, "app")
     named = {"application": app} if isinstance(app, str) else {}
-    configured = config.from_keywords({**settings, **named}, os.environ, _directory())
+    configured = reading.from_keywords({**settings, **named}, os.environ, _directory())
     if configured.check_path:
-        say("note: check_path is for the command line; serving without it")
+        say("note: check_path is used by the command line only; serving without this check")
     return server.serve(configured, None if isinstance(app, str) else app)
 
 
 def _directory() -> str:
-    """The current directory. Raises ConfigError where it was removed."""
+    """Return the current directory. Raises ConfigError if it was removed."""
     try:
         return os.getcwd()
     except OSError as error:
         what = f"the working directory is gone: {error.strerror}"
-        raise ConfigError(what, "go to one that is there") from None
+        raise ConfigError(what, "change to a directory that exists") from None
 
 
 def way_to(directory: str) -> str:
-    """Return how the current directory was named: PWD, which shells keep, where that names this very directory.
+    """Return the name by which the user went to this directory: PWD, as the shell sets it, if that is this directory.
 
-    A symbolic link on this way may lead to another release later, where a reload shall find it. Paths are made absolute
-    by the directory itself, so that what runs stays with one release.
+    A symbolic link in it may lead to another release later, and a reload is to find that one. Paths of settings start
+    from the directory itself, so that a running server stays with one release.
     """
     named = os.environ.get("PWD", "")
     try:
@@ -135,98 +139,110 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev.serve import child
 
         child.run(argv, directory)
-    flags = config.parse_flags(argv, directory)
-    if flags.command == "help":
-        return write(config.help_text(flags.topic))
-    if flags.command == "version":
-        return write(f"{server.version()}\n")
-    if flags.command == "dump_config":
-        return write(config.ini_text(flags, os.environ, directory))
-    if flags.command == "init":
-        from poorhttp.dev import init
-
-        return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
+    flags = parse_flags(argv, directory)
+    if flags.command in ("help", "version", "dump_config", "init"):
+        return _without_settings(flags, directory)
     handover, tried = _from_before()
     home = way_to(directory)
     try:
-        settings = config.read(flags, os.environ, directory)
+        settings = reading.read(flags, os.environ, directory)
     except ConfigError as error:
         if handover is not None:
             server.try_again(handover, home, error, None)
         if flags.command not in ("stop", "status", "logrotate"):
             raise
-        settings = config.read_roughly(flags, os.environ, directory)
+        settings = reading.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
         from poorhttp.process import trial
 
         trial.end(settings, *tried)
-    if flags.command == "print_config":
-        return write(config.config_text(settings))
     if flags.command.startswith("print_"):
-        from poorhttp.operate import front
-
-        return write(front.render(flags.command.removeprefix("print_"), settings))
-    is_in_the_making = flags.is_dev or (settings.autoreload and settings.debug)
-    if is_in_the_making and not flags.public and handover is None and flags.command not in config.ACTIONS:
+        return _print(flags.command, settings)
+    if handover is not None:
+        return server.serve(settings, None, home, handover)
+    is_dev = flags.is_dev or (settings.autoreload and settings.debug)
+    if is_dev and not flags.public and flags.command not in ACTIONS:
         from poorhttp.dev.settings import refuse_public
 
         refuse_public(settings.addresses, os.environ)
-    if flags.command == "check_config":
-        from poorhttp.process import trial
-
-        return trial.check(settings)
-    if flags.command == "check":
-        from poorhttp.dev import check
-
-        return check.run(settings)
-    if flags.command in config.ACTIONS and handover is None:
+    if flags.command in ("check_config", "check"):
+        return _check(flags.command, settings)
+    if flags.command in ACTIONS:
         try:
             return _act(argv, flags, settings, home)
         except KeyboardInterrupt:
             return INTERRUPTED
-    if settings.autoreload and handover is None:
+    return _serve(flags, settings, home)
+
+
+def _without_settings(flags: Flags, directory: str) -> int:
+    """Carry out a command that needs no configuration."""
+    from poorhttp.config import rendering
+
+    if flags.command == "help":
+        return write(rendering.help_text(flags.topic))
+    if flags.command == "version":
+        return write(f"{server.version()}\n")
+    if flags.command == "dump_config":
+        return write(rendering.ini_text(flags, os.environ, directory))
+    from poorhttp.dev import init
+
+    return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
+
+
+def _print(command: str, settings: Config) -> int:
+    if command == "print_config":
+        from poorhttp.config import rendering
+
+        return write(rendering.config_text(settings))
+    from poorhttp.operate import front
+
+    return write(front.render(command.removeprefix("print_"), settings))
+
+
+def _check(command: str, settings: Config) -> int:
+    if command == "check_config":
+        from poorhttp.process import trial
+
+        return trial.check(settings)
+    from poorhttp.dev import check
+
+    return check.run(settings)
+
+
+def _serve(flags: Flags, settings: Config, home: str) -> int:
+    """Serve in the foreground."""
+    if settings.autoreload:
         from poorhttp.dev.serve import start
 
         return start.run(settings, home, flags.live)
-    if settings.check_path and handover is None:
+    if settings.check_path:
         from poorhttp.process import trial
 
         code = trial.before_serving(settings)
         if code:
             return code
     try:
-        return server.serve(settings, None, home, handover)
+        return server.serve(settings, None, home, None)
     except ListenError as error:
         word = flags.given.get("application", ("",))[0]
-        near = nearest(word, config.ACTIONS) if word.isalpha() else ""
-        if near:  # a word about the server that has the address
+        near = nearest(word, ACTIONS) if word.isalpha() else ""
+        if near:  # perhaps a mistyped command about the server that has this address
             error.hint = f"did you mean {near}? Or {error.hint}"
         raise
 
 
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
-    """Do something with the server of the pidfile."""
-    from poorhttp.operate import background, control
+    """Carry out a command about the server that the pidfile names."""
+    from poorhttp.operate import control
     from poorhttp.process import trial
-    from poorhttp.status import running
 
     patience = flags.wait or trial.PATIENCE
-
     if flags.command == "start":
-        code, pid = OK, running.find(settings)
-        _tell_of_another(settings, pid)
-        if settings.check_path and pid <= 0:
-            background.check(settings)
-            code = trial.in_child(settings, patience)
-        return code or background.start(settings, home, patience)
+        return _start(settings, home, patience)
     if flags.command == "restart":
-        background.check(settings)
-        pid = running.find(settings)
-        _tell_of_another(settings, pid)
-        fresh, home = _found_again(argv, settings, home, pid)
-        code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
-        return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
+        return _restart(argv, settings, home, patience)
     try:
         if flags.watch:
             from poorhttp.operate import watch
@@ -244,20 +260,46 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
         raise
 
 
-def _tell_of_another(settings: Config, pid: int) -> None:
-    """Where no server has this pidfile, say which one of the same ini file has another."""
+def _start(settings: Config, home: str, patience: float) -> int:
+    from poorhttp.operate import background
+    from poorhttp.process import trial
     from poorhttp.status import running
 
-    told = running.elsewhere(settings) if pid <= 0 else ""
-    if told:
-        say(f"note: {told}")
+    code, pid = OK, running.find(settings)
+    _tell_of_another(settings, pid)
+    if settings.check_path and pid <= 0:
+        background.check(settings)
+        code = trial.in_child(settings, patience)
+    return code or background.start(settings, home, patience)
+
+
+def _restart(argv: Sequence[str], settings: Config, home: str, patience: float) -> int:
+    from poorhttp.operate import background, control
+    from poorhttp.process import trial
+    from poorhttp.status import running
+
+    background.check(settings)
+    pid = running.find(settings)
+    _tell_of_another(settings, pid)
+    fresh, home = _found_again(argv, settings, home, pid)
+    code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
+    return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
+
+
+def _tell_of_another(settings: Config, pid: int) -> None:
+    """If no server has this pidfile, but one with the same ini file has another pidfile, say so."""
+    from poorhttp.status import running
+
+    other = running.elsewhere(settings) if pid <= 0 else ""
+    if other:
+        say(f"note: {other}")
 
 
 def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:
-    """The configuration and the directory with which a running server is to be restarted.
+    """Return the configuration and the directory for the restart of a running server.
 
-    A shell stays in the directory to which a symbolic link led, though it still shows the link's name when that leads
-    to another release. Where the server went by this name, as a reload of it would again, go there too.
+    After a symbolic link was turned to another release, a shell stays in the old release, but still shows the name of
+    the link. If the server was started by that name, the restart goes to the new release, as a reload does.
     """
     from poorhttp.status import reader
 
@@ -266,14 +308,14 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
         if pid <= 0 or home == named or reader.start(pid).get("home") != named:
             return settings, home
         os.chdir(named)
-    except OSError:  # another user's server, or the link leads nowhere
+    except OSError:  # the server is another user's, or the link leads nowhere
         return settings, home
     directory = _directory()
-    return config.read(config.parse_flags(argv, directory), os.environ, directory), named
+    return reading.read(parse_flags(argv, directory), os.environ, directory), named
 
 
 def _from_before() -> tuple[Handover | None, list[str] | None]:
-    """What the image before this one left, and what a trial has to know; each None almost always."""
+    """Return what the program before this one handed over, and what a trial has to know; usually None and None."""
     if "POORHTTP_HANDOVER" not in os.environ and "POORHTTP_TRIAL" not in os.environ:
         return None, None
     from poorhttp.reload import reload

@@ -1,8 +1,7 @@
-"""The faults that end a start, each with its exit code: one line that says what is wrong and one that says what to do.
+"""The errors that end a start, each with its exit code: one line says what is wrong, and a hint says what to do.
 
-Knows how such a fault, and anything else, is told to a person. Does not know what a setting, an application or a
-socket is.
-Contract: whatever a message quotes from outside is printed as one line of printable characters.
+Knows how errors and other lines are printed for a person. Does not know what a setting, an application or a socket is.
+Contract: text from outside is printed in one line of printable characters.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class PoorhttpError(Exception):
-    """A fault with a remedy.
+    """An error that the user can mend.
 
-    message: what is wrong, with the value and what was expected. hint: what to do about it, "" where nothing helps.
-    detail: whole lines to show before the message, such as the traceback of an application that failed.
+    message: what is wrong, with the value and what was expected. hint: what to do about it, or "".
+    detail: whole lines to print before the message, such as the traceback of an application that failed.
     """
 
     exit_code = 1
@@ -38,68 +37,66 @@ class PoorhttpError(Exception):
 
 
 class ConfigError(PoorhttpError):
-    """A flag, a variable, a line of the ini file or a value that is not right."""
+    """A flag, a variable, a line of the ini file or a value is wrong."""
 
     exit_code = 2
 
 
 class LoadError(PoorhttpError):
-    """The application cannot be found, fails while it is imported, or is not a WSGI application."""
+    """The application cannot be found, fails while it is imported, or is no WSGI application."""
 
     exit_code = 3
 
 
 class ListenError(PoorhttpError):
-    """An address that cannot be listened on."""
+    """The server cannot listen on an address."""
 
     exit_code = 4
 
 
 class InUseError(ListenError):
-    """Somebody else listens there."""
+    """Another process listens on the address."""
 
 
 FIRST, LAST = 10, 25
-"""Lines of a detail that are shown, where it has more: Django tells one mistake in eight tracebacks."""
+"""Lines of a longer detail that are shown, from its begin and its end: Django reports a mistake in eight tracebacks."""
 
 SYSTEM = "/dev/", "/proc/"
-"""Where files are that every Linux has, but for one that was set up by hand."""
+"""Directories whose files are there on every Linux that was not set up by hand."""
 
 
 def shortage(error: Exception) -> PoorhttpError | None:
-    """Return what to tell of an error that means that the system lacks something: descriptors, processes, memory, or
-    one of its own files. None for any other.
-
-    Nothing is imported for it: that takes a descriptor.
+    """Return the error to print if the system lacks descriptors, processes, memory or one of its own files; None for
+    any other error. Imports nothing, for that takes a descriptor.
     """
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.EMFILE:
         limit = os.sysconf("SC_OPEN_MAX")
-        hint = "raise it: ulimit -n in a shell, LimitNOFILE= in a unit of systemd"
-        return PoorhttpError(f"too many open files: RLIMIT_NOFILE lets this process have {limit} descriptors", hint)
+        hint = "raise the limit: ulimit -n in a shell, LimitNOFILE= in a unit of systemd"
+        return PoorhttpError(f"too many open files: this process may have {limit} descriptors (RLIMIT_NOFILE)", hint)
     if error.errno == errno.ENFILE:
-        hint = "raise it: sysctl fs.file-max; or end what has so many open"
-        return PoorhttpError("too many open files: fs.file-max lets this machine have no more", hint)
+        hint = "raise the limit with sysctl fs.file-max, or end the program that has so many files open"
+        return PoorhttpError("too many open files: the machine has no more (fs.file-max)", hint)
     if error.errno in (errno.EAGAIN, errno.ENOMEM):
-        hint = "raise what limits it: ulimit -u and -v, TasksMax= in a unit of systemd, the limits of the container"
-        return PoorhttpError(f"the system has no further process or no memory: {error.strerror}", hint)
+        hint = "raise the limit: ulimit -u or -v, TasksMax= in a unit of systemd, or that of the container"
+        return PoorhttpError(f"the system allows no further process or has no memory: {error.strerror}", hint)
     if isinstance(error.filename, str) and error.filename.startswith(SYSTEM):
-        hint = f"mount {error.filename[: error.filename.index('/', 1)]} as the system needs it"
+        hint = f"mount {error.filename[: error.filename.index('/', 1)]}, as every Linux has it"
         return PoorhttpError(f"cannot open {error.filename}: {error.strerror}", hint)
     return None
 
 
 def printable(text: str) -> str:
-    """Return `text` in one line, every character that is not printable as its Python escape."""
+    """Return `text` in one line, with the Python escape of each character that is not printable."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def returned_text(answer: object) -> str:
-    """Return what to tell of an application that returned this: "" unless it is str or bytes that are not empty, whose
-    items are no blocks of a body (PEP 3333).
+    """Return the message about an application that returned a str, or bytes, in place of a list of bytes (PEP 3333); ""
+    for any other answer.
     """
     if not isinstance(answer, (str, bytes)) or not answer:
         return ""
@@ -107,9 +104,7 @@ def returned_text(answer: object) -> str:
 
 
 def shown(detail: str) -> list[str]:
-    """Return the lines of a detail, each as `printable`: all of them, or the first and the last ones and how many are
-    left out.
-    """
+    """Return the lines of a detail in printable characters; if there are many, only the first and the last ones."""
     lines = detail.rstrip("\n").split("\n") if detail else []
     more = len(lines) - FIRST - LAST
     if more > 1:
@@ -118,8 +113,8 @@ def shown(detail: str) -> list[str]:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that `word` was probably meant to be, "" where none is near. Case counts at last."""
-    from poorhttp.stdlib import difflib  # only somebody who made a mistake pays for the module
+    """Return the one of `names` that `word` probably is a misspelling of, or ""; a name in other case comes last."""
+    from poorhttp.stdlib import difflib  # needed after a mistake only
 
     listed = list(names)
     in_lower_case = {each.lower(): each for each in listed}
@@ -129,13 +124,13 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
 
 def suggestion(word: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return the hint `did you mean NAME?`, or `otherwise` where no name is near."""
+    """Return the hint `did you mean NAME?`, or `otherwise` if no name is near."""
     name = nearest(word, names)
     return f"did you mean {name}?" if name else otherwise
 
 
 def tell(error: PoorhttpError) -> None:
-    """Print a fault on standard error."""
+    """Print an error on standard error."""
     for line in shown(error.detail):
         say(line)
     say(f"error: {error.message}")
@@ -144,7 +139,7 @@ def tell(error: PoorhttpError) -> None:
 
 
 def say(line: str) -> None:
-    """Print one line on standard error, if there is one; nobody to read it is no reason not to serve."""
+    """Print one line on standard error, if that is open. Never raises: the server serves also if nobody reads it."""
     try:
         if sys.stderr:
             print(printable(line), file=sys.stderr, flush=True)
@@ -153,9 +148,9 @@ def say(line: str) -> None:
 
 
 def write(text: str) -> int:
-    """Print on standard output; a reader that has seen enough (`| head`) is no fault. Returns 0.
+    """Print on standard output; return the exit code 0, also if the reader has gone (`| head`).
 
-    Raises PoorhttpError where it cannot be written.
+    Raises PoorhttpError if the text cannot be written.
     """
     try:
         put(text)
@@ -165,14 +160,14 @@ def write(text: str) -> int:
 
 
 def put(text: str) -> None:
-    """The same. Raises BrokenPipeError where the reader is gone, PoorhttpError where nothing else can be written."""
+    """Print on standard output. Raises BrokenPipeError if the reader has gone, PoorhttpError for any other failure."""
     if not sys.stdout:
-        raise PoorhttpError("cannot write to standard output: it is closed")
+        raise PoorhttpError("cannot write to standard output: it is closed", "open it, or send it to a file")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter reports its last flush
         if isinstance(error, BrokenPipeError):
             raise
         raise PoorhttpError(f"cannot write to standard output: {error.strerror}") from None

@@ -1,8 +1,7 @@
-"""The names that an application writes: `from poorhttp import http`, then `http.METHOD_GET`, `http.DONE` ...
+"""The names that an application of a dispatch table uses: `from poorhttp import http`, then `http.METHOD_GET` ...
 
-Knows which names there are; what they mean stands in `poorhttp.dispatch`. The original called this module `http`, a
-name that Python 3 has given to its standard library. Contract: a name that does not exist is an AttributeError that
-says which one was probably meant; HTTPStatus and the like are those of the standard library.
+Knows which names there are; their meaning stands in `poorhttp.dispatch`. Contract: an unknown name is an AttributeError
+that suggests a known one; HTTPMethod and HTTPStatus are those of the standard library.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def sendfile(req: Request, path: str, offset: int = 0, limit: int = -1) -> int:
     return DONE
 
 
-if not TYPE_CHECKING:  # for a type checker every name would exist
+if not TYPE_CHECKING:  # else every name would exist for a type checker
 
     def __getattr__(name: str) -> object:
-        """Names that few applications need, imported when asked for; for others a helpful AttributeError."""
+        """Import a name that few applications need. Raises AttributeError with a suggestion for an unknown name."""
         if name in _OF_FORMS:
             from poorhttp.dispatch import form
 
@@ -45,7 +44,7 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
 
 
 def _hint(name: str) -> str:
-    if name.startswith("__"):  # asked by the interpreter, not by an author
+    if name.startswith("__"):  # asked for by the interpreter, not by an author
         return ""
     from difflib import get_close_matches
 

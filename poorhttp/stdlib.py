@@ -1,15 +1,14 @@
-"""The modules of Python that the server uses: as Python has them, and no heavier than need be.
+"""The modules of Python that the server uses, unchanged by the application, and light.
 
-An application may change the standard library (gevent and eventlet put functions of their own into `os`, `time`,
-`select` and `threading`, freezegun stops clocks), and its directory may hold modules named like those of Python. The
-server takes every module that is not part of the interpreter itself from here, and so gets what Python has.
+An application may change the standard library: gevent and eventlet replace functions of `os`, `time`, `select` and
+`threading`, freezegun stops clocks. A directory of the application may also hold modules that are named like those of
+Python. So the server takes every module that is not part of the interpreter itself from here.
 
-Contract: `os`, `select`, `thread` (that is `_thread`) and `time` are the server's alone, so nobody changes them.
-`public_os` is that of everybody, for who wants to hear of what the application does with it.
-`signal` and `socket` are the compiled modules, which have plain int for each number and weigh a tenth. The modules of
-`LATE` are imported when they are first asked for; where the application's directories hold a module that is named like
-one of Python's, before the application is loaded, which takes 2 MB. For the application each name means what it means
-in a process of its own.
+Contract: `os`, `select`, `thread` (`_thread`) and `time` are copies that only the server has. `public_os` is the `os`
+of the application. `signal` and `socket` are the compiled modules, which have plain ints for their numbers and take a
+tenth of the memory. The modules of `LATE` are imported at their first use; but if a directory of the application holds
+a module named like one of Python's, they are imported before the application is loaded, which takes 2 MB. For the
+application each name means what it means without the server.
 """
 
 from __future__ import annotations
@@ -83,29 +82,29 @@ LATE = (
     "traceback",
     "urllib.parse",
 )
-"""Modules that not every process needs, or only after a mistake."""
+"""Modules that only some processes need, or that are needed only after a mistake."""
 
 UNIMPORTANT = (*sys.builtin_module_names, "__future__", "test")
-"""Names that no file of an application can take, or that no other module asks for."""
+"""Names that a file of the application cannot take, and one that no module imports."""
 
 STANDARD = public_os.path.dirname(public_os.__file__)
 
 CLOCK_REALTIME_COARSE = 5
-"""clock_gettime(2): the clock on the wall, a few milliseconds behind."""
+"""clock_gettime(2): the time of day, a few milliseconds late."""
 
 _before = frozenset(sys.modules)
-"""What was imported before the server."""
+"""Modules that were imported before the server."""
 
 held: list[str] = []
-"""The directories that go before those of the standard library on `sys.path`, while they are not there."""
+"""The directories before those of the standard library, while they are taken out of `sys.path`."""
 
 _hidden: dict[str, ModuleType] = {}
-"""The modules of a program, named like those of Python, while they are not in `sys.modules`."""
+"""The modules of the calling program with names of Python's modules, while they are taken out of `sys.modules`."""
 
 
 def nameless(name: str) -> int:
-    """The descriptor of an empty file that no path leads to: in memory, where `name` is shown in /proc, or, where a
-    system refuses that, in the directory for temporary files. Raises OSError.
+    """Return the descriptor of an empty file without a path. It lies in memory, and /proc shows `name`; if the system
+    refuses that, it lies in the directory for temporary files. Raises OSError.
     """
     try:
         return os.memfd_create(name)
@@ -117,18 +116,18 @@ def nameless(name: str) -> int:
 
 
 def hold_back() -> None:
-    """Import from here on nothing from the directories before those of Python: the current one under `python -m`, and
-    those of PYTHONPATH. Until `make_way`.
+    """Take the directories before those of Python out of `sys.path` until `make_way`: the current one under
+    `python -m`, and those of PYTHONPATH.
     """
-    held[:] = _strangers_places()
+    held[:] = _places_before_python()
     del sys.path[: len(held)]
 
 
 def undisturbed(do: Callable[[], T]) -> T:
-    """Do something of the server's in a program that runs already. Where modules of the program are named like those of
-    Python, its directories are held back, and those modules are hidden, until that is done or until `make_way`.
+    """Call a function of the server in a program that runs already. If modules of the program are named like those of
+    Python, its directories and these modules are hidden during the call, or until `make_way`.
     """
-    names = set() if held else _modules_in(_strangers_places())
+    names = set() if held else _modules_in(_places_before_python())
     if not names:
         return do()
     hold_back()
@@ -140,12 +139,12 @@ def undisturbed(do: Callable[[], T]) -> T:
 
 
 def make_way(directory: str = "") -> None:
-    """The application comes: from now on an import finds what it would if the server had imported nothing. directory:
-    of the application, if that is to be the first one on `sys.path`.
+    """Prepare for the application: from now on an import finds what it would find without the server. directory: that
+    of the application, if it is to be the first one on `sys.path`.
     """
     sys.path[:0] = held
     held.clear()
-    places = _strangers_places()
+    places = _places_before_python()
     names = _modules_in([directory, *places] if directory else places)
     if names:
         _import_now(names, len(places))
@@ -155,14 +154,14 @@ def make_way(directory: str = "") -> None:
 
 
 def maker_of_greenlets() -> str:
-    """The library that has made greenlets of the application's threads: "gevent" or "eventlet"; "" for none."""
+    """Return the library that has replaced threads by greenlets: "gevent", "eventlet" or ""."""
     maker = _top(getattr(sys.modules["_thread"].start_new_thread, "__module__", None) or "")
     return maker if maker in ("gevent", "eventlet") else ""
 
 
 def tell_of_fork() -> None:
-    """Say to gevent, in a child that the server has just forked, what its own `os.fork` would: else its hub waits for
-    threads that are the parent's.
+    """Reset gevent in a child that the server has just forked, as gevent's own `os.fork` does: else its hub waits for
+    threads of the parent.
     """
     reinit = getattr(sys.modules.get("gevent"), "reinit", None)
     if reinit is not None:
@@ -170,8 +169,8 @@ def tell_of_fork() -> None:
 
 
 def _import_now(names: set[str], places: int) -> None:
-    """Import `LATE` as if there were neither the first directories of `sys.path`, so many, nor what the application has
-    imported already of modules with these names.
+    """Import the modules of `LATE` without the first `places` directories of `sys.path`, and as if the application had
+    imported no modules with these names.
     """
     hidden = _take_out(names)
     path = sys.path[:]
@@ -187,30 +186,30 @@ def _import_now(names: set[str], places: int) -> None:
 
 
 def _take_out(names: set[str]) -> dict[str, ModuleType]:
-    """Remove the modules of these names that are not Python's from `sys.modules`, and return them."""
+    """Take the modules with these names that are not Python's out of `sys.modules`, and return them."""
     theirs = [each for each in sys.modules if _top(each) in names and not _is_standard(sys.modules[each])]
     return {name: sys.modules.pop(name) for name in theirs}
 
 
 def _forget(names: set[str]) -> None:
-    """Let modules of these names be looked for once more, unless the interpreter had them before the server came."""
+    """Let Python's modules with these names be imported again, except those that were there before the server."""
     for name in [each for each in sys.modules if each not in _before and _top(each) in names]:
         if _is_standard(sys.modules[name]):
             del sys.modules[name]
 
 
-def _strangers_places() -> list[str]:
-    """The directories that go before those of Python; none where Python's are not on `sys.path` by their name."""
+def _places_before_python() -> list[str]:
+    """Return the directories before those of Python on `sys.path`; none if Python's are not there by their name."""
     return sys.path[: sys.path.index(STANDARD)] if STANDARD in sys.path else []
 
 
 def _modules_in(places: list[str]) -> set[str]:
-    """The modules in these directories that have the name of one of the standard library and are found before it."""
+    """Return the modules in these directories that hide one of the standard library."""
     found = set()
     for place in places:
         try:
             files = public_os.listdir(place or ".")
-        except OSError:  # not there, or a zip file
+        except OSError:  # it does not exist, or is a zip file
             continue
         for file in files:
             if _top(file) in sys.stdlib_module_names and (
@@ -230,7 +229,7 @@ def _is_standard(module: ModuleType) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """Import one of `LATE`, by its first part."""
+    """Import a module of `LATE`, by the first part of its name."""
     whole = next((each for each in LATE if _top(each) == name), "")
     if not whole:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -239,11 +238,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _compiled(name: str) -> Any:
-    """A compiled module of Python, made anew: whatever somebody has done to the one that others use."""
+    """Return a new copy of a compiled module of Python, without the changes that others made to theirs."""
     from _frozen_importlib import BuiltinImporter, module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    spec: Any = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name, sys.path[len(_strangers_places()) :])
+    spec: Any = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name, sys.path[len(_places_before_python()) :])
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -257,8 +256,8 @@ def _original_os() -> Any:
 
 
 def _steady_time() -> Any:
-    """`time`, whose clocks go on where the application has stopped those of its own: time-machine replaces even the
-    code of the compiled functions `time`, `strftime` and (before its release 3) `monotonic`.
+    """Return `time` with clocks that an application cannot stop: time-machine replaces even the code of the compiled
+    functions `time`, `strftime` and (before its release 3) `monotonic`.
     """
     module = _compiled("time")
     strftime, localtime, clock_gettime = module.strftime, module.localtime, module.clock_gettime

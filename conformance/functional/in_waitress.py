@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from conformance.functional.serving import LOG, Log, bound
-from poorhttp.config import config
+from poorhttp.config import reading
 from poorhttp.listen import sockets
 from poorhttp.process import worker
 
@@ -40,7 +40,7 @@ class WSGIServer:
         told = {KEYWORDS[name]: value for name, value in keywords.items()}
         times = {"keepalive_timeout": 1, "body_timeout": 1}
         settings = {"type": "threading", "threads": threads, "server_header": "waitress", **times, **told}
-        self._config = config.from_keywords(settings, {}, os.getcwd())
+        self._config = reading.from_keywords(settings, {}, os.getcwd())
         self._application = with_remote_host(application)
         if proxied:
             self._application = behind_proxy(self._application)

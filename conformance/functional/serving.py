@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from poorhttp._engine import Engine
-from poorhttp.config import config
-from poorhttp.config.units import Address
+from poorhttp.config import reading
+from poorhttp.config.addresses import Address
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog
 
@@ -113,7 +113,7 @@ class Serving:
                 raise RuntimeError("the engine with the old settings did not stop")
 
     def _made(self) -> tuple[Engine, int]:
-        read = config.from_keywords({"type": "single", "threads": 10, **self._settings}, {}, os.getcwd())
+        read = reading.from_keywords({"type": "single", "threads": 10, **self._settings}, {}, os.getcwd())
         descriptors = [each.fileno() for each in self._listeners]
         return Engine(self._app, descriptors, [], -1, Log(self._heard), read), read.threads
 

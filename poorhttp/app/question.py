@@ -1,9 +1,9 @@
-"""One request that no client sent: the question to new code whether it answers.
+"""One request by the server itself, which asks new code whether it answers.
 
 Knows the environ of PEP 3333, and which answers a client would get as an error of the server. Does not know how the
-application was loaded, nor who asks.
-Contract: the application is called once, as the engine would call it, and its answer is closed. It is asked in a
-process that is thrown away: what the call leaves there is nobody's.
+application was loaded.
+Contract: the application is called once, as the engine would call it, and its answer is closed. This happens in a
+process that ends afterwards and serves no client.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from poorhttp import __version__
 from poorhttp._engine import check_head
-from poorhttp.app.loader import account_of, place_of, suggested
-from poorhttp.config.units import split_port, split_url
+from poorhttp.app.failures import account_of, place_of, suggested
+from poorhttp.config.addresses import split_port
+from poorhttp.config.urls import split_url
 from poorhttp.errors import LoadError, returned_text, say, tell
 from poorhttp.stdlib import signal
 
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
 LIMIT = 1 << 20
-"""Bytes of an answer that are read; it may be a stream without an end."""
+"""Bytes of an answer that are read; an answer may be a stream without an end."""
 
 EVERY_ADDRESS = "0.0.0.0", "[::]"
-"""What no client writes into its Host field."""
+"""Addresses that no client writes into its Host field."""
 
 
 class Answer:
-    """What the application answered: status, header fields, the length in bytes that they promise (None where that is
-    open, or there is no body), the body's size in bytes as far as it was read, and the iterable that was returned.
+    """The answer of the application.
+
+    status, fields: as given to `start_response`. promised: length of the body by these fields, in bytes; None if it is
+    open or there is no body. size: bytes of the body that were read. given: the iterable that was returned.
     """
 
     __slots__ = ("fields", "given", "promised", "size", "status")
@@ -52,7 +55,7 @@ class Answer:
         self.given: Any = None
 
     def start(self, status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
-        """The `start_response` of PEP 3333. Raises AssertionError for what the engine would answer by 500."""
+        """The `start_response` of PEP 3333. Raises AssertionError if the engine would answer 500."""
         if exc_info is None and self.status:
             raise AssertionError("start_response was called again without exc_info")
         if exc_info is not None and self.size:
@@ -65,7 +68,7 @@ class Answer:
         return self.write
 
     def write(self, block: bytes) -> None:
-        """Take a block of the body. Raises AssertionError for one that is not bytes, or comes before the status."""
+        """Take a block of the body. Raises AssertionError if it is not bytes, or comes before the status."""
         if not isinstance(block, bytes):
             raise AssertionError(f"the body must consist of bytes, not {type(block).__name__}")
         if block and not self.status:
@@ -74,20 +77,20 @@ class Answer:
 
 
 def title(settings: Config) -> str:
-    """What is asked, in words."""
+    """Return the request line without the version, such as `GET /`."""
     return f"GET {settings.check_path or '/'}"
 
 
 def ask(app: WSGI, settings: Config) -> Answer:
-    """Call the application with a GET of `check_path` (`/` where that is empty) and read its answer, at most `LIMIT`
-    bytes and one block of it.
+    """Call the application with a GET of `check_path`, or of `/` if that is empty, and read its answer: blocks until
+    they are more than `LIMIT` bytes.
 
-    Raises what the application raises, and AssertionError for an answer that the engine could not send.
+    Raises the exceptions of the application, and AssertionError for an answer that the engine could not send.
     """
     answer = Answer()
     answer.given = app(_environ(settings), answer.start)
-    if told := returned_text(answer.given):
-        raise AssertionError(told)
+    if text := returned_text(answer.given):
+        raise AssertionError(text)
     try:
         for block in answer.given:
             answer.write(block)
@@ -105,28 +108,29 @@ def ask(app: WSGI, settings: Config) -> Answer:
 
 
 def judge(answer: Answer, settings: Config) -> None:
-    """Say what came. Raises LoadError where that was an error of the server: a status of 500 or above."""
-    told = f"{title(settings)} is answered {answer.status}, in {answer.size} bytes"
+    """Print status and size of an answer. Raises LoadError for a status of 500 or above."""
+    line = f"{title(settings)} is answered {answer.status}, in {answer.size} bytes"
     if answer.status >= "500":
-        raise LoadError(told, "what it logged above, or poorhttp dev, tells why")
-    say(told)
+        raise LoadError(line, "see the lines of its log above, or ask it under poorhttp dev")
+    say(line)
 
 
 def fault(error: BaseException, settings: Config, where: str, *judges: str) -> LoadError:
-    """The error for an application that raised `error` when it was asked. where: its place, as `file:line: `, where the
-    traceback names none. judges: files whose AssertionErrors say that PEP 3333 was broken, besides this one.
+    """Return the error for an application that raised `error` when it was asked. where: `file:line: `, used if the
+    traceback names no line of the author. judges: files besides this one whose AssertionErrors mean that PEP 3333 was
+    broken.
     """
     trace, line = account_of(error)
     place = place_of(error)
     if type(error) is AssertionError and _raised_in(error) in (__file__, *judges):
-        what = f"the answer to {title(settings)} is against PEP 3333: {error}"
+        what = f"the answer to {title(settings)} breaks PEP 3333: {error}"
         return LoadError(f"{place or where}{what}", "", trace if place else "")
     return LoadError(f"{place or where}{title(settings)} fails: {line}", suggested(error, trace), trace)
 
 
 def end_after(seconds: float, settings: Config, where: str, leave: Callable[[int], NoReturn]) -> None:
-    """In so many seconds (0: never) tell where the application still is, and `leave` the process with an exit code: an
-    exception could be caught.
+    """After so many seconds (0: never) print the line at which the application still is, and end the process by `leave`
+    with an exit code: the application could catch an exception.
     """
 
     def end(signum: int, frame: FrameType | None) -> None:
@@ -136,7 +140,7 @@ def end_after(seconds: float, settings: Config, where: str, leave: Callable[[int
             frame = frame.f_back
         late = f"{title(settings)} was not answered in {seconds:g} s"
         error = TimeoutError(late).with_traceback(trace)
-        hint = "it must return; --request-timeout SECONDS gives it another time"
+        hint = "the application must return; --request-timeout SECONDS sets another limit"
         tell(LoadError(f"{place_of(error) or where}{late}", hint, account_of(error)[0]))
         leave(LoadError.exit_code)
 

@@ -1,20 +1,20 @@
-"""What other WSGI servers call it: for each of their options a setting of ours, or a sentence.
+"""Options of other WSGI servers, and for each of them our setting, or a sentence about what replaces it.
 
-Knows names alone. Contract: the answer to an option that is not ours, and docs/coming-from.md, are derived from these
-tables. Imported only where somebody has written such an option.
+Knows names only. Contract: the hint for an option that is not ours, and the tables of docs/coming-from.md, are derived
+from these tables. Imported only after an unknown option.
 """
 
 from __future__ import annotations
 
-TLS = "TLS is the front server's: --print-nginx, --print-lighttpd or --print-haproxy writes its configuration"
-HTTP = "front servers reach it by HTTP: set bind, and in nginx proxy_pass"
-PATH = "chdir goes first on Python's path; PYTHONPATH in the section [environ] adds to it"
-ENVIRON = "the section [environ] of the ini file sets variables"
-UMASK = "the umask of the start is kept; socket_mode is that of unix sockets"
-STRICT = "what is ambiguous is refused, and no setting changes that"
-GREENLETS = "type is single, forking or threading; slow clients need no greenlets, calls that wait need threads"
+TLS = "the front server handles TLS: --print-nginx, --print-lighttpd or --print-haproxy prints its configuration"
+HTTP = "the front server speaks HTTP to poorhttp: set bind here, and proxy_pass in nginx"
+PATH = "chdir comes first on Python's path; set PYTHONPATH in the section [environ] for more"
+ENVIRON = "set variables in the section [environ] of the ini file"
+UMASK = "the server keeps its umask; socket_mode sets the mode of unix sockets"
+STRICT = "ambiguous requests are always refused; there is no setting for that"
+GREENLETS = "set type to single, forking or threading; slow clients need no greenlets, and calls that wait need threads"
 BACKGROUND = "poorhttp start serves in the background"
-TASKS = "there are no tasks beside requests: cron, or a program of their own, runs them"
+TASKS = "run tasks that are no requests by cron or by a program of their own"
 
 GUNICORN = {
     "-b, --bind": "bind",
@@ -38,33 +38,33 @@ GUNICORN = {
     "-u, --user": "user",
     "-g, --group": "group",
     "-m, --umask": UMASK,
-    "--initgroups": "user brings its groups along",
-    "-n, --name": "processes keep the name of their command line",
+    "--initgroups": "user sets the groups of that user too",
+    "-n, --name": "processes keep their command line as their name",
     "--access-logfile": "accesslog",
     "--access-logformat": "accesslog_format",
     "--error-logfile, --log-file": "errorlog",
     "--log-level": "log_level",
-    "--capture-output": "poorhttp start writes what is printed to the error log",
-    "--log-config, --log-config-json, --logger-class": "the application logs as it wants; the server has two logs",
-    "--log-syslog, --log-syslog-to": "a log may be a program: errorlog = |logger -t poorhttp",
-    "--statsd-host": "status_path tells Prometheus",
+    "--capture-output": "poorhttp start sends standard output and standard error to the error log",
+    "--log-config, --log-config-json, --logger-class": "the application configures its own logs",
+    "--log-syslog, --log-syslog-to": "set errorlog = |logger -t poorhttp",
+    "--statsd-host": "Prometheus can read status_path",
     "--limit-request-line": "max_request_line",
     "--limit-request-fields": "max_fields",
     "--limit-request-field_size": "max_head",
     "--forwarded-allow-ips, --proxy-allow-from": "trusted_proxies",
     "--forwarder-headers": "forwarded",
     "--proxy-protocol": "proxy_protocol",
-    "--header-map": "fields with an underscore in their name never reach the application",
+    "--header-map": "header fields with an underscore in their name never reach the application",
     "--permit-obsolete-folding, --permit-unconventional-http-method, --permit-unconventional-http-version": STRICT,
     "--strip-header-spaces, --casefold-http-method": STRICT,
     "--protocol": HTTP,
     "--certfile, --keyfile, --ca-certs, --ciphers, --cert-reqs, --ssl-version": TLS,
     "--reload": "autoreload",
-    "--reload-extra-file": "with autoreload each file that the application has opened is watched",
-    "--reload-engine": "autoreload takes inotify where that works",
-    "--paste": "write a module that calls paste.deploy.loadapp, and name it as APP",
-    "--no-sendfile": "files are sent by the kernel where it can",
-    "--worker-tmp-dir": "workers tell by a pipe that they live",
+    "--reload-extra-file": "autoreload watches each file that the application has opened",
+    "--reload-engine": "autoreload uses inotify if that works",
+    "--paste": "write a module that calls paste.deploy.loadapp, and give it as APP",
+    "--no-sendfile": "the kernel sends files if it can",
+    "--worker-tmp-dir": "workers report by a pipe, and need no directory",
     "--control-socket": "control_socket",
 }
 
@@ -72,30 +72,30 @@ UWSGI = {
     "--http, --http-socket, --http11-socket": "bind",
     "-s, --socket, --uwsgi-socket, --fastcgi-socket, --scgi-socket": HTTP,
     "--https": TLS,
-    "--wsgi-file, --file": "name the file as APP: poorhttp file.py",
-    "-w, --module, --wsgi": "name the module as APP: poorhttp module",
-    "--callable": "write it behind the module or the file: poorhttp module:name",
-    "--mount, --manage-script-name": "x-forwarded-prefix in forwarded sets SCRIPT_NAME; one server has one application",
-    "--ini": "-c FILE names an ini file, with the names of poorhttp",
-    "[uwsgi]": "the settings of poorhttp are in the section [http]",
+    "--wsgi-file, --file": "give the file as APP: poorhttp file.py",
+    "-w, --module, --wsgi": "give the module as APP: poorhttp module",
+    "--callable": "write it after the module or the file: poorhttp module:name",
+    "--mount, --manage-script-name": "forwarded = x-forwarded-prefix sets SCRIPT_NAME; a server has one application",
+    "--ini": "give an ini file with the settings of poorhttp as -c FILE",
+    "[uwsgi]": "write the settings of poorhttp into the section [http]",
     "-M, --master": "type = forking has a supervisor",
     "--processes, --workers": "processes",
-    "-p": "processes sets how many there are; -p is pidfile here",
-    "--cheaper": "processes = 2..8 goes by the load",
+    "-p": "set processes; -p is pidfile here",
+    "--cheaper": "set processes = 2..8 for a number by load",
     "--threads": "threads",
-    "-T, --enable-threads": "threads of the application run always",
+    "-T, --enable-threads": "threads of the application always run",
     "--gevent, --asyncio, --async": GREENLETS,
     "--lazy-apps, --lazy": "--preload=no loads the application in each worker",
-    "--need-app": "a start ends where the application cannot be loaded",
-    "-i, --single-interpreter": "a process has one interpreter",
+    "--need-app": "the start always fails if the application cannot be loaded",
+    "-i, --single-interpreter": "a process always has one interpreter",
     "-t, --harakiri": "request_timeout",
-    "-z, --socket-timeout, --http-timeout": "body_timeout is for what a client sends, write_timeout for what it takes",
+    "-z, --socket-timeout, --http-timeout": "body_timeout while a client sends, write_timeout while it receives",
     "--http-keepalive": "keepalive_timeout",
     "--worker-reload-mercy, --reload-mercy": "graceful_timeout",
     "-l, --listen": "backlog",
     "--reuse-port": "reuse_port",
     "--buffer-size": "max_head",
-    "-b": "max_head is that of a request's head; -b is bind here",
+    "-b": "set max_head; -b is bind here",
     "--limit-post": "max_body",
     "--post-buffering": "body_memory",
     "--max-requests": "max_requests",
@@ -105,7 +105,7 @@ UWSGI = {
     "--pythonpath, --python-path, --pp": PATH,
     "-H, --home, --virtualenv, --venv": "start the poorhttp of that environment: VENV/bin/poorhttp",
     "--env": ENVIRON,
-    "--plugin, --plugins": "Python is built in",
+    "--plugin, --plugins": "poorhttp serves Python only, and needs no plugin",
     "--uid": "user",
     "--gid": "group",
     "--umask": UMASK,
@@ -116,17 +116,17 @@ UWSGI = {
     "-d": f"{BACKGROUND}; -d is debug here",
     "--stop": "poorhttp stop -c FILE stops the server of its pidfile",
     "--reload": "poorhttp reload -c FILE reloads the server of its pidfile; --reload is autoreload here",
-    "--touch-reload": "poorhttp reload -c FILE reloads, as HUP does; poorhttp dev does so after each save",
+    "--touch-reload": "poorhttp reload -c FILE reloads, as HUP does; poorhttp dev reloads after each save",
     "--py-autoreload, --python-autoreload": "autoreload",
-    "--die-on-term": "TERM stops it",
-    "--vacuum": "a stop removes unix sockets and pidfile",
+    "--die-on-term": "TERM always stops the server",
+    "--vacuum": "a stop always removes unix sockets and the pidfile",
     "--logto": "errorlog",
-    "--logger, --req-logger": "errorlog and accesslog may be programs: |program",
+    "--logger, --req-logger": "set errorlog or accesslog to |program",
     "--log-format": "accesslog_format",
-    "-L, --disable-logging": "requests are logged only where accesslog is set",
+    "-L, --disable-logging": "requests are logged only if accesslog is set",
     "--stats": "status_path",
-    "--static-map, --static-index, --check-static": "static files are the front server's",
-    "--emperor": "a service for each application, as in examples/poorhttp.service, takes its place",
+    "--static-map, --static-index, --check-static": "let the front server serve static files",
+    "--emperor": "write a service for each application, as in examples/poorhttp.service",
     "--spooler, --mule, --cron": TASKS,
 }
 
@@ -136,8 +136,8 @@ WAITRESS = {
     "--port": "port",
     "--unix-socket": "bind",
     "--unix-socket-perms": "socket_mode",
-    "--ipv4, --ipv6": "bind names the addresses: :8080 is IPv4, [::]:8080 IPv6",
-    "--app": "name it as APP: poorhttp module:name",
+    "--ipv4, --ipv6": "set bind: :8080 is IPv4, [::]:8080 is IPv6",
+    "--app": "give it as APP: poorhttp module:name",
     "--call": "write a factory as poorhttp 'module:factory()'",
     "--threads": "threads",
     "--backlog": "backlog",
@@ -148,30 +148,30 @@ WAITRESS = {
     "--inbuf-overflow": "body_memory",
     "--trusted-proxy": "trusted_proxies",
     "--trusted-proxy-headers": "forwarded",
-    "--trusted-proxy-count": "trusted_proxies names all of them, however many there are",
-    "--clear-untrusted-proxy-headers": "where forwarded is set, such fields of others never reach the application",
-    "--url-scheme": "x-forwarded-proto in forwarded takes it from the front server",
-    "--url-prefix": "x-forwarded-prefix in forwarded takes it from the front server",
-    "--server-name": "SERVER_NAME is what the client has asked for",
+    "--trusted-proxy-count": "list all proxies in trusted_proxies",
+    "--clear-untrusted-proxy-headers": "if forwarded is set, these fields of other clients never reach the application",
+    "--url-scheme": "list x-forwarded-proto in forwarded, and let the front server set that field",
+    "--url-prefix": "list x-forwarded-prefix in forwarded, and let the front server set that field",
+    "--server-name": "SERVER_NAME is the host that the client asked for",
     "--ident": "server_header",
     "--expose-tracebacks": "debug",
-    "--recv-bytes, --send-bytes, --outbuf-overflow, --outbuf-high-watermark": "buffers need no setting",
-    "--cleanup-interval, --asyncore-loop-timeout, --asyncore-use-poll": "the event loop needs no setting",
+    "--recv-bytes, --send-bytes, --outbuf-overflow, --outbuf-high-watermark": "there is no setting for buffers",
+    "--cleanup-interval, --asyncore-loop-timeout, --asyncore-use-poll": "there is no setting for the event loop",
 }
 
 MORE = {
     "--ssl-cert, --ssl-key, --ssl-certfile, --ssl-keyfile, --ssl-certificate": TLS,
     "--logfile": "errorlog",
 }
-"""Of several others, and not on the page."""
+"""Options of several other servers, which the page leaves out."""
 
 SERVERS = {"gunicorn": GUNICORN, "uWSGI": UWSGI, "waitress": WAITRESS}
 
 
 def answer(word: str, names: dict[str, str]) -> str:
-    """Return the hint for an option that is not ours, as a flag, a key or a keyword; "" where no table has it.
+    """Return the hint for an option that is not ours, be it a flag, a key or a keyword; "" if no table has it.
 
-    names: how a setting is written there, by its name.
+    names: setting -> the form in which the user would write it.
     """
     meant = {server: ours for server, table in SERVERS.items() for ours in _found(word, table)}
     if len(set(meant.values())) > 1:
@@ -186,12 +186,12 @@ def _found(word: str, table: dict[str, str]) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    """An option without what differs between a flag, a key and a keyword; a single letter is a flag alone."""
+    """Return an option without dashes, as flags, keys and keywords have it in common; a short flag stays as it is."""
     return word if len(word) == 2 and word[0] == "-" else word.lstrip("-").replace("-", "_").lower()
 
 
 def page() -> str:
-    """Return the tables as they stand in docs/coming-from.md (Markdown)."""
+    """Return the tables of docs/coming-from.md (Markdown)."""
     from poorhttp.config.settings import SETTINGS
 
     parts = []

@@ -14,7 +14,8 @@ from wsgiref import validate
 from wsgiref.util import FileWrapper, is_hop_by_hop
 
 from poorhttp.app import question
-from poorhttp.app.loader import function_of, seen
+from poorhttp.app.callables import function_of
+from poorhttp.app.places import seen
 from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
 from poorhttp.process import server, trial
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 

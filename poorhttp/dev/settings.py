@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from poorhttp.app.loader import wsgi_modules
-from poorhttp.config.config import Config
+from poorhttp.app.places import wsgi_modules
+from poorhttp.config.addresses import Address
+from poorhttp.config.model import Config
+from poorhttp.config.paths import split_application
 from poorhttp.config.settings import SETTINGS
-from poorhttp.config.units import Address, Span, split_application
+from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, LoadError
 from poorhttp.listen import sockets
 from poorhttp.stdlib import os, socket

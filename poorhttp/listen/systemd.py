@@ -1,8 +1,8 @@
-"""What a service manager gives and is told: passed sockets (sd_listen_fds(3)), states and its watchdog (sd_notify(3)).
+"""The service manager: sockets that it passes (sd_listen_fds(3)), states and watchdog (sd_notify(3)).
 
-Knows the variables and datagrams of systemd, which others speak too. Does not know who serves.
-Contract: without the variables nothing is done. They are taken out of the environment: no child of the application
-shall answer in the place of this process. Telling never fails and never waits.
+Knows the variables and datagrams of systemd, which other service managers use too. Does not know which process serves.
+Contract: without the variables nothing is done. They are removed from the environment, so that no child of the
+application reports in the place of this process. A report never fails and never waits.
 """
 
 from __future__ import annotations
@@ -22,44 +22,48 @@ PASSED = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
 NOTIFIED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 MOST_DIGITS = 6
-"""Of a number of descriptors."""
+"""Digits of LISTEN_FDS that are read."""
 
 SHORTEST, LONGEST = 0.1, 86400.0
-"""Seconds of a watchdog that are heeded."""
+"""Limits of the time of a watchdog, in seconds."""
 
 TRIES = 4
-"""How often the server is looked at in the time of the watchdog."""
+"""Checks of the server in the time of the watchdog."""
 
 
 def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> list[tuple[int, str]]:
-    """The sockets that were passed to this process: descriptor and name, `unknown` where it has none."""
+    """Return descriptor and name of each socket that was passed to this process; a socket without a name is `unknown`.
+
+    note: takes a line for the user. Raises ConfigError if a descriptor is not open.
+    """
     pid, count, names, _ = (environ.pop(name, "") for name in PASSED)
     if not count.isdecimal() or not pid.isdecimal():
         return []
     if not _is_this(pid):
-        note(f"LISTEN_FDS is for process {pid}, not for this one: its sockets are not used")
+        note(f"LISTEN_PID is {pid}, this process is {os.getpid()}: the sockets of LISTEN_FDS are not used")
         return []
-    told = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
+    listed = [name if name.isprintable() else "unknown" for name in names.split(":")] if names else []
     number = int(count[:MOST_DIGITS])
-    told += ["unknown"] * (number - len(told))
+    listed += ["unknown"] * (number - len(listed))
     try:
         for descriptor in range(FIRST, FIRST + number):
             os.set_inheritable(descriptor, False)
     except OSError:
-        raise ConfigError(f"LISTEN_FDS is {count[:99]}, but descriptor {descriptor} is not open", "unset it") from None
-    return list(enumerate(told[:number], FIRST))
+        what = f"LISTEN_FDS is {count[:99]}, but descriptor {descriptor} is not open"
+        raise ConfigError(what, "unset LISTEN_FDS, or pass so many sockets") from None
+    return list(enumerate(listed[:number], FIRST))
 
 
 def _is_this(pid: str) -> bool:
-    """Whether the variables are for this process; in a container PID 1 got them and has passed them on (`pid1`)."""
+    """Whether the variables are for this process, or for PID 1 of a container, which passes them on to it (`pid1`)."""
     return pid == str(os.getpid()) or (pid == "1" and os.getppid() == 1)
 
 
 class Manager:
     """The service manager, if there is one.
 
-    address: of its socket, "" for none; `@` stands for the abstract namespace. watchdog: seconds within which it wants
-    to hear that this server answers, 0 for never.
+    address: that of its socket, or ""; `@` means the abstract namespace. watchdog: the server has to report within so
+    many seconds that it answers; 0: no reports.
     """
 
     def __init__(self, address: str = "", watchdog: float = 0.0) -> None:
@@ -68,7 +72,7 @@ class Manager:
 
     @classmethod
     def of(cls, environ: MutableMapping[str, str]) -> Manager:
-        """The one that the environment names."""
+        """Return the manager that the environment names."""
         address, microseconds, pid = (environ.pop(name, "") for name in NOTIFIED)
         is_for_us = microseconds.isdecimal() and (not pid or _is_this(pid))
         watchdog = (
@@ -83,57 +87,57 @@ class Manager:
         try:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         except OSError:
-            return  # there is no descriptor left
+            return  # no descriptor is left
         try:
             sock.setblocking(False)
             sock.sendto("\n".join(map(printable, lines)).encode("utf-8", "replace"), self._address)
         except OSError:
-            return  # it is not there, or has enough to do; what we do does not depend on it
+            return  # the manager is not there, or busy; the server does not depend on it
         finally:
             sock.close()
 
     def ready(self, status: str) -> None:
-        """Clients are served, after a start or a reload."""
+        """Report that clients are served, after a start or a reload."""
         self.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """A reload has begun; `ready` ends it, whatever came of it."""
+        """Report that a reload has begun; `ready` reports its end."""
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self.tell("RELOADING=1", f"MONOTONIC_USEC={microseconds}", "STATUS=trying the new code and configuration")
 
     def reload_failed(self, why: str, is_served: bool = True) -> None:
-        """The reload has ended so; is_served: clients are served as before."""
+        """Report that the reload has failed; is_served: whether clients are served as before."""
         status = f"reload failed at {time.strftime('%H:%M:%S')}, {why}"
         if is_served:
             self.ready(status)
         else:
-            self.status(f"nobody serves: {status}")
+            self.status(f"no clients are served: {status}")
 
     def stopping(self, status: str) -> None:
-        """The server stops."""
+        """Report that the server stops."""
         self.tell("STOPPING=1", f"STATUS={status}")
 
     def status(self, status: str) -> None:
-        """Something else that is good to know."""
+        """Report anything else."""
         self.tell(f"STATUS={status}")
 
     def watch(self, listeners: Iterable[socket.socket], warn: Callable[[str], object]) -> Watch | None:
-        """What looks whether the server behind these sockets answers; None where nobody wants to hear of it."""
+        """Return the check whether the server behind these sockets answers; None if the manager has no watchdog."""
         return Watch(self, sockets.places(listeners), warn) if self.watchdog else None
 
     def watch_aside(self, listeners: Iterable[socket.socket], warn: Callable[[str], object]) -> None:
-        """The same, done by a thread of its own, for as long as the process lives."""
+        """Run that check in a thread of its own until the process ends."""
         watch = self.watch(listeners, warn)
         if watch is not None:
             thread.start_new_thread(watch.run, ())
 
 
 class Watch:
-    """Tells the manager that the server answers, as often as it does.
+    """Checks again and again whether the server answers, and reports to the manager that it does.
 
-    It connects as any client does and ends its side at once: the server closes then, without a word in any log, when
-    a thread that serves has read that end. Workers that all hang in the application do not, nor does who answers for
-    them (`health`). A socket to which this user may not connect is told once and left out.
+    A check connects as a client and closes its side at once. The server then closes too, without a line in any log, as
+    soon as a thread that serves has read that end. If all workers hang in the application, none does that. A socket to
+    which this user may not connect is logged once and left out.
     """
 
     def __init__(
@@ -150,7 +154,7 @@ class Watch:
         self._next = time.monotonic()
 
     def run(self, seconds: float = float("inf")) -> None:
-        """Look for so long."""
+        """Check for so many seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             poll = select.poll()
@@ -159,19 +163,19 @@ class Watch:
             self.look(bool(poll.poll(1000 * min(self.seconds_left(), left) + 1)))
 
     def fileno(self) -> int:
-        """The descriptor that is waited for, -1 for none."""
+        """Return the descriptor to wait for, or -1."""
         return -1 if self._probe is None else self._probe.fileno()
 
     def events(self) -> int:
-        """And for what."""
+        """Return the event of `select.poll` to wait for."""
         return select.POLLOUT if self._is_connecting else select.POLLIN
 
     def seconds_left(self) -> float:
-        """Until the next look is due."""
+        """Return the seconds until the next check."""
         return max(self._next - time.monotonic(), 0.0)
 
     def look(self, is_ready: bool, is_served: bool = True) -> None:
-        """Go on; is_ready: what was waited for has come. is_served: somebody is to answer at all."""
+        """Go on. is_ready: whether the event has come. is_served: whether any process is to answer now."""
         if is_ready and self._probe is not None:
             self._hear(self._probe)
         if time.monotonic() < self._next:
@@ -182,7 +186,7 @@ class Watch:
             self._manager.tell("WATCHDOG=1")
 
     def _begin(self) -> bool:
-        """Ask at the next place; False where there is none."""
+        """Connect to the next socket; False if there is none."""
         while self._places:
             self._places.append(self._places.pop(0))  # in turns
             family, place = self._places[0]
@@ -205,9 +209,9 @@ class Watch:
 
     def _leave_out(self) -> None:
         _, place = self._places.pop(0)
-        who = "it looks at the others" if self._places else "it hears only that this process lives"
-        remedy = "let who serves connect there (socket_owner, socket_mode)"
-        self._warn(f"the watchdog of the service manager may not connect to {place!r}: {who}; {remedy}")
+        rest = "it checks the other sockets" if self._places else "it only checks that this process runs"
+        remedy = "allow the user of the server to connect (socket_owner, socket_mode)"
+        self._warn(f"the watchdog of the service manager may not connect to {place!r}: {rest}; {remedy}")
 
     def _hear(self, probe: socket.socket) -> None:
         if self._is_connecting:
@@ -221,7 +225,7 @@ class Watch:
         self._manager.tell("WATCHDOG=1")
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         if self._probe is not None:
             self._probe.close()
             self._probe = None

@@ -1,10 +1,10 @@
-"""The error log and the access log: descriptors opened for appending, and lines that nobody can forge.
+"""The error log and the access log: opened, written, and opened again after they were renamed.
 
-Knows the line format of the error log, that what is not printable is escaped in it (so that no text can end a line,
-move a cursor or hide something), the server's own html pages, and how a log is opened anew after it was rotated. Does
-not know what is worth a line, nor the format of the access log: the engine writes that one by itself.
-Contract: one call is one `os.write` to an O_APPEND descriptor, so lines of several processes never mix; a log that
-cannot be written (disk full, reader gone) never makes a request fail; a descriptor keeps its number when reopened.
+Knows the line format of the error log, the html pages of the server, and how logs are opened. Does not know the format
+of the access log, which the engine writes.
+Contract: characters that are not printable are escaped, so that no text can end a line, move a cursor or hide
+something. One call is one `os.write` to an O_APPEND descriptor, so that lines of several processes never mix. A log
+that cannot be written (disk full, reader gone) never makes a request fail. A descriptor keeps its number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 LETTERS = "SACEWNID0"
-"""One letter for each of `LEVELS`, and 0 for a message without a level. S also marks start and stop."""
+"""A letter for each of `LEVELS`, and 0 for a message without a level. S also marks start and stop."""
 
 STDOUT, STDERR = 1, 2
 NO_LOG = -1
@@ -48,7 +48,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 class _Stream(io.TextIOWrapper):
-    """For all requests: an application that closes it, which it must not (PEP 3333), costs the next one nothing."""
+    """A stream that stays open if an application closes it, against PEP 3333: all requests share it."""
 
     def close(self) -> None:
         self.flush()
@@ -57,19 +57,19 @@ class _Stream(io.TextIOWrapper):
 class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
-    path: file to append to (made if it is not there), "-" is standard error, "|program" a pipe to a program.
+    path: file to append to, which is made if needed; "-" is standard error, "|program" a pipe to a program.
     level: least urgent level that is written, one of `LEVELS`; the last one means everything.
-    debug: whether pages tell the versions of poorhttp and Python.
-    webmaster: who is named at the foot of the pages, as text; "" for nobody.
-    may_be_unread: whether a named pipe that nobody reads is opened too.
+    debug: whether pages show the versions of poorhttp and Python.
+    webmaster: contact at the foot of the pages, as text; or "".
+    may_be_unread: whether a named pipe without a reader is opened too.
 
-    Raises OSError where the file cannot be opened.
+    Raises OSError if the file cannot be opened.
     """
 
     __slots__ = ("_debug", "_descriptor", "_files", "_hasty", "_threshold", "_webmaster", "stream")
 
     stream: TextIO
-    """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
+    """Text stream on this descriptor, for `wsgi.errors`; written at each end of line."""
 
     def __init__(self, path: str, level: str, debug: bool, webmaster: str, may_be_unread: bool = False) -> None:
         if path.startswith("|"):
@@ -82,7 +82,7 @@ class ErrorLog:
         self._debug = debug
         self._webmaster = webmaster
         self._files: dict[int, str] = {}
-        self._hasty = -1  # the same pipe, but writing to it never waits; -1: there is none
+        self._hasty = -1  # another descriptor of the pipe, to which a write never waits; -1: none
         self.follow(self._descriptor, path)
         self.stream = _Stream(
             io.BufferedWriter(_Appender(self._descriptor)),
@@ -93,26 +93,26 @@ class ErrorLog:
         )
 
     def write(self, level: str, text: str, remote: str = "-") -> None:
-        """Write one line, if `level` (one of `LETTERS`) is urgent enough. What is not printable is escaped."""
+        """Write one line, if `level` (one of `LETTERS`) is urgent enough. remote: the client's address, or "-"."""
         if LETTERS.find(level) <= self._threshold:
             self._append(_line(level, text, remote).encode())
 
     def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
-        """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page without it.
+        """Write `exc` with its traceback, at any level, and return the html body of a 500 page without it.
 
-        remote: the client's address, "-" if there is none. request: what was being done, such as "GET /light".
+        remote: the client's address, or "-". request: such as "GET /light".
         """
         trace = _traceback(exc)
         self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
         return self.page(500, "Internal Server Error", "The application failed; the error log says more.")
 
     def write_trace(self, level: str, text: str, remote: str, trace: str) -> None:
-        """Write one line and below it, indented, the lines of a traceback, whatever the level."""
+        """Write one line and below it, indented, the lines of a traceback, at any level."""
         self._append((_line(level, text, remote) + "".join(_indented(trace))).encode())
 
     def stack(self, thread: int) -> str | None:
-        """Return where a thread (by its identifier) is in the application, as a traceback shows it; None where the call
-        of the application waits, and another greenlet runs on its thread.
+        """Return the stack of a thread (by its identifier) in the application, as a traceback shows it; None if another
+        greenlet runs on the thread at the moment.
         """
         frame = sys._current_frames().get(thread)
         if "greenlet" in sys.modules and frame and not _comes_from_server(frame):
@@ -127,24 +127,24 @@ class ErrorLog:
             return "(no stack: the traceback module cannot be used)\n"
 
     def page(self, status: int, reason: str, text: str) -> bytes:
-        """Return the html body (utf-8) of an answer that the server gives by itself."""
+        """Return the html body (utf-8) of an answer of the server itself."""
         return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
 
     def follow(self, descriptor: int, path: str) -> None:
-        """Let `reopen` renew this log too (the access log), unless it is none, a standard stream or a program."""
+        """Let `reopen` open this log again too, unless there is none, or it is a standard stream or a program."""
         if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
             self._files[descriptor] = path
 
     def wait(self, is_to: bool) -> None:
-        """Whether lines wait for a pipe that nobody reads. Who serves waits, and the watchdog sees after him; who sees
-        after others loses them rather than stand still.
+        """Set whether a write waits while the reader of a pipe is late. A worker waits, under its watchdog; a
+        supervisor loses lines rather than leave its workers alone.
         """
         if self._hasty >= 0:
             os.close(self._hasty)
             self._hasty = -1
         try:
             if not is_to and stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
-                # Not O_NONBLOCK on the descriptor itself: that would be everybody's who has it.
+                # O_NONBLOCK on the descriptor itself would count for all processes that have it.
                 way = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
                 self._hasty = os.open(f"/proc/self/fd/{self._descriptor}", way)
         except OSError:
@@ -154,29 +154,29 @@ class ErrorLog:
         _append(self._hasty if self._hasty >= 0 else self._descriptor, data)
 
     def reopen(self) -> None:
-        """Open every file anew, after it was renamed; where that fails go on with the old one, and say so once."""
+        """Open every file again, after it was renamed; if that fails, log it once and go on with the old file."""
         failed: set[str] = set()
         for descriptor, path in self._files.items():
             try:
                 reopen_access_log(descriptor, path)
             except OSError as error:
                 if path not in failed:
-                    self.write("E", f"cannot reopen the log {path}: {error.strerror}; writing to the old file")
+                    self.write("E", f"cannot open the log {path} again: {error.strerror}; lines go on to the old file")
                 failed.add(path)
 
     def flush(self) -> None:
-        """Write what the application left in `stream` without an end of line. Never raises."""
+        """Write text that the application left in `stream` without an end of line. Never raises."""
         try:
             self.stream.flush()
         except (OSError, RuntimeError, ValueError):
-            return  # a signal interrupted a write to this very stream, or the application closed it
+            return  # a signal handler interrupted a write to this stream, or the application closed it
 
     def fileno(self) -> int:
         """Return the descriptor; it stays the same for the life of the process."""
         return self._descriptor
 
     def streams(self) -> list[int]:
-        """Which of standard output and error go here too, as in the background; none where it is one of them."""
+        """Return which of standard output and error are this file too, as in the background."""
         if self._descriptor <= STDERR:
             return []
         return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
@@ -191,7 +191,7 @@ class ErrorLog:
 def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
     """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
 
-    report: the error log's, for what there is to say about a "|program". may_be_unread: as for an `ErrorLog`.
+    report: descriptor of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
     """
     if not path:
         return NO_LOG
@@ -203,7 +203,7 @@ def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False
 
 
 def reopen_access_log(descriptor: int, path: str) -> None:
-    """Open `path` anew under the same number; nothing for no log and for a standard stream. Raises OSError."""
+    """Open `path` again under the same number, unless it is no log or a standard stream. Raises OSError."""
     if descriptor == NO_LOG or path == "-":
         return
     new = _open(path)
@@ -212,19 +212,19 @@ def reopen_access_log(descriptor: int, path: str) -> None:
 
 
 def check(path: str) -> None:
-    """Whether this log could be opened; nothing is started, and nothing of its name is made. Raises OSError."""
+    """Raise OSError if this log could not be opened. Starts no program, and leaves no file of this name."""
     if path.startswith("|"):
         from poorhttp.logs import program
 
         program.words(path[1:])
     elif path not in ("", "-"):
         is_new = not os.path.lexists(path)
-        kinds = stat.S_IFREG, stat.S_IFDIR, stat.S_IFSOCK  # a try of them does nothing to others
+        kinds = stat.S_IFREG, stat.S_IFDIR, stat.S_IFSOCK  # opening them has no effect on other processes
         if os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) not in kinds:
-            if not os.access(path, os.W_OK, effective_ids=True):  # who reads a pipe would see the end of a try
+            if not os.access(path, os.W_OK, effective_ids=True):  # the reader of a pipe would see its end
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             return
-        # One that is not there is not made: a server that is told to open its logs anew would write into it.
+        # A new file is not made under its own name: a running server may reopen its logs, and would write into it.
         place = f"{path}.{os.getpid()}" if is_new else path
         try:
             os.close(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL) * is_new))
@@ -236,7 +236,7 @@ def check(path: str) -> None:
 
 
 class _Appender(io.RawIOBase):
-    """The raw side of `ErrorLog.stream`: a failing log is no reason for a failing request."""
+    """The raw side of `ErrorLog.stream`: a failing log makes no request fail."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -253,24 +253,24 @@ class _Appender(io.RawIOBase):
 
 
 def _open(path: str, may_be_unread: bool = False) -> int:
-    # A named pipe that nobody reads is refused, not waited for: at USR1 the whole server would wait, also for its end.
+    # O_NONBLOCK refuses a named pipe without a reader; else the server would wait at USR1, and could not be stopped.
     way = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         descriptor = os.open(path, way, 0o644)
     except OSError as error:
         if error.errno != errno.ENXIO or not may_be_unread or not stat.S_ISFIFO(os.stat(path).st_mode):
             raise
-        say(f"note: nobody reads the log {path}, its lines are lost; start who reads it, and then: poorhttp logrotate")
+        say(f"note: the log {path} has no reader, its lines are lost; start the reader, then run poorhttp logrotate")
         descriptor = _open_unread(path, way)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _open_unread(path: str, way: int) -> int:
-    """Open a named pipe by being there to read it, for a moment: who reads it later gets the lines of then."""
+    """Open a named pipe without a reader, by reading it for a moment; a later reader gets later lines."""
     try:
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except PermissionError:  # until it is opened anew
+    except PermissionError:  # lines are lost until the log is opened again
         return os.open(os.devnull, way)
     try:
         return os.open(path, way, 0o644)
@@ -290,7 +290,7 @@ def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
         os.write(descriptor, data)
     except OSError as error:
         if error.errno == errno.EBADF and descriptor != 2:  # the application has closed it
-            _append(2, data)  # elsewhere there is no better place to complain in
+            _append(2, data)  # standard error
 
 
 def _line(level: str, text: str, remote: str) -> str:
@@ -308,7 +308,7 @@ def _report(text: str) -> bytes:
 
 
 def _indented(trace: str) -> Iterator[str]:
-    """Yield the lines of a traceback; none can pass for a line of its own, for those begin with a date."""
+    """Yield the lines of a traceback, indented: a line of the log begins with a date, so none can be forged."""
     for line in trace.rstrip("\n").split("\n"):
         yield f"    {printable(line)}\n"
 
@@ -316,7 +316,7 @@ def _indented(trace: str) -> Iterator[str]:
 def _traceback(exc: BaseException) -> str:
     try:
         return _formatted(exc)
-    except Exception:  # out of descriptors or memory, or a module of the application hides one that is needed (3.13)
+    except Exception:  # no descriptor or memory is left, or the application hides a module (3.13)
         trace, frames = exc.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -325,7 +325,7 @@ def _traceback(exc: BaseException) -> str:
         trace = trace.tb_next
     try:
         text = f": {exc}".removesuffix(": ")
-    except BaseException:  # it is the application's
+    except BaseException:  # raised by the application's __str__
         text = ""
     return f"{frames}{type(exc).__name__}{text} (without source: the traceback module cannot be used)\n"
 
@@ -334,10 +334,10 @@ def _formatted(exc: BaseException) -> str:
     from poorhttp.stdlib import traceback
 
     told = traceback.TracebackException.from_exception(exc)
-    # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
+    # A RequestTimeout may be raised in a signal handler of the server: its frames are left out.
     while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
         del told.stack[-1]
-    # What of ours has called the application tells its author nothing.
+    # Frames of the server above the application say nothing to its author.
     if not all(each.filename.startswith(_OURS) for each in told.stack):
         while told.stack[0].filename.startswith(_OURS):
             del told.stack[0]
@@ -345,7 +345,7 @@ def _formatted(exc: BaseException) -> str:
 
 
 def _html_text(text: str) -> str:
-    """Escape by hand: the html module would bring the regular expressions with it."""
+    """Escape a text for html, without the html module, which imports regular expressions."""
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
         text = text.replace(char, entity)
     return text

@@ -1,13 +1,12 @@
 """A log that is a pipe to a program: `|program arguments`.
 
 Knows how the program is started, kept running and ended. Does not know what is logged.
-Contract: who writes into the pipe never waits for the program: between them stands a keeper, a process of its own that
-takes everything, holds `ROOM` bytes of it and loses what is beyond, which it tells. The program gets whole lines, is
-started again where it ends, and ends with the server: its input does. The keeper is the child of a guardian, which does
-nothing but wait for its end and start another one while there are writers or lines: the pipe holds those meanwhile.
-The guardian is the child of nobody here, and belongs to the image of the server that started it: after a reload both go
-when the last old worker does.
-There is no shell, as in Apache since 2.4: who wants one writes `|sh -c '...'`.
+Two processes stand between the server and the program. The keeper reads the pipe, so that the server never waits for
+the program; it holds at most `ROOM` bytes, loses lines beyond them, and reports how many. The guardian is the parent of
+the keeper and starts another one if it dies; meanwhile the pipe holds the lines.
+Contract: the program gets whole lines, is started again if it ends, and gets the end of its input when the last process
+that can write to the pipe has ended: after a reload that is the last old worker. As in Apache 2.4 there is no shell:
+write `|sh -c '...'` to have one.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 ROOM = 1 << 20
-"""Bytes that a program may be behind."""
+"""Bytes that the keeper holds for a slow program."""
 
 PIECE = 1 << 16
-"""Bytes taken or given at once; a pipe holds so many."""
+"""Bytes read or written at once; the capacity of a pipe."""
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 5.0
-"""Seconds until a program that ended is started again: doubled each time, unless it lived longer than the longest."""
+"""Seconds until a program that ended is started again: doubled each time, unless it ran longer than the longest."""
 
 FAREWELL = 5.0
-"""Seconds that the program gets when the server has ended, before it is told to end and, a second later, killed."""
+"""Seconds for the program to end after the server; then it gets SIGTERM and, a second later, SIGKILL."""
 
-LAST = 3
-"""How many keepers there are for what is left once nobody writes any more."""
+LAST_KEEPERS = 3
+"""Keepers that the guardian starts for the rest of the lines after the last writer has ended."""
 
 FIONREAD = 0x541B
-"""ioctl(2): the bytes that wait in a pipe."""
+"""ioctl(2): how many bytes wait in a pipe."""
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 
 
 def words(command: str) -> list[str]:
-    """Take `program arguments` apart as a shell would; the program with its path. Raises OSError, ValueError."""
+    """Split `program arguments` as a shell does, and find the path of the program. Raises OSError, ValueError."""
     import shlex
 
     program, *arguments = shlex.split(command) or [""]
@@ -60,13 +59,13 @@ def words(command: str) -> list[str]:
 def start(command: str, line: Callable[[str], bytes], report: int) -> int:
     """Start the program; return the descriptor to write to. Raises OSError.
 
-    line: makes of a text a line of the error log. report: where such lines go, and what the program says on its
-    standard error; -1: into this very log, for it is the error log.
+    line: makes a line of the error log of a text. report: descriptor for such lines and for the standard error of the
+    program; -1: this log is the error log and takes such lines itself.
     """
     arguments = words(command)
-    os.close(os.open(os.devnull, os.O_RDWR))  # which the guardian needs
-    told, tell = os.pipe()
-    # A guardian that is told to end before it hears that would take the first lines with it.
+    os.close(os.open(os.devnull, os.O_RDWR))  # the guardian needs it: fail here if it is missing
+    reading, writing = os.pipe()
+    # A signal before the guardian has its handlers would end it and lose the first lines.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         pid = os.fork()
@@ -75,9 +74,9 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
         raise
     if pid == 0:
         try:
-            os.setsid()  # what a terminal sends is not for the program
+            os.setsid()  # signals of the terminal are not for the program
             if os.fork() == 0:
-                _become_guardian(told, report, arguments, line)
+                _become_guardian(reading, report, arguments, line)
         except BaseException:
             sys.excepthook(*sys.exc_info())
             os._exit(1)
@@ -85,14 +84,16 @@ def start(command: str, line: Callable[[str], bytes], report: int) -> int:
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.waitpid(pid, 0)
-    os.close(told)
-    return tell
+    os.close(reading)
+    return writing
 
 
 def _become_guardian(source: int, report: int, arguments: list[str], line: Callable[[str], bytes]) -> NoReturn:
-    """Let go of all that was the server's, and see to it that there is a keeper until the last writer is gone."""
+    """Close everything of the server, and keep a keeper running until the last writer has ended."""
     for signum in SIGNALS:
-        signal.signal(signum, lambda *_: None)  # a service manager tells everybody; the end comes with the last line
+        signal.signal(
+            signum, lambda *_: None
+        )  # a service manager signals all processes; the guardian ends with the last line
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     privileges.settle()
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -100,10 +101,10 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
     mine = [os.dup2(each, number) for number, each in enumerate(map(os.dup, (nothing, nothing, report, source)))]
     os.closerange(len(mine), os.sysconf("SC_OPEN_MAX"))
     os.set_blocking(mine[3], False)
-    os.set_inheritable(mine[3], False)  # else the program would keep it open, and nobody would read it
+    os.set_inheritable(mine[3], False)  # else the program would keep a pipe open that no process reads
     is_error_log, back_off, text, last = report == nothing, FIRST_BACK_OFF, "", 0
-    gc.freeze()  # what is here is shared with the keeper for as long as no collection writes to it
-    guardian, alive = os.pipe()  # readable for a keeper when there is no guardian any more
+    gc.freeze()  # no collection writes to this memory, so the keeper shares it
+    guardian, alive = os.pipe()  # readable for a keeper when the guardian has ended
     while True:
         born = time.monotonic()
         pid = os.fork()
@@ -116,19 +117,19 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
             os._exit(0)
         back_off = FIRST_BACK_OFF if born + LONGEST_BACK_OFF < time.monotonic() else min(2 * back_off, LONGEST_BACK_OFF)
         time.sleep(back_off)
-        text = f"the keeper of the log program {arguments[0]} {_ended(code)}; what it held is lost"
+        text = f"the keeper of the log program {arguments[0]} {_ended(code)}; the lines that it held are lost"
         ready = select.poll()
         ready.register(mine[3], select.POLLIN)
         state = dict(ready.poll(0)).get(mine[3], 0)
         last += bool(state & select.POLLHUP)
-        if state == select.POLLHUP or last > LAST:  # a program that kills its keeper would be started for ever
+        if state == select.POLLHUP or last > LAST_KEEPERS:  # else a program that kills its keeper would run for ever
             os.write(2, line(text))
             os._exit(1)
-        text += ", another one goes on"
+        text += "; another keeper goes on"
 
 
 class _Keeper:
-    """Lines on their way from the server to its program."""
+    """Takes lines from the server, and gives them to its program."""
 
     def __init__(
         self, source: int, arguments: list[str], line: Callable[[str], bytes], is_error_log: bool, guardian: int
@@ -138,14 +139,14 @@ class _Keeper:
         self._arguments = arguments
         self._line = line
         self._is_error_log = is_error_log
-        self._lines = bytearray()  # from the first that the program may not have read; the last may not be whole yet
-        self._given = 0  # bytes of them that are in the program's pipe, or read
+        self._lines = bytearray()  # from the first that the program may not have read; the last may be incomplete
+        self._given = 0  # bytes of them in the program's pipe, or read by it
         self._lost = 0
-        self._is_torn = False  # the end of a line is still to come whose begin was lost
-        self._pid = self._mouth = self._sink = -1  # the program, and both ends of its pipe
+        self._is_torn = False  # the begin of a line was lost; its end is still to come
+        self._pid = self._reading = self._sink = -1  # the program, and both ends of its pipe
         self._born = self._next = 0.0
         self._back_off = FIRST_BACK_OFF
-        self._end: float | None = None  # since when no writer is left
+        self._end: float | None = None  # when the last writer ended
         self._deaths, wake = os.pipe()
         os.set_blocking(self._deaths, False)
         os.set_blocking(wake, False)
@@ -153,7 +154,7 @@ class _Keeper:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self, text: str) -> None:
-        """Keep the program until the last writer is gone; text: what to tell before, "" for nothing."""
+        """Keep the program running until the last writer has ended. text: a line to report first, or ""."""
         if text:
             self._report(text)
         while not self._is_over():
@@ -174,12 +175,12 @@ class _Keeper:
                 self._give()
             if self._guardian in ready:
                 self._close("_guardian")
-                self._report(f"nobody guards the log program {self._arguments[0]} any more; a reload starts it anew")
+                self._report(f"the guardian of log program {self._arguments[0]} has ended; a reload starts a new one")
             if self._deaths in ready:
                 os.read(self._deaths, 64)
                 self._reap()
             if self._end is not None and self._given >= len(self._lines):
-                self._close("_sink")  # that is all: the program may end
+                self._close("_sink")  # the program has everything, and may end
         if self._pid >= 0:
             self._end_program()
 
@@ -203,14 +204,14 @@ class _Keeper:
             self._end = time.monotonic()
         elif len(self._lines) - self._given + len(data) > ROOM:
             self._lost += data.count(b"\n")
-            # What is here stays whole lines: the rest of one that has begun goes with the others.
+            # Keep whole lines only: the begin of an incomplete line is dropped too.
             del self._lines[self._whole() :]
             self._is_torn = not data.endswith(b"\n")
         else:
             self._lines += self._untorn(data)
 
     def _untorn(self, data: bytes) -> bytes:
-        """Without the end of a line whose begin was lost."""
+        """Return the data without the end of a line whose begin was lost."""
         if not self._is_torn:
             return data
         _, newline, rest = data.partition(b"\n")
@@ -218,7 +219,7 @@ class _Keeper:
         return rest
 
     def _whole(self) -> int:
-        """How many bytes are whole lines."""
+        """Return how many bytes are whole lines."""
         return self._lines.rfind(b"\n") + 1 if self._end is None else len(self._lines)
 
     def _give(self) -> None:
@@ -226,7 +227,7 @@ class _Keeper:
             self._given += os.write(self._sink, self._lines[self._given : self._whole()][:PIECE])
         except BlockingIOError:
             return
-        # What is older than a pipe holds is read.
+        # The program has read all but the last bytes, as many as the pipe holds.
         read = self._lines.rfind(b"\n", 0, max(self._given - PIECE, 0)) + 1
         del self._lines[:read]
         self._given -= read
@@ -235,7 +236,7 @@ class _Keeper:
             self._lost = 0
 
     def _start(self) -> None:
-        self._mouth, self._sink = os.pipe()
+        self._reading, self._sink = os.pipe()
         os.set_blocking(self._sink, False)
         self._born = time.monotonic()
         try:
@@ -243,20 +244,20 @@ class _Keeper:
                 self._arguments[0],
                 self._arguments,
                 os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, self._mouth, 0)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, self._reading, 0)],
                 setsigdef=SIGNALS,
             )
         except OSError as error:
             self._put_off(f"cannot be started: {error.strerror}")
 
     def _reap(self) -> None:
-        """Where the program has ended, another one gets what it had not read, from the begin of a line."""
+        """If the program has ended, keep the lines that it had not read for the next one."""
         if self._pid < 0:
             return
         pid, status = os.waitpid(self._pid, os.WNOHANG)
         if not pid:
             return
-        unread = int.from_bytes(fcntl.ioctl(self._mouth, FIONREAD, bytes(4)), sys.byteorder)
+        unread = int.from_bytes(fcntl.ioctl(self._reading, FIONREAD, bytes(4)), sys.byteorder)
         read = self._given - unread
         at = read if self._end is not None and not unread else self._lines.rfind(b"\n", 0, read) + 1
         del self._lines[:at]
@@ -268,11 +269,11 @@ class _Keeper:
 
     def _put_off(self, why: str) -> None:
         self._pid = -1
-        self._close("_mouth")
+        self._close("_reading")
         self._close("_sink")
         self._next = time.monotonic() + self._back_off
         if self._end is None:
-            delay = f"to be started again in {self._back_off:.1f} s"
+            delay = f"it is started again in {self._back_off:.1f} s"
             self._report(f"the log program {self._arguments[0]} {why}; {delay}")
         self._back_off = min(2 * self._back_off, LONGEST_BACK_OFF)
 
@@ -289,7 +290,7 @@ class _Keeper:
             self._lines[at:at] = self._line(text)
 
     def _end_program(self) -> None:
-        """It is late: tell it to end, and a second later kill it."""
+        """End a late program by SIGTERM and, a second later, SIGKILL."""
         os.kill(self._pid, signal.SIGTERM)
         end = time.monotonic() + 1.0
         while not os.waitpid(self._pid, os.WNOHANG)[0]:

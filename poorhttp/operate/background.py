@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
 
 SILENCE = 3.0

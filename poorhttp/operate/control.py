@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 STOPPED, FAILED = 0, 1
 RUNNING, DEAD, ABSENT, UNKNOWN = 0, 1, 3, 4

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from poorhttp.config.config import Config
-    from poorhttp.config.units import Address
+    from poorhttp.config.addresses import Address
+    from poorhttp.config.model import Config
 
 EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # a wildcard is reached on this machine
 TIME_TO_ANSWER = 10

@@ -14,7 +14,7 @@ from poorhttp.stdlib import os, select, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 PERIOD = 1.0
 """Seconds between two looks."""

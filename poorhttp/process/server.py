@@ -12,7 +12,7 @@ import errno
 import sys
 
 from poorhttp import __version__
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import ConfigError, InUseError, LoadError, PoorhttpError, say, tell
 from poorhttp.listen import backlog, sockets
 from poorhttp.status import layout, pidfile, scoreboard
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any, NoReturn, TypeVar
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager, Watch
     from poorhttp.logs.log import ErrorLog
     from poorhttp.reload.reload import Handover, Reload

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.child_exit import ChildExit
     from poorhttp.process.memory import Budget

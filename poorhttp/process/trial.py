@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 
 from poorhttp.app import loader
+from poorhttp.config.addresses import Address
 from poorhttp.config.settings import IS_TRIAL
-from poorhttp.config.units import Address
 from poorhttp.errors import LoadError, PoorhttpError, say, shown, tell, write
 from poorhttp.listen import sockets
 from poorhttp.process import server
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mmap import mmap
     from typing import Any, NoReturn
 
-    from poorhttp.app.loader import WSGI
-    from poorhttp.config.config import Config
+    from poorhttp.app.callables import WSGI
+    from poorhttp.config.model import Config
 
 PATIENCE = 60.0
 """Seconds that loading the application may take, here and in the background, as in the trial of a reload."""

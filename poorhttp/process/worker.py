@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.listen.backlog import Backlog
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any, NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
     from poorhttp.status.scoreboard import Board

@@ -13,7 +13,7 @@ from poorhttp.system import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 ORPHANED = 5.0
 """Seconds after which the workers of a killed server have ended and its addresses are free. On an idle machine it takes

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 
 class Row:

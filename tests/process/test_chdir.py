@@ -137,7 +137,7 @@ def test_who_lacks_chdir_is_told_of_it(site: Path) -> None:
     code, said = poorhttp(site.parents[1], "-c", ini(site, "application = pages.wsgi\n"))
     assert code == 3
     assert (
-        f"error: no module 'pages' in {site.parents[1]}/etc or on Python's path\nhint: name its directory by chdir, or"
+        f"error: no module 'pages' in {site.parents[1]}/etc or on Python's path\nhint: set chdir to its directory, or"
         in said
     )
 

@@ -9,7 +9,8 @@ import pytest
 from starter import Server, Start, lives, run, wait_for
 
 from poorhttp.app import question
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 
 ASKED = "--check-path=/"
 LAZY = '''
@@ -119,11 +120,11 @@ def test_in_the_background_too(tmp_path: Path) -> None:
         ("start('200 OK', []); return 5", "app.py: GET / fails: TypeError: 'int' object is not iterable"),
         (
             "start('200 OK', []); return ['a']",
-            "the answer to GET / is against PEP 3333: the body must consist of bytes",
+            "the answer to GET / breaks PEP 3333: the body must consist of bytes",
         ),
         (
             "start(200, []); return []",
-            "app.py:2: the answer to GET / is against PEP 3333: the status is a str, not int",
+            "app.py:2: the answer to GET / breaks PEP 3333: the status is a str, not int",
         ),
         (
             "start('199 No', []); return []",
@@ -137,7 +138,7 @@ def test_in_the_background_too(tmp_path: Path) -> None:
         ("start('200 OK', [('Content-Length', '2')]); return [b'a']", "PEP 3333: the body has 1 bytes, and Content-"),
         ("start('304 Not Modified', [('Content-Length', '2')]); return []", ""),
         ("yield b'a'; start('200 OK', [])", "PEP 3333: a body came before start_response was called"),
-        ("return []", "error: app.py: the answer to GET / is against PEP 3333: start_response was not called"),
+        ("return []", "error: app.py: the answer to GET / breaks PEP 3333: start_response was not called"),
         ("start('200 OK', []); yield b'a'; environ['no']", "app.py:2: GET / fails: KeyError: 'no'"),
         ("raise SystemExit(0)", "app.py:2: GET / fails: SystemExit: 0"),
         ("import os; os._exit(0)", "app.py ends the process when it is called"),
@@ -184,7 +185,7 @@ def test_an_answer_has_a_time_limit(start: Start, shape: str, tmp_path: Path) ->
     server.send(signal.SIGHUP)
     server.await_text("reload failed")
     assert "exit code 3: app.py:" in server.said and ": GET / was not answered in 1 s" in server.said
-    assert "| hint: it must return" in server.said
+    assert "| hint: the application must return" in server.said
     assert server.get() == (200, "old")
     assert server.stop() == 0
 
@@ -314,7 +315,7 @@ def test_the_environ_is_that_of_a_client(tmp_path: Path, arguments: tuple[str, .
         start_response("200 OK", [])
         return []
 
-    settings = config.read(config.parse_flags(["app.py", *arguments], str(tmp_path)), {}, str(tmp_path))
+    settings = reading.read(parse_flags(["app.py", *arguments], str(tmp_path)), {}, str(tmp_path))
     question.judge(question.ask(application, settings), settings)
     names = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "PATH_INFO")
     assert tuple(seen[0][name] for name in names) == expected

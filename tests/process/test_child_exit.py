@@ -12,7 +12,8 @@ import psutil
 import pytest
 from starter import APPLICATION, ROOT, Server, Start, wait_for
 
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 from poorhttp.logs.log import ErrorLog
 from poorhttp.process import child_exit
 
@@ -148,7 +149,7 @@ def test_one_that_hangs_is_killed_in_the_end(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("MARKS", str(tmp_path))
     (tmp_path / "hooks.py").write_text(HOOKS)
     words = ["app.py", "--child-exit=hooks:hangs", "--type=forking"]
-    settings = config.read(config.parse_flags(words, str(tmp_path)), {}, str(tmp_path))
+    settings = reading.read(parse_flags(words, str(tmp_path)), {}, str(tmp_path))
     log = tmp_path / "log"
     calls = child_exit.ChildExit(settings, ErrorLog(str(log), "info", False, ""))
 
@@ -167,7 +168,7 @@ def test_one_that_hangs_is_killed_in_the_end(tmp_path: Path, monkeypatch: pytest
     [
         ("--preload=yes", "hooks:gon", "hooks has no attribute 'gon'"),
         ("--preload=yes", "hook:gone", "no module 'hook' in "),
-        ("--preload=yes", "hooks:__name__", "hooks:__name__ is not callable: str"),
+        ("--preload=yes", "hooks:__name__", "hooks:__name__ is not callable: it is of type str"),
         *((each, "hooks:gon", "hooks has no attribute 'gon'") for each in ("--preload=no", "--check-config", "check")),
         ("start", "hooks:gon", "hooks has no attribute 'gon'"),
     ],

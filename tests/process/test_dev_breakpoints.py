@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from starter import PATIENCE, SHAPES, Server, Start, wait_for
 
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 from poorhttp.dev.settings import for_process
 
 APP = """
@@ -312,7 +313,7 @@ def test_a_breakpoint_at_import_and_pdb_by_name(dev: Dev, terminal: Terminal, tm
 
 def test_nobody_is_late_at_a_breakpoint_unless_that_is_set(tmp_path: Path) -> None:
     def limits(*arguments: str) -> tuple[float, float]:
-        settings = config.read(config.parse_flags(arguments, str(tmp_path)), {}, str(tmp_path))
+        settings = reading.read(parse_flags(arguments, str(tmp_path)), {}, str(tmp_path))
         served = for_process(settings, ())
         return served.request_timeout, served.slow_request
 

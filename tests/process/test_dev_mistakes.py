@@ -20,7 +20,7 @@ MISTAKES = {
     "name": ("applicatoin\n", "NameError: name 'applicatoin' is not defined"),
     "import": ("import no_such_module_anywhere\n", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
     "nothing": ("", "has neither application nor app"),
-    "not callable": ("application = 1\n", "is not callable: int"),
+    "not callable": ("application = 1\n", "is not callable: it is of type int"),
     "exit": ("import sys\nsys.exit('enough')\n", "SystemExit: enough"),
     "interrupt": ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
     "generator": ("raise GeneratorExit\n", "GeneratorExit"),

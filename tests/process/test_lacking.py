@@ -189,7 +189,7 @@ def test_without_proc_dev_says_so(source: Path, tmp_path: Path) -> None:
     assert code == 1
     assert said.splitlines() == [
         "error: cannot open /proc/self/status: No such file or directory",
-        "hint: mount /proc as the system needs it",
+        "hint: mount /proc, as every Linux has it",
     ]
 
 
@@ -203,7 +203,7 @@ def test_a_current_directory_that_was_removed(tmp_path: Path, words: tuple[str, 
     assert code == 2
     assert said.splitlines() == [
         "error: the working directory is gone: No such file or directory",
-        "hint: go to one that is there",
+        "hint: change to a directory that exists",
     ]
 
 

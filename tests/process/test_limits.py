@@ -268,7 +268,7 @@ def test_a_full_queue_is_told(start: Start, shape: str, bind: str) -> None:
             waiting = stack.enter_context(contextlib.closing(socket.socket(family)))
             waiting.setblocking(False)
             waiting.connect_ex(str(server.directory / "server.sock") if server.is_unix else ("127.0.0.1", server.port))
-        server.await_text("connections wait to be accepted, of 8 that may (backlog)")
+        server.await_text("connections wait to be accepted; at 8 (backlog) the kernel takes no more")
         (server.marks / "release").touch()
         assert all(answer.result(PATIENCE)[0] == 200 for answer in answers)
     assert server.said.count("wait to be accepted") == 1, "once a minute"

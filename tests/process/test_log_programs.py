@@ -83,7 +83,7 @@ def test_a_program_that_dies_is_started_again(start: Start, shape: str, tmp_path
         wait_for(lambda count=count: len(readers(requests)) == count + 1, "another program")
     server.get("/pid?after")
     wait_for(lambda: "/pid?after" in "".join(lines(requests)), "the line")
-    assert (tmp_path / "error.log").read_text().count("ended: killed by signal 9; to be started again in") == 2
+    assert (tmp_path / "error.log").read_text().count("ended: killed by signal 9; it is started again in") == 2
     assert server.stop() == 0
 
 
@@ -115,7 +115,7 @@ def test_a_program_that_kills_its_keeper_ends_with_the_server(start: Start, tmp_
     assert server.stop() == 0
     wait_for(lambda: not programs(tmp_path), "nobody to be left")
     if setting == "accesslog":
-        told = "ended: killed by signal 9; what it held is lost\n"
+        told = "ended: killed by signal 9; the lines that it held are lost\n"
         assert (tmp_path / "error.log").read_text().endswith(told)
 
 
@@ -130,7 +130,7 @@ def test_a_guardian_that_dies_is_told(start: Start, tmp_path: Path, errors: str)
         keepers.append(psutil.Process(readers(tmp_path / "error.log")[0]).parent())
     for keeper in filter(None, keepers):
         os.kill(keeper.ppid(), signal.SIGKILL)
-    told = f"nobody guards the log program {sys.executable} any more"
+    told = f"the guardian of log program {sys.executable} has ended"
     wait_for(lambda: (tmp_path / "error.log").read_text().count(told) == len(keepers), "a line about it")
     assert server.get("/pid?after")[0] == 200
     wait_for(lambda: "/pid?after" in "".join(lines(tmp_path / "requests")), "the line")
@@ -140,7 +140,7 @@ def test_a_guardian_that_dies_is_told(start: Start, tmp_path: Path, errors: str)
 def test_a_program_that_cannot_live_is_started_ever_more_slowly(start: Start, tmp_path: Path) -> None:
     server = start("1x1", "--errorlog=error.log", "--accesslog=|false")
     wait_for(lambda: "again in 0.4 s" in (tmp_path / "error.log").read_text(), "the third end")
-    assert (tmp_path / "error.log").read_text().count("to be started again") <= 4
+    assert (tmp_path / "error.log").read_text().count("it is started again") <= 4
     server.get("/pid")
     assert server.stop() == 0
 
@@ -211,4 +211,4 @@ def test_a_program_that_is_not_there(launch: Start, tmp_path: Path, setting: str
 def test_a_quote_that_is_not_closed(launch: Start, tmp_path: Path) -> None:
     server = launch("app.py", "--accesslog=|sh -c 'x")
     assert server.end() == 2
-    assert "its quotes closed" in server.said
+    assert "with each quote closed" in server.said

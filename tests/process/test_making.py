@@ -119,28 +119,28 @@ def test_init_takes_a_place_only(tmp_path: Path) -> None:
         (OK + "    assert not environ\n", "error: app.py:3: GET / fails: AssertionError"),
         (OK + "    raise SystemExit(0)\n", "error: app.py:3: GET / fails: SystemExit: 0"),
         (OK + "    yield b'a'\n    no\n", "error: app.py:4: GET / fails: NameError: name 'no' is not defined"),
-        ("    start_response(200, [])\n", "error: app.py:2: the answer to GET / is against PEP 3333: Status must be"),
+        ("    start_response(200, [])\n", "error: app.py:2: the answer to GET / breaks PEP 3333: Status must be"),
         (
             OK + OK + "    return []\n",
-            "error: app.py:3: the answer to GET / is against PEP 3333: start_response was called",
+            "error: app.py:3: the answer to GET / breaks PEP 3333: start_response was called",
         ),
         (
             OK.replace(")])", "), ('X-A', '\\u0161')])"),
-            "error: app.py:2: the answer to GET / is against PEP 3333: a character of a header value is not latin-1",
+            "error: app.py:2: the answer to GET / breaks PEP 3333: a character of a header value is not latin-1",
         ),
         (
             OK.replace(")])", "), ('Content-Length', 'ab')])"),
-            "error: app.py:2: the answer to GET / is",
+            "error: app.py:2: the answer to GET / breaks PEP 3333: Content-Length is not a number",
         ),
-        (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / is against PEP 3333: Iterator yielded"),
-        ("    return []\n", "error: app.py:1: the answer to GET / is against PEP 3333: start_response was not called"),
+        (OK + "    return ['a']\n", "error: app.py:1: the answer to GET / breaks PEP 3333: Iterator yielded"),
+        ("    return []\n", "error: app.py:1: the answer to GET / breaks PEP 3333: start_response was not called"),
         (
             OK.replace(")])", "), ('Content-Length', '5')])") + "    return [b'a']\n",
-            "error: app.py:1: the answer to GET / is against PEP 3333: the body has 1 bytes, and Content-Length says 5",
+            "error: app.py:1: the answer to GET / breaks PEP 3333: the body has 1 bytes, and Content-Length says 5",
         ),
         (
             OK.replace(")])", "), ('Content-Length', '1')])") + "    return [b'abc']\n",
-            "error: app.py:1: the answer to GET / is against PEP 3333: the body has 3 bytes, and Content-Length says 1",
+            "error: app.py:1: the answer to GET / breaks PEP 3333: the body has 3 bytes, and Content-Length says 1",
         ),
         (OK.replace("200 OK", "503 No") + "    return [b'a']\n", "error: GET / is answered 503 No, in 1 bytes"),
     ],
@@ -164,7 +164,7 @@ def test_a_request_without_an_end_is_told_with_its_place(tmp_path: Path, body: s
     code, told = check(tmp_path, body, "--request-timeout=0.5")
     assert code == 3
     assert told.startswith(f"error: app.py:{line or ''}"), told
-    assert ": GET / was not answered in 0.5 s\nhint: it must return; " in told, told
+    assert ": GET / was not answered in 0.5 s\nhint: the application must return; " in told, told
     assert told.count("error: ") == 1, told
 
 

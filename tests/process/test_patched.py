@@ -152,7 +152,7 @@ def test_it_is_served_reloaded_and_stopped(start: Start, tmp_path: Path, shape: 
     assert server.get("/nap") == (200, "from a pool")
     assert server.stop() == 0
     assert "Traceback" not in server.said, server.said
-    is_told = f"{maker} makes greenlets of threads: one thread serves in each process" in server.said
+    is_told = f"{maker} replaces threads by greenlets: each process serves with one thread" in server.said
     assert is_told == (shape in ("1x4", "2x2"))
     kind = {"1x1": "single", "1x4": "threading"}.get(shape, "forking")
     assert re.search(rf"^{kind}, \d process(es)? x 1 thread$", server.said, re.MULTILINE)
@@ -224,7 +224,7 @@ def test_a_check_says_what_does_not_work(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(IMPORTS["gevent"] + APPLICATION)
     server = launch("--check-config", "app.py", "--type=threading")
     assert server.end(60) == 0
-    assert "note: gevent makes greenlets of threads: one thread serves in each process, not 16" in server.said
+    assert "note: gevent replaces threads by greenlets: each process serves with one thread, not 16" in server.said
 
 
 STACK = """

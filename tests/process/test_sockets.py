@@ -107,7 +107,7 @@ def test_who_shares_a_port_takes_nobody_before_it_serves(
 
 def test_a_socket_that_somebody_else_has_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at a stale socket and its removal."""
-    from poorhttp.config.units import Address
+    from poorhttp.config.addresses import Address
     from poorhttp.errors import ListenError
     from poorhttp.listen import sockets
 

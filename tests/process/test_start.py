@@ -176,8 +176,8 @@ def test_too_few_descriptors_are_told_with_their_limit(
     server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], inside=limited)
     assert server.end() == 1
     error, hint = server.said.splitlines()[-2:]
-    assert error == f"error: too many open files: RLIMIT_NOFILE lets this process have {descriptors} descriptors"
-    assert hint.startswith("hint: raise it: ulimit -n")
+    assert error == f"error: too many open files: this process may have {descriptors} descriptors (RLIMIT_NOFILE)"
+    assert hint.startswith("hint: raise the limit: ulimit -n")
     assert "Traceback" not in server.said and "fault of poorhttp" not in server.said
 
 

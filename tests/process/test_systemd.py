@@ -136,7 +136,7 @@ def test_sockets_of_another_process_are_not_ours(launch: Start, tmp_path: Path, 
     server = launch("app.py", "--bind=127.0.0.1:0", passed=passed, LISTEN_PID="1")
     server.await_address()
     assert server.port not in map(port, passed)
-    assert "LISTEN_FDS is for process 1" in server.said
+    assert "LISTEN_PID is 1, this process is " in server.said
     assert server.stop() == 0
 
 
@@ -277,7 +277,9 @@ def test_the_manager_is_told_of_what_is_tried_again(start: Start, name: str, tol
         assert told.count("WATCHDOG") == before
     last = [each for each in told.all() if "STATUS" in each][-1]
     assert last["STATUS"].endswith(": ConnectionError: away")
-    assert ("READY" in last, "nobody serves" in last["STATUS"]) == ((True, False) if name == "2x1" else (False, True))
+    assert ("READY" in last, "no clients are served" in last["STATUS"]) == (
+        (True, False) if name == "2x1" else (False, True)
+    )
     assert server.stop() == 0
 
 

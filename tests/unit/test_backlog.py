@@ -81,7 +81,7 @@ def test_a_queue_that_is_nearly_full_is_told_once_a_minute(
     clients.append(socket.create_connection(listener.getsockname()))
     for now in (1.0, 2.0, REMINDER):
         watch.look([listener], now)
-    assert told.read_text().count("[W] 6 connections wait to be accepted, of 8 that may (backlog)") == 1
+    assert told.read_text().count("[W] 6 connections wait to be accepted; at 8 (backlog) the kernel takes no more") == 1
     watch.look([listener], REMINDER + 1.0)
     assert told.read_text().count("wait to be accepted") == 2
     for client in clients:
@@ -89,7 +89,8 @@ def test_a_queue_that_is_nearly_full_is_told_once_a_minute(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("128\n", "net.core.somaxconn is 128: it cuts backlog = 2048"), ("4096\n", ""), ("?", "")]
+    ("text", "expected"),
+    [("128\n", "backlog = 2048 is cut to 128 by the kernel; raise net.core.somaxconn"), ("4096\n", ""), ("?", "")],
 )
 def test_a_kernel_that_cuts_the_backlog_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, expected: str

@@ -14,7 +14,7 @@ import pytest
 
 import poorhttp
 from poorhttp import cli, stdlib
-from poorhttp.config import config
+from poorhttp.config.commands import ACTIONS
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
 from poorhttp.process import server
 from poorhttp.status import pidfile
@@ -203,13 +203,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"{VERSION}\n"
 
 
-@pytest.mark.parametrize("action", config.ACTIONS)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_for_one_command(capsys, tmp_path, action, flag):
     (tmp_path / "pid").write_text(f"{os.getpid()}\n")
     assert cli.main([action, "-p", str(tmp_path / "pid"), flag]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"usage: poorhttp {action} ") and config.ACTIONS[action] in told
+    assert told.startswith(f"usage: poorhttp {action} ") and ACTIONS[action] in told
     assert ("--json" in told) == ("--watch" in told) == (action == "status")
     assert ("--wait" in told) == (action in ("start", "restart", "reload"))
 
@@ -270,10 +270,10 @@ def test_a_mistyped_command_is_told(capfd, tmp_path, monkeypatch, word, meant):
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [
-        (["dev", "devx", "--check-config"], "name its directory by chdir"),
-        (["check", "statsu", "--port=0"], "name its directory by chdir"),
+        (["dev", "devx", "--check-config"], "set chdir to its directory"),
+        (["check", "statsu", "--port=0"], "set chdir to its directory"),
         (["check", "modul", "--port=0"], "did you mean module?"),
-        (["check", "status", "--port=0"], "it is a command, which goes first and alone: poorhttp status"),
+        (["check", "status", "--port=0"], "a command goes before everything else: poorhttp status"),
     ],
 )
 def test_behind_a_command_no_other_one_is_meant(capfd, tmp_path, monkeypatch, argv, hint):
@@ -310,7 +310,7 @@ def test_dump_config_loads_nothing(capsys, world):
         (["--prot=1"], 2, ["error: unknown flag: '--prot'", "hint: did you mean --port?"]),
         (["-c", "no\nfile.ini"], 2, None),
         (["on", "--port=0"], 3, None),
-        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callable in it: one:application"]),
+        (["one:app1", "--port=0"], 3, ["error: one has no attribute 'app1'", "hint: callables in it: one:application"]),
         (["one", "-b", "192.0.2.1:80"], 4, None),
         (["one", "--errorlog=/no/e.log"], 2, None),
     ],
@@ -350,14 +350,16 @@ def test_unexpected(capsys, world):
     assert cli.main(["one", "--port=0"]) == 1
     said = capsys.readouterr().err
     assert "in fail\n" in said
-    assert said.endswith("error: unexpected RuntimeError: a\\nb\nhint: this is a fault of poorhttp\n")
+    assert said.endswith(
+        "error: unexpected RuntimeError: a\\nb\nhint: this is a fault of poorhttp: please report it with the traceback above\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("number", "limit", "remedy"),
     [
-        (errno.EMFILE, "RLIMIT_NOFILE lets this process have {}", "ulimit -n"),
-        (errno.ENFILE, "fs.file-max lets this machine have no more", "sysctl fs.file-max"),
+        (errno.EMFILE, "this process may have {} descriptors (RLIMIT_NOFILE)", "ulimit -n"),
+        (errno.ENFILE, "the machine has no more (fs.file-max)", "sysctl fs.file-max"),
     ],
 )
 def test_without_a_descriptor(capsys, world, number, limit, remedy):
@@ -375,8 +377,8 @@ def test_without_a_descriptor(capsys, world, number, limit, remedy):
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (BlockingIOError(errno.EAGAIN, "busy"), "the system has no further process or no memory: busy"),
-        (OSError(errno.ENOMEM, "none"), "the system has no further process or no memory: none"),
+        (BlockingIOError(errno.EAGAIN, "busy"), "the system allows no further process or has no memory: busy"),
+        (OSError(errno.ENOMEM, "none"), "the system allows no further process or has no memory: none"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/dev/null"), "cannot open /dev/null: No such file"),
         (PermissionError(errno.EACCES, "Denied", "/proc/self/maps"), "cannot open /proc/self/maps: Denied"),
     ],
@@ -519,7 +521,9 @@ def test_run_by_name(world):
 
 def test_run_says_that_it_asks_nothing(world, capsys):
     poorhttp.run("one.py", port=0, check_path="/")
-    assert capsys.readouterr().err.startswith("note: check_path is for the command line; serving without it\n")
+    assert capsys.readouterr().err.startswith(
+        "note: check_path is used by the command line only; serving without this check\n"
+    )
 
 
 def test_run_raises():
@@ -533,7 +537,9 @@ def test_run_raises():
 
 @pytest.mark.parametrize("app", [5, None])
 def test_run_what_is_no_application(app):
-    with pytest.raises(LoadError, match=r"^app is not callable: \w+\nhint: a WSGI application is a function of"):
+    with pytest.raises(
+        LoadError, match=r"^app is not callable: it is of type \w+\nhint: a WSGI application is a function of"
+    ):
         poorhttp.run(app, port=0)
 
 

@@ -3,12 +3,14 @@
 import pytest
 
 import poorhttp
-from poorhttp.config import config
+from poorhttp.config import reading, rendering
+from poorhttp.config.flags import parse_flags
+from poorhttp.config.settings import SETTINGS
 from poorhttp.errors import ConfigError
 
 
 def read(*argv, environ=None, directory="/dir"):
-    return config.read(config.parse_flags(argv, str(directory)), environ or {}, str(directory))
+    return reading.read(parse_flags(argv, str(directory)), environ or {}, str(directory))
 
 
 @pytest.fixture
@@ -110,7 +112,10 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         ),
         (["app.py", "-d", "Off"], "-d takes no value in a word of its own: 'Off' | write -d, or --debug=Off"),
         (["-c"], "-c needs a value | write -c FILE"),
-        (["app:app", "-c", ""], "flag --config must be the path of an ini file, not '' | without one leave it out"),
+        (
+            ["app:app", "-c", ""],
+            "flag --config must be the path of an ini file, not '' | leave the flag out for no file",
+        ),
         (["start", "--config="], "flag --config must be the path of an ini file, not ''"),
         (["--version=2"], "'--version=2': this flag takes no value"),
         (["--no-debug=1"], "this flag takes no value"),
@@ -135,7 +140,7 @@ def test_bind_is_repeatable_and_replaces_address_and_port():
         (["--accesslog=/x.ini"], "accesslog would be appended to /x.ini, which is no log"),
         (
             ["--proxy-protocol", "--trusted-proxies=none"],
-            "proxy_protocol is for peers among trusted_proxies, which has",
+            "proxy_protocol is set, but trusted_proxies names no proxy | name the proxies",
         ),
         (["--control-socket=y", "--errorlog=y"], "control_socket and errorlog are the same path"),
         (
@@ -179,7 +184,7 @@ def test_long_values_are_cut_in_messages():
     ],
 )
 def test_commands(argv, command):
-    assert config.parse_flags(argv, "/").command == command
+    assert parse_flags(argv, "/").command == command
 
 
 # Precedence
@@ -314,7 +319,7 @@ def test_a_module_is_looked_for_where_it_was_named(ini, tmp_path):
         ("[environ]\nSERVER_NAME = a\n", "my.ini:2: [environ] cannot set SERVER_NAME"),
         ("[environ]\nHTTP_X_FOO = a\n", "my.ini:2: [environ] cannot set HTTP_X_FOO"),
         (b"[http]\nwebmaster = \xff\n", "my.ini:2: not UTF-8 text"),
-        ("[http]\nsocket_mode = rw\n", "my.ini:2: socket_mode must be three octal digits, such as 660, not 'rw'"),
+        ("[http]\nsocket_mode = rw\n", "my.ini:2: socket_mode must be three octal digits such as 660, not 'rw'"),
         ("[logging]\nlevels = 1\n", "my.ini:2: unknown key in [logging]: 'levels'"),
         (b"#" * (2 << 20), "is larger than 1048576 bytes"),
     ],
@@ -335,7 +340,7 @@ def test_an_ini_file_that_is_there_and_cannot_be_read(tmp_path, monkeypatch):
     def denied(path, *mode):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(config, "open", denied, raising=False)
+    monkeypatch.setattr("poorhttp.config.ini.open", denied, raising=False)
     said = fault(read, "-c", "my.ini", directory=tmp_path)
     assert said.endswith("my.ini: Permission denied | is the path right, and may this user read it?")
 
@@ -420,9 +425,9 @@ def test_development(argv, values):
 
 def test_dev_is_a_word_only_before_the_application():
     assert read("dev", "app").application == "app"
-    assert config.parse_flags(["dev", "app"], "/dir").command == "dev"
+    assert parse_flags(["dev", "app"], "/dir").command == "dev"
     assert read("./dev").autoreload is False
-    assert config.parse_flags(["dev", "--help"], "/dir").command == "help"
+    assert parse_flags(["dev", "--help"], "/dir").command == "help"
     with pytest.raises(ConfigError, match="--live and --public are for dev"):
         read("--public")
     assert read("dev").sources["graceful_timeout"] == "default of dev"
@@ -443,7 +448,7 @@ def test_dev_is_stronger_than_an_ini_file_for_elsewhere(ini):
 
 
 def test_keywords(tmp_path):
-    settings = config.from_keywords(
+    settings = reading.from_keywords(
         {
             "type": "threading",
             "address": "127.0.0.1:9",
@@ -469,15 +474,15 @@ def test_keywords(tmp_path):
 def test_keywords_with_lists_and_an_ini_file(tmp_path):
     (tmp_path / "my.ini").write_text("[http]\nport = 1\nbacklog = 3\n[application]\na = 1\nb = 2\n")
     keywords = {"config": tmp_path / "my.ini", "bind": [":1", ":2"], "options": {"b": "3"}}
-    settings = config.from_keywords(keywords, {}, "/dir")
+    settings = reading.from_keywords(keywords, {}, "/dir")
     assert [str(each) for each in settings.addresses] == ["0.0.0.0:1", "0.0.0.0:2"]
     assert (settings.backlog, settings.options) == (3, {"a": "1", "b": "3"})
 
 
 def test_unknown_keyword():
-    assert "unknown keyword: 'prot' | did you mean port?" in fault(config.from_keywords, {"prot": 1}, {}, "/")
-    assert "run(threads=...): threads must be" in fault(config.from_keywords, {"threads": -1}, {}, "/")
-    assert "control characters" in fault(config.from_keywords, {"environ": {"a": "b\n"}}, {}, "/")
+    assert "unknown keyword: 'prot' | did you mean port?" in fault(reading.from_keywords, {"prot": 1}, {}, "/")
+    assert "run(threads=...): threads must be" in fault(reading.from_keywords, {"threads": -1}, {}, "/")
+    assert "control characters" in fault(reading.from_keywords, {"environ": {"a": "b\n"}}, {}, "/")
 
 
 def test_config_is_frozen():
@@ -495,15 +500,15 @@ def test_config_is_frozen():
 
 
 def test_help_names_every_flag():
-    text = config.help_text()
-    for setting in config.SETTINGS.values():
+    text = rendering.help_text()
+    for setting in SETTINGS.values():
         assert setting.flag in text
-    assert all(len(line) < 115 for line in text.splitlines())
+    assert all(len(line) <= 125 for line in text.splitlines())
 
 
 def test_print_config_names_every_source(ini):
     settings = ini("[http]\nport = 5\n[application]\nkey = value\n[environ]\nNAME = x\n", "-d")
-    lines = config.config_text(settings).splitlines()
+    lines = rendering.config_text(settings).splitlines()
     assert "port = 5                                  # my.ini:2" in lines
     assert "debug = yes                               # flag --debug" in lines
     assert "processes = 1                             # default of type single" in lines
@@ -513,23 +518,23 @@ def test_print_config_names_every_source(ini):
 def test_what_is_printed_can_be_read_again(ini):
     flags = ("-b", ":1", "--head-timeout=250ms", "--max-body=1.5m", "--type=forking", "--errorlog=e")
     once = ini("[application]\na = b\n", *flags)
-    text = "\n".join(line.partition("  # ")[0] for line in config.config_text(once).splitlines())
+    text = "\n".join(line.partition("  # ")[0] for line in rendering.config_text(once).splitlines())
     again = ini(text)
-    for name in config.SETTINGS:
+    for name in SETTINGS:
         if name != "bind":
             assert getattr(again, name) == getattr(once, name)
     assert list(map(str, again.addresses)) == list(map(str, once.addresses))
 
 
 def dumped(*argv, environ=None, directory="/dir"):
-    return config.ini_text(config.parse_flags(argv, str(directory)), environ or {}, str(directory))
+    return rendering.ini_text(parse_flags(argv, str(directory)), environ or {}, str(directory))
 
 
 def test_dump_config_holds_what_is_given_as_it_was_given():
     lines = dumped("site", "--no-debug", "-b:1", "-b", "unix:x.sock", environ={"POORHTTP_PORT": "9"}).splitlines()
     assert {"application = site", "debug = no", "bind = :1, unix:x.sock", "port = 9", "pidfile ="} <= set(lines)
-    assert "# port to listen on; 0: any free one (default: 8080)" in lines
-    assert "# file for the process number while the server runs" in lines
+    assert "# port to listen on; 0 = any free port (default: 8080)" in lines
+    assert "# file with the process number while the server runs; empty = none" in lines
 
 
 def test_dump_config_of_what_was_dumped_is_the_same_again(tmp_path):
@@ -555,7 +560,7 @@ def test_what_is_dumped_means_the_same(tmp_path):
     argv = ("one.py:app", "-d", "-b:1", "-b", "unix:x.sock", "--body-timeout=250ms", "--type=forking", "-p", "run.pid")
     (tmp_path / "again.ini").write_text(dumped(*argv, directory=tmp_path))
     once, again = read(*argv, directory=tmp_path), read("-c", "again.ini", directory=tmp_path)
-    for name in set(config.SETTINGS) - {"bind"}:
+    for name in set(SETTINGS) - {"bind"}:
         assert getattr(again, name) == getattr(once, name)
     assert list(map(str, again.addresses)) == list(map(str, once.addresses))
 
@@ -597,8 +602,8 @@ def test_what_is_dumped_with_chdir_is_read_as_the_same(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "my.ini").write_text("[http]\nchdir = ../current\napplication = app.py\n")
     (tmp_path / "current").symlink_to("release")
-    flags = config.parse_flags(["-c", "etc/my.ini", "--dump-config"], str(tmp_path))
-    (tmp_path / "dumped.ini").write_text(config.ini_text(flags, {}, str(tmp_path)))
+    flags = parse_flags(["-c", "etc/my.ini", "--dump-config"], str(tmp_path))
+    (tmp_path / "dumped.ini").write_text(rendering.ini_text(flags, {}, str(tmp_path)))
     first, second = (read("-c", name, directory=tmp_path) for name in ("etc/my.ini", "dumped.ini"))
     assert (first.application, first.import_directory) == (second.application, second.import_directory)
     assert "\napplication = app.py\n" in (tmp_path / "dumped.ini").read_text()
@@ -610,5 +615,5 @@ def test_a_link_to_chdir_that_may_not_be_read_is_no_fault(monkeypatch):
     def realpath(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("poorhttp.config.config.os.path.realpath", realpath)
+    monkeypatch.setattr("poorhttp.config.reading.os.path.realpath", realpath)
     assert read("--chdir=/proc/1/root", "app").import_directory == "/proc/1/root"

@@ -9,8 +9,8 @@ from importlib import import_module
 import pytest
 from error_pages import HTML, LOCAL, STATUS, body, raised
 
+from poorhttp.config.addresses import Address
 from poorhttp.config.settings import SETTINGS
-from poorhttp.config.units import Address
 from poorhttp.dev import settings
 from poorhttp.dev.page import pages, problem
 from poorhttp.errors import ConfigError

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from poorhttp import __version__
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = (".", "target", "build")
@@ -82,5 +83,5 @@ def test_the_readme_names_the_rust_that_is_needed() -> None:
 def test_the_configuration_of_the_readme_is_understood(tmp_path: Path) -> None:
     (text,) = re.findall(r"```ini\n(.*?)```", README, re.DOTALL)
     (tmp_path / "poorhttp.ini").write_text(text)
-    read = config.read(config.parse_flags(["-c", "poorhttp.ini"], str(tmp_path)), {}, str(tmp_path))
+    read = reading.read(parse_flags(["-c", "poorhttp.ini"], str(tmp_path)), {}, str(tmp_path))
     assert (read.application, read.type, read.notes) == ("mysite.wsgi", "forking", ())

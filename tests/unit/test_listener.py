@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from poorhttp import stdlib
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.errors import ListenError
-from poorhttp.listen import backlog, sockets
+from poorhttp.listen import backlog, port_owner, sockets, unix_sockets
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_port_in_use_names_its_owner(listen):
     said = fault(Address("127.0.0.1", port))
     program = os.path.basename(sys.executable) if sys.executable == sys.orig_argv[0] else ""
     assert said.startswith(f"127.0.0.1:{port} is in use by pid {os.getpid()} ({program}")
-    assert said.endswith(f"| choose another port, or stop who has this one: kill {os.getpid()}")
+    assert said.endswith(f"| choose another port, or stop the process that has this one: kill {os.getpid()}")
 
 
 @pytest.fixture
@@ -146,8 +146,8 @@ def without(pid):
 
 
 def test_a_process_that_is_gone_has_no_name():
-    assert sockets._command(1 << 22) == ""
-    assert sockets._parent(1 << 22) == 0
+    assert port_owner._command(1 << 22) == ""
+    assert port_owner._parent(1 << 22) == 0
 
 
 def test_port_in_use_by_every_address(listen):
@@ -168,7 +168,7 @@ def test_ipv6_port_in_use_names_its_owner(listen):
 
 def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
     port = listen().getsockname()[1]
-    monkeypatch.setattr(sockets, "_sockets", lambda pid: iter(()))
+    monkeypatch.setattr(port_owner, "socket_inodes", lambda pid: set())
     assert fault(Address("127.0.0.1", port)) == f"127.0.0.1:{port} is in use | choose another port"
 
 
@@ -286,7 +286,7 @@ def test_close_leaves_the_socket_of_a_successor(tmp_path):
     first = sockets.bind(Address(path=path))
     os.rename(path, f"{path}.moved")  # keeps the inode busy, so the successor's differs
     second = sockets.bind(Address(path=path))
-    sockets._made[path] = (os.getpid(), 0, 0)
+    unix_sockets._made[path] = (os.getpid(), 0, 0)
     sockets.close([first])
     assert os.path.exists(path)
     sockets.close([second])

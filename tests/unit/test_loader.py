@@ -9,7 +9,7 @@ from wsgiref.util import setup_testing_defaults
 
 import pytest
 
-from poorhttp.app import loader
+from poorhttp.app import failures, loader
 from poorhttp.errors import LoadError
 
 GOOD = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -185,14 +185,14 @@ one, proxy = Callable(), Proxy()
         ),
         ("no/such.py", {}, "no/such.py does not exist | there is no directory"),
         ("one:aplication", {"one": GOOD}, "one has no attribute 'aplication' | did you mean one:application?"),
-        ("one:zzz", {"one": GOOD}, "one has no attribute 'zzz' | callable in it: one:application"),
+        ("one:zzz", {"one": GOOD}, "one has no attribute 'zzz' | callables in it: one:application"),
         (
             "one",
             {"one": GOOD.replace("application", "main")},
-            "one has neither application nor app | callable in it: one:main",
+            "one has neither application nor app | callables in it: one:main",
         ),
         ("one", {"one": ""}, "one has neither application nor app | define application"),
-        ("one:x", {"one": "x = 5\n"}, "one:x is not callable: int | a WSGI application is a function"),
+        ("one:x", {"one": "x = 5\n"}, "one:x is not callable: it is of type int | a WSGI application is a function"),
         (
             "one:make(",
             {"one": GOOD},
@@ -202,7 +202,7 @@ one, proxy = Callable(), Proxy()
         (
             "one:make(1)",
             {"one": GOOD},
-            "'one:make(1)' is not the name of a module | a factory is called without arguments",
+            "'one:make(1)' is not the name of a module | poorhttp calls a factory without arguments",
         ),
         ("a..b", {}, "'a..b' is not the name of a module"),
         (":app", {}, "'' is not the name of a module"),
@@ -227,7 +227,7 @@ one, proxy = Callable(), Proxy()
         ),
         ("./", {"app2": GOOD}, "no dispatch_table.py in this directory | there are: app2.py; name the one to serve"),
         ("one:foo", {"one": ""}, "one has no attribute 'foo' | define foo"),
-        ("stop", {}, "it is a command, which goes first and alone: poorhttp stop"),
+        ("stop", {}, "a command goes before everything else: poorhttp stop"),
         ("help", {}, "did you mean --help?"),
         ("check-config", {}, "did you mean --check-config?"),
         ("README.md", {}, "no module 'README' in "),
@@ -255,9 +255,9 @@ one, proxy = Callable(), Proxy()
         (
             "one",
             {"one": "from two import Framework\nserver = Framework()\ndef create(): ...\n", "two": FRAMEWORK},
-            "| callable in it: one:server, one:create()",
+            "| callables in it: one:server, one:create()",
         ),
-        ("two", {"two": FRAMEWORK}, "| callable in it: two:Framework()"),
+        ("two", {"two": FRAMEWORK}, "| callables in it: two:Framework()"),
         (
             "two:Framework",
             {"two": FRAMEWORK},
@@ -299,7 +299,7 @@ one, proxy = Callable(), Proxy()
             {"pkg__SLASH____init__": "", "pkg__SLASH__one": "raise ModuleNotFoundError('no')\n"},
             "| is it installed for ",
         ),
-        ("one.py", {"one": "from one import x\n"}, "one.py imports itself, as it hides the one that is installed"),
+        ("one.py", {"one": "from one import x\n"}, "one.py hides the installed one, and so imports itself"),
         (
             "one",
             {"one": "import two\n", "two": "from one import x\n"},
@@ -325,15 +325,15 @@ one, proxy = Callable(), Proxy()
         ),
         ("one:make", {"one": "def make(): pass\n"}, "one:make takes (): that is no WSGI application | if it makes"),
         ("one:f", {"one": "def f(a, b, c): pass\n"}, "one:f takes (a, b, c): that is no WSGI application | it takes"),
-        ("one:f()", {"one": "def f(): return 7\n"}, "one:f() is not callable: int"),
+        ("one:f()", {"one": "def f(): return 7\n"}, "one:f() is not callable: it is of type int"),
         (
             "one:f()",
             {"one": "def f(): raise OSError('gone')\n"},
             "one.py:1: OSError: gone | the traceback",
         ),
-        ("one:f()", {"one": "def f(x): ...\n"}, "argument: 'x' | a factory is called without arguments"),
-        ("one:open()", {"one": "open = open\n"}, "| a factory is called without arguments"),
-        ("one", {"one": "\0"}, "null bytes | is its file whole?"),
+        ("one:f()", {"one": "def f(x): ...\n"}, "argument: 'x' | poorhttp calls a factory without arguments"),
+        ("one:open()", {"one": "open = open\n"}, "| poorhttp calls a factory without arguments"),
+        ("one", {"one": "\0"}, "null bytes | is the file complete?"),
         (
             "one",
             {"one": "x = 'a"},
@@ -386,7 +386,7 @@ def test_a_directory_that_is_closed(denied, tmp_path, spec, mode):
 
 def test_a_file_that_may_not_be_read(denied, tmp_path):
     (tmp_path / "one.py").touch(mode=0o000)
-    assert denied("one").endswith("/one.py'\nhint: may this user read it?\n")
+    assert denied("one").endswith("/one.py'\nhint: may this user read the file?\n")
 
 
 def test_a_directory_that_may_not_be_listed(denied, tmp_path):
@@ -458,7 +458,7 @@ def test_syntax_error(fault):
 
 def test_a_file_that_is_no_python(fault, tmp_path):
     (tmp_path / "README.md").touch()
-    assert fault("README.md") == f"README.md is no Python file | {loader.FORMS}"
+    assert fault("README.md") == f"README.md is no Python file | {failures.FORMS}"
 
 
 def test_a_file_that_is_not_there_is_no_mistyped_command(fault):
@@ -485,11 +485,11 @@ def test_a_module_of_the_application_that_is_not_there(fault):
     said = fault("two", two="import pkg.vews\n", **package)
     assert said.endswith("No module named 'pkg.vews' | did you mean pkg.views?")
     said = fault("three", three="from pkg.forms import form\n", **package)
-    assert said.endswith("No module named 'pkg.forms' | there is none of this name in pkg")
+    assert said.endswith("No module named 'pkg.forms' | there is no module of this name in pkg")
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("stat", "did you mean poorhttp status?"), ("time", "callable in it: time:")]
+    ("word", "hint"), [("stat", "did you mean poorhttp status?"), ("time", "callables in it: time:")]
 )
 def test_a_word_that_is_a_module_of_python_may_be_a_command(tmp_path, word, hint):
     with pytest.raises(LoadError) as caught:
@@ -540,7 +540,7 @@ def test_http_of_the_standard_library(fault, text, hint):
 
 def test_exit_while_imported(fault):
     said = fault("one", one="import sys\nsys.exit('bye')\n")
-    assert said.startswith("one.py:2: SystemExit: bye | it ended Python")
+    assert said.startswith("one.py:2: SystemExit: bye | the module ended Python")
 
 
 def test_ctrl_c_passes_through(load):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.config import config, other_servers
-from poorhttp.config.config import ALIASES, COMMANDS, SHORT
+from poorhttp.config import other_servers, reading
+from poorhttp.config.commands import ALIASES, COMMANDS, SHORT
+from poorhttp.config.flags import parse_flags
 from poorhttp.config.settings import SETTINGS
 from poorhttp.errors import ConfigError
 
@@ -23,7 +24,7 @@ ROWS = [
 
 def said(*argv: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        config.parse_flags(argv, "/")
+        parse_flags(argv, "/")
     return caught.value.hint
 
 
@@ -57,11 +58,11 @@ def test_whoever_writes_such_an_option_is_told(server: str, option: str, ours: s
         ("-k gevent", other_servers.GREENLETS),
         ("--master", "type = forking has a supervisor"),
         ("--http :80", "did you mean --bind?"),
-        ("--wsgi-file app.py", "name the file as APP: poorhttp file.py"),
+        ("--wsgi-file app.py", "give the file as APP: poorhttp file.py"),
         ("--timeout 5", "did you mean --request-timeout?"),
         ("-t5", "did you mean --request-timeout?"),
         ("--listen :80", "uWSGI's --listen: --backlog; waitress's --listen: --bind"),
-        ("-w4", "gunicorn's -w: --processes; uWSGI's -w: name the module as APP: poorhttp module"),
+        ("-w4", "gunicorn's -w: --processes; uWSGI's -w: give the module as APP: poorhttp module"),
     ],
 )
 def test_what_is_said(argv: str, hint: str) -> None:
@@ -69,13 +70,13 @@ def test_what_is_said(argv: str, hint: str) -> None:
 
 
 def test_a_key_and_a_keyword_are_answered_as_they_are_written(tmp_path: Path) -> None:
-    for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "are in the section [http]"):
+    for text, hint in ("[http]\nworkers = 4\n", "did you mean processes?"), ("[uwsgi]\n", "into the section [http]"):
         (tmp_path / "my.ini").write_text(text)
         with pytest.raises(ConfigError) as caught:
-            config.read(config.parse_flags(["-c", "my.ini"], str(tmp_path)), {}, str(tmp_path))
+            reading.read(parse_flags(["-c", "my.ini"], str(tmp_path)), {}, str(tmp_path))
         assert hint in caught.value.hint
     with pytest.raises(ConfigError, match=r"did you mean request_timeout\?"):
-        config.from_keywords({"timeout": 5}, {}, "/")
+        reading.from_keywords({"timeout": 5}, {}, "/")
 
 
 def test_the_examples_of_the_page_are_understood() -> None:
@@ -83,7 +84,7 @@ def test_the_examples_of_the_page_are_understood() -> None:
     lines = [line for line in text.splitlines() if line.startswith("    poorhttp ")]
     assert len(lines) == 3
     for line in lines:
-        settings = config.read(config.parse_flags(shlex.split(line)[1:], "/"), {}, "/")
+        settings = reading.read(parse_flags(shlex.split(line)[1:], "/"), {}, "/")
         assert str(settings.addresses[0]) == "127.0.0.1:8000"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.config import config
+from poorhttp.config import reading, rendering
+from poorhttp.config.flags import Flags, parse_flags
 from poorhttp.config.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,14 +57,14 @@ def test_old_numbers_of_levels():
 
 
 def test_committed_ini_is_the_dumped_one():
-    text = config.ini_text(config.parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
+    text = rendering.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
     assert (ROOT / "poorhttp.ini").read_text() == text, "run: poorhttp examples --dump-config > poorhttp.ini"
 
 
 def test_committed_ini_holds_every_default():
-    flags = config.Flags()
+    flags = Flags()
     flags.config = "poorhttp.ini"
-    read, default = config.read(flags, {}, str(ROOT)), config.read(config.Flags(), {}, str(ROOT))
+    read, default = reading.read(flags, {}, str(ROOT)), reading.read(Flags(), {}, str(ROOT))
     assert not read.notes
     for name in set(SETTINGS) - {"application"}:
         assert getattr(read, name) == getattr(default, name), name
@@ -75,8 +76,8 @@ def test_the_page_holds_the_settings_table():
     text = (ROOT / "docs" / "settings.md").read_text()
     assert text.count(FROM) == text.count(TO) == 1
     table = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert table == config.settings_table().strip(), (
-        "print(poorhttp.config.config.settings_table()) has the table of today"
+    assert table == rendering.settings_table().strip(), (
+        "print(poorhttp.config.rendering.settings_table()) has the table of today"
     )
 
 

@@ -2,31 +2,10 @@
 
 import pytest
 
-from poorhttp.config.units import (
-    PORT,
-    UNIX_PATH_LIMIT,
-    Addresses,
-    Application,
-    Bytes,
-    Choice,
-    ControlSocket,
-    Count,
-    EditorUrl,
-    FieldValue,
-    Function,
-    Host,
-    Names,
-    Networks,
-    Path,
-    Question,
-    Seconds,
-    SendfileHeader,
-    Switch,
-    UrlPath,
-    split_application,
-    split_port,
-    split_url,
-)
+from poorhttp.config.addresses import PORT, UNIX_PATH_LIMIT, Addresses, Host, Networks, split_port
+from poorhttp.config.paths import Application, ControlSocket, Function, Path, split_application
+from poorhttp.config.units import Bytes, Choice, Count, FieldValue, Names, Seconds, Switch
+from poorhttp.config.urls import CheckPath, EditorUrl, SendfileHeader, UrlPath, split_url
 
 
 @pytest.mark.parametrize(
@@ -107,8 +86,8 @@ def test_url_path_refused(text):
 
 
 @pytest.mark.parametrize("text", ["", "/", "/a/b%20c?d=e&f=/", "http://a/", "https://a.b:8/c?d", "https://[::1]/"])
-def test_question(text):
-    assert Question().parse(text) == text
+def test_check_path(text):
+    assert CheckPath().parse(text) == text
 
 
 @pytest.mark.parametrize(
@@ -118,9 +97,9 @@ def test_question(text):
         *("http://[::1/", "http://::1]/", "http://::1/", "http://[a]/", "http://[]/", "http://[[::1]]/"),
     ],
 )
-def test_question_refused(text):
+def test_check_path_refused(text):
     with pytest.raises(ValueError, match=r"a path such as /, or a URL such as https://www\.example\.com/"):
-        Question().parse(text)
+        CheckPath().parse(text)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +330,7 @@ def test_addresses_refused(text):
 
 
 def test_address_twice():
-    with pytest.raises(ValueError, match="each address once"):
+    with pytest.raises(ValueError, match="a list in which each address stands once"):
         Addresses().parse(":80 0.0.0.0:80")
 
 
@@ -380,7 +359,7 @@ def test_a_log_may_be_a_program():
     assert unit.parse("|rotatelogs 'a b' 5", "/etc") == "|rotatelogs 'a b' 5"
     assert unit.parse("|./rotate 'a b'", "/etc") == "|/etc/./rotate 'a b'"
     for text in ("|", "| ", "|sh -c 'x"):
-        with pytest.raises(ValueError, match="a program behind"):
+        with pytest.raises(ValueError, match="a command after"):
             unit.parse(text)
     assert Path().parse("|x", "/etc") == "/etc/|x"
 

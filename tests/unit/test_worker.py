@@ -23,7 +23,7 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog
 from poorhttp.process import supervisor, worker
@@ -444,7 +444,7 @@ from poorhttp.listen import sockets
 from poorhttp.process import worker
 from poorhttp.system import signals
 from poorhttp.logs.log import ErrorLog
-from poorhttp.config.units import Address
+from poorhttp.config.addresses import Address
 
 class config:
     threads, graceful_timeout, accesslog, health = 1, 30.0, "", ""

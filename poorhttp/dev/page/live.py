@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from poorhttp.config.units import Address
+    from poorhttp.config.addresses import Address
 
     WSGI = Callable[..., Iterable[bytes]]
 

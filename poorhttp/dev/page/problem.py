@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from poorhttp.app.loader import NOT_THEIRS, seen
+from poorhttp.app.places import NOT_THEIRS, seen
 from poorhttp.dev.page.redaction import HIDDEN, LONGEST, cut, is_secret, quoted_source, without_secrets, without_values
 from poorhttp.dev.page.values import described, name_of
 from poorhttp.dev.watch.paths import is_authors

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from json import dumps, loads
 
 from poorhttp.app import loader
-from poorhttp.config import config
+from poorhttp.config import reading
+from poorhttp.config.flags import parse_flags
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead import preload
 from poorhttp.dev.ahead.checkpoints import Checkpoints
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -111,7 +112,7 @@ def _preload(reporter: Reporter, order: bytes) -> preload.Preloaded:
 
 def _enter(argv: Sequence[str], directory: str, accept_pauses: tuple[int, ...], reporter: Reporter) -> Config:
     """Read the configuration, and set this process as it says."""
-    settings = dev.for_process(config.read(config.parse_flags(argv, directory), os.environ, directory), accept_pauses)
+    settings = dev.for_process(reading.read(parse_flags(argv, directory), os.environ, directory), accept_pauses)
     if settings.chdir:
         reporter.entered(settings.chdir)
     server.enter(settings)

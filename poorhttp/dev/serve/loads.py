@@ -23,7 +23,7 @@ from poorhttp.system.exits import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.dev.page.live import Streams
     from poorhttp.dev.serve.processes import Process
     from poorhttp.logs.log import ErrorLog

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
     from poorhttp.dev.page.problem import Problem
     from poorhttp.dev.watch.paths import Signature
     from poorhttp.logs.log import ErrorLog

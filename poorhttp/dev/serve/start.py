@@ -19,7 +19,7 @@ from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.config.config import Config
+    from poorhttp.config.model import Config
 
 DEFERRED = 3600
 """Seconds for which the kernel keeps a connection on which nothing has come (TCP_DEFER_ACCEPT): browsers open some in

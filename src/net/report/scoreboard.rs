@@ -269,7 +269,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
     use super::*;
-    use crate::http::head::HeadParser;
+    use crate::http::head_parser::HeadParser;
     use crate::limits::Limits;
     use crate::net::proxies::policy::ProxyPolicy;
 

@@ -37,7 +37,6 @@ use crate::net::report::access_log::AccessLog;
 use crate::net::report::scoreboard::{Counts, Row, State};
 use crate::net::report::supervisor::Supervisor;
 use crate::net::shared::Shared;
-use crate::net::watch::admission::Pace;
 use crate::net::watch::watchdog;
 use crate::net::watch::watched::{Watchdog, Watched};
 
@@ -50,9 +49,6 @@ pub struct Server<H: Handler> {
     pub(super) baton: Baton<H>,
     pub(super) team: Team<Named<H>>,
     pub(super) watchdog: Watchdog,
-    pub(super) threads: usize,
-    /// How calls go.
-    pub(super) pace: Pace,
     /// Connections that were served, for the next thread with the baton.
     pub(super) returned: Mutex<Vec<(Named<H>, Verdict)>>,
     /// Readable while an event waits for the event loop.
@@ -63,8 +59,6 @@ pub struct Server<H: Handler> {
     pub(super) has_failed: AtomicBool,
     /// Every thread but the health thread is lost, and the process about to end.
     pub(super) is_lost: AtomicBool,
-    /// The first thread, which ends the process, is in its run.
-    pub(super) has_first: AtomicBool,
     /// It was told that the time of a stop is over.
     pub(super) is_lateness_told: AtomicBool,
 }
@@ -117,14 +111,11 @@ impl<H: Handler> Server<H> {
             events: event_loop.descriptor()?,
             baton: Baton::new(event_loop),
             team: Team::new(row.pulses().take(threads + usize::from(has_health_thread)), has_health_thread),
-            watchdog: Watchdog::default(),
-            threads,
-            pace: Pace::default(),
+            watchdog: Watchdog::new(threads),
             returned: Mutex::default(),
             sockets,
             has_failed: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
-            has_first: AtomicBool::new(false),
             is_lateness_told: AtomicBool::new(false),
         })
     }
@@ -135,7 +126,7 @@ impl<H: Handler> Server<H> {
         let state = self.shared.handler.enter(slot);
         let mut scratch = Scratch::new(Thread { slot, pulse, finished: self.shared.process.finished(), state });
         if slot == 0 {
-            self.has_first.store(true, Ordering::SeqCst);
+            self.watchdog.has_first.store(true, Ordering::SeqCst);
             self.shared.row.enter(State::Serving);
         }
         self.watch().map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
@@ -169,7 +160,7 @@ impl<H: Handler> Server<H> {
     fn leave(&self) {
         let handler = &self.shared.handler;
         handler.detached(|| self.watchdog.retire());
-        self.has_first.store(false, Ordering::SeqCst);
+        self.watchdog.has_first.store(false, Ordering::SeqCst);
         self.shared.process.watchdog.rouse();
         if !self.is_busy() {
             handler.detached(|| self.watchdog.join());

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::baton::Held;
 use super::server::Server;
-use crate::net::clock::{self, Pulse};
+use crate::net::clock;
 use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::scratch::Scratch;
 use crate::net::events::event_loop::{EventLoop, Named};
@@ -15,6 +15,7 @@ use crate::net::lock::lock;
 use crate::net::panics;
 use crate::net::shared::Shared;
 use crate::net::watch::cpu::{self, micros};
+use crate::net::watch::watched::Watched;
 
 /// How long a request may wait for a thread that is awake and idle, or has yet to start, in ms: on a loaded machine that
 /// takes a while; where no thread can be started it never comes.
@@ -45,7 +46,7 @@ impl<H: Handler> Server<H> {
     fn serve(&self, (key, mut connection): Named<H>, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
         let (shared, slot) = (&self.shared, scratch.thread.slot);
         self.team.begin_call(slot);
-        let began = (self.threads > 1 && self.pace.is_slow()).then(|| {
+        let began = (self.watchdog.threads > 1 && self.watchdog.pace.is_slow()).then(|| {
             if self.has_room(slot, 1) {
                 self.team.wake_one();
             }
@@ -56,13 +57,13 @@ impl<H: Handler> Server<H> {
         self.team.note_stream(slot, had_stream, connection.owner().is_some());
         if let Some((began, cpu)) = began {
             fence(Ordering::SeqCst); // see `keep`
-            self.pace.note(micros(began.elapsed()), micros(cpu::own_time().saturating_sub(cpu)));
+            self.watchdog.pace.note(micros(began.elapsed()), micros(cpu::own_time().saturating_sub(cpu)));
         }
         if let Some(mut event_loop) = self.baton.take() {
             event_loop.settle(key, connection, verdict, shared);
             return self.keep(event_loop, slot);
         }
-        self.pace.note_slow();
+        self.watchdog.pace.note_slow();
         lock(&self.returned).push(((key, connection), verdict));
         shared.process.waker.announce();
         // The thread with the baton sees it before it sleeps, or is woken; unless it laid the baton down just now.
@@ -87,10 +88,10 @@ impl<H: Handler> Server<H> {
     /// Whether there is room in the application for one more call than the short ones of other threads than that of `slot`,
     /// and `more`.
     fn has_room(&self, slot: usize, more: usize) -> bool {
-        let room = if self.pace.is_slow() { self.pace.room() } else { usize::MAX };
-        room >= self.threads || {
+        let room = if self.watchdog.pace.is_slow() { self.watchdog.pace.room() } else { usize::MAX };
+        room >= self.watchdog.threads || {
             let others = self.team.threads().enumerate().filter(|&(other, _)| other != slot);
-            let short = others.filter(|(_, (thread, is_inside))| *is_inside && !thread.takes_no_room());
+            let short = others.filter(|(_, thread)| thread.is_inside() && !thread.takes_no_room());
             short.count() + more < room
         }
     }
@@ -131,11 +132,6 @@ impl<H: Handler> Server<H> {
             event_loop.settle(key, connection, verdict, &self.shared);
         }
         is_any
-    }
-
-    /// How many connections are not waited for: their calls do not return.
-    pub(super) fn given_up(&self) -> usize {
-        self.watchdog.given_up(|slot| self.team.pulse(slot).and_then(Pulse::last))
     }
 
     /// After a stop: tell how many connections are left unfinished, and break off those of this thread's streams among

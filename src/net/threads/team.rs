@@ -36,7 +36,6 @@ struct Slot<Q> {
     queue: Mutex<Vec<Q>>,
     /// How many answers of this thread wait for their clients: no other thread can go on with them.
     streams: AtomicUsize,
-    pulse: Pulse,
     thread: cpu::Thread,
 }
 
@@ -48,17 +47,12 @@ impl<Q> Slot<Q> {
             is_summoned: AtomicBool::new(false),
             queue: Mutex::default(),
             streams: AtomicUsize::new(0),
-            pulse,
-            thread: cpu::Thread::default(),
+            thread: cpu::Thread::new(pulse),
         }
     }
 
     fn has_streams(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
-    }
-
-    fn is_in_application(&self) -> bool {
-        self.pulse.last().is_some()
     }
 
     fn rouse(&self) {
@@ -83,7 +77,7 @@ impl<Q> Team<Q> {
             return Err("another thread has this slot");
         }
         slot.thread.adopt();
-        Ok(slot.pulse)
+        Ok(slot.thread.pulse)
     }
 
     /// Whether there is a health thread.
@@ -111,19 +105,9 @@ impl<Q> Team<Q> {
         lock(&self.asleep).is_empty()
     }
 
-    /// The pulse of the thread of `slot`.
-    pub fn pulse(&self, slot: usize) -> Option<Pulse> {
-        self.slots.get(slot).map(|slot| slot.pulse)
-    }
-
-    /// The pulses of all threads, by slot.
-    pub fn pulses(&self) -> impl Iterator<Item = Pulse> {
-        self.slots.iter().map(|slot| slot.pulse)
-    }
-
-    /// All threads, and whether they are in the application, by slot.
-    pub fn threads(&self) -> impl Iterator<Item = (&cpu::Thread, bool)> + Clone {
-        self.slots.iter().map(|slot| (&slot.thread, slot.is_in_application()))
+    /// All threads, by slot.
+    pub fn threads(&self) -> impl Iterator<Item = &cpu::Thread> + Clone {
+        self.slots.iter().map(|slot| &slot.thread)
     }
 
     /// The thread of `slot` begins a call.
@@ -184,7 +168,7 @@ impl<Q> Team<Q> {
             sleeper.rouse();
             return true;
         }
-        let is_idle = |(_, slot): (usize, &Slot<Q>)| !slot.is_in_application();
+        let is_idle = |(_, slot): (usize, &Slot<Q>)| !slot.thread.is_inside();
         may_hope() && self.slots.iter().enumerate().filter(|&(other, _)| is_free(other)).any(is_idle)
     }
 

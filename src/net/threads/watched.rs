@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::server::{SIGNAL_SLOT, Server};
-use crate::net::clock::Pulse;
 use crate::net::handler::Handler;
 use crate::net::shared::Shared;
-use crate::net::watch::admission::Pace;
 use crate::net::watch::cpu;
 use crate::net::watch::watched::{Watchdog, Watched};
 
@@ -28,23 +26,7 @@ impl<H: Handler> Watched for Server<H> {
         &self.watchdog
     }
 
-    fn pace(&self) -> &Pace {
-        &self.pace
-    }
-
-    fn threads(&self) -> usize {
-        self.threads
-    }
-
-    fn has_first(&self) -> bool {
-        self.has_first.load(Ordering::SeqCst)
-    }
-
-    fn pulses(&self) -> impl Iterator<Item = Pulse> {
-        self.team.pulses()
-    }
-
-    fn tasks(&self) -> impl Iterator<Item = (&cpu::Thread, bool)> + Clone {
+    fn tasks(&self) -> impl Iterator<Item = &cpu::Thread> + Clone {
         self.team.threads()
     }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::net::clock::Pulse;
+
 /// After a look at a thread, which takes some 2 µs, there is none for so long.
 const PAUSE: Duration = Duration::from_micros(250);
 
@@ -27,8 +29,10 @@ pub fn own_time() -> Duration {
 }
 
 /// A thread that serves, and what it does in the application.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Thread {
+    /// Since when it is in the application.
+    pub pulse: Pulse,
     /// Its number in the kernel; 0 for none.
     number: AtomicI32,
     calls: AtomicU64,
@@ -36,6 +40,16 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// A thread with this pulse, which is still to come.
+    pub fn new(pulse: Pulse) -> Self {
+        Self { pulse, number: AtomicI32::new(0), calls: AtomicU64::new(0), takes_no_room: AtomicBool::new(false) }
+    }
+
+    /// Whether it is in the application.
+    pub fn is_inside(&self) -> bool {
+        self.pulse.last().is_some()
+    }
+
     /// It is the calling thread.
     pub fn adopt(&self) {
         self.number.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
@@ -106,19 +120,16 @@ impl Usage {
         Self { running: 0, short: 0, long: 0, seen: vec![none; threads], next: now }
     }
 
-    /// Look, unless that was done just now. `threads`: each thread, and whether it is in the application. `long`: CPU time
-    /// that makes a call a long one. Returns whether it looked.
-    pub fn look<'a>(&mut self, threads: impl Iterator<Item = (&'a Thread, bool)> + Clone, long: Duration) -> bool {
+    /// Look, unless that was done just now. `long`: CPU time that makes a call a long one. Returns whether it
+    /// looked.
+    pub fn look<'a>(&mut self, threads: impl Iterator<Item = &'a Thread> + Clone, long: Duration) -> bool {
         let now = Instant::now();
         if now < self.next {
             return false;
         }
         self.next = now;
         (self.running, self.short, self.long) = (0, 0, 0);
-        for ((thread, is_inside), seen) in threads.clone().zip(&mut self.seen) {
-            if !is_inside {
-                continue;
-            }
+        for (thread, seen) in threads.clone().zip(&mut self.seen).filter(|(thread, _)| thread.is_inside()) {
             self.next += PAUSE;
             let (call, time) = (thread.calls.load(Ordering::Relaxed), thread.time());
             if seen.call != call {
@@ -138,8 +149,8 @@ impl Usage {
         if self.running == 0 {
             // No thread has the interpreter, so none waits for it.
             (self.short, self.long) = (0, 0);
-            let inside = threads.filter(|(_, is_inside)| *is_inside);
-            inside.for_each(|(thread, _)| thread.takes_no_room.store(true, Ordering::Relaxed));
+            let inside = threads.filter(|thread| thread.is_inside());
+            inside.for_each(|thread| thread.takes_no_room.store(true, Ordering::Relaxed));
         }
         true
     }

@@ -46,10 +46,10 @@ impl Followers {
         self.quiet = if is_quiet { self.quiet + elapsed } else { 0 };
         // Short calls are never held back, and while a thread handles events calls may wait for that.
         let is_awake = calls.is_none() && !server.shared().process.waker.is_asleep();
-        if !is_quiet && (!server.pace().is_slow() || is_awake) {
+        if !is_quiet && (!server.watchdog().pace.is_slow() || is_awake) {
             return;
         }
-        let is_new = self.usage.look(server.tasks(), Duration::from_micros(server.pace().long()));
+        let is_new = self.usage.look(server.tasks(), Duration::from_micros(server.watchdog().pace.long()));
         let decision = self.admission.look(Sample {
             elapsed,
             is_new,
@@ -59,9 +59,9 @@ impl Followers {
             long: self.usage.long,
             is_free: calls.is_some(),
             quiet: self.quiet,
-            usual: server.pace().usual(),
+            usual: server.watchdog().pace.usual(),
         });
-        server.pace().set_room(decision.room);
+        server.watchdog().pace.set_room(decision.room);
         if decision.wakes && server.wake_one() {
             self.quiet = 0;
         }

@@ -98,19 +98,20 @@ fn work<S: Watched>(server: &S, job: &Job) {
     let shared = server.shared();
     let request = |slot: usize| shared.row.shown(slot).unwrap_or_default();
     let is_still = |late: &Late| server.last_beat(late.slot) == Some(late.beat);
+    let is_in = |slot, began| server.pulse(slot).is_some_and(|it| it.last().is_some() && it.began() == began);
     match job {
         Job::Interrupt(late) => {
             shared.handler.interrupt(late.slot, &request(late.slot), Some(late.age), &|| is_still(late));
         }
         Job::GiveUp(late) => {
-            let began = server.pulses().nth(late.slot).map(Pulse::began);
+            let began = server.pulse(late.slot).map(Pulse::began);
             let is_answered = shared.handler.give_up(late.slot, &request(late.slot), late.age, &|| is_still(late));
             if let Some(began) = began.filter(|_| is_answered) {
                 shared.row.note_given_up(late.slot, began);
             }
         }
         Job::End(slot, began) => {
-            shared.handler.interrupt(*slot, &request(*slot), None, &|| server.is_in(*slot, *began));
+            shared.handler.interrupt(*slot, &request(*slot), None, &|| is_in(*slot, *began));
         }
         Job::Report(byte) => shared.handler.hear_report(*byte),
     }

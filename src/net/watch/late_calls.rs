@@ -8,7 +8,7 @@ use super::calls::{Calls, Late};
 use super::interrupter::{Interrupter, Job, begin, time_at_work};
 use super::stopping::kill;
 use super::watched::Watched;
-use crate::net::clock::{self, Pulse};
+use crate::net::clock;
 use crate::net::handler::Handler;
 use crate::net::report::access_log::escaped;
 use crate::net::report::scoreboard::Shown;
@@ -28,14 +28,14 @@ impl LateCalls {
     /// Those of a server that has just begun.
     pub fn new<S: Watched>(server: &S) -> Self {
         let limits = &server.shared().limits;
-        let calls = Calls::new(server.threads(), limits.slow_request, limits.request_timeout, clock::now());
+        let calls = Calls::new(server.watchdog().threads, limits.slow_request, limits.request_timeout, clock::now());
         Self { calls, is_hog_told: false }
     }
 
     /// Note how old the calls are; `planned`: how long after the last look this was to happen.
     pub fn look<S: Watched>(&mut self, server: &S, planned: Duration) {
         let planned = u64::try_from(planned.as_millis()).unwrap_or(0);
-        self.calls.look(clock::now(), planned, server.pulses().map(Pulse::last));
+        self.calls.look(clock::now(), planned, server.tasks().map(|thread| thread.pulse.last()));
     }
 
     /// Log the calls that are slow while they last, each request once.
@@ -71,7 +71,7 @@ impl LateCalls {
             interrupter.report(&**server, STUCK);
         }
         let calls = self.calls.stuck();
-        let are_all_stuck = calls.len() == server.threads();
+        let are_all_stuck = calls.len() == server.watchdog().threads;
         let waited = time_at_work(&**server);
         let is_hogged = !calls.is_empty() && waited.is_some_and(|waited| waited > HOG);
         if is_hogged && !self.is_hog_told {

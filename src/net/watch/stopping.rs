@@ -35,8 +35,8 @@ impl Stopping {
         if process.is_stop_late() && !self.is_late {
             process.finish();
             // The first thread is the main one: the interpreter's own alarm leaves the process where that does not return.
-            let busy = server.pulses().enumerate().skip(1).filter(|(_, pulse)| pulse.last().is_some());
-            let late: Vec<Job> = busy.map(|(slot, pulse)| Job::End(slot, pulse.began())).collect();
+            let busy = server.tasks().enumerate().skip(1).filter(|(_, thread)| thread.is_inside());
+            let late: Vec<Job> = busy.map(|(slot, thread)| Job::End(slot, thread.pulse.began())).collect();
             self.is_late = late.is_empty() || begin(server, late);
         }
     }

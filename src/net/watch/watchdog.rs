@@ -6,6 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -82,11 +83,11 @@ struct Watcher<S: Watched> {
 impl<S: Watched> Watcher<S> {
     fn new(server: Arc<S>, dispositions: Dispositions) -> Self {
         Self {
-            followers: Followers::new(server.threads()),
+            followers: Followers::new(server.watchdog().threads),
             late_calls: LateCalls::new(&*server),
             stopping: Stopping::default(),
             interrupter: Interrupter::default(),
-            load: Load::new(server.threads(), clock::now()),
+            load: Load::new(server.watchdog().threads, clock::now()),
             dispositions,
             idle: 0,
             looked: 0,
@@ -102,7 +103,7 @@ impl<S: Watched> Watcher<S> {
         let (mut panics, mut looks) = (Panics::default(), 0);
         let server = Arc::clone(&self.server);
         let shared = server.shared();
-        while !shared.process.is_finished() || server.has_first() || server.is_busy() {
+        while !shared.process.is_finished() || server.watchdog().has_first.load(Ordering::SeqCst) || server.is_busy() {
             match catch_unwind(AssertUnwindSafe(|| self.look())) {
                 Ok(()) => looks += 1,
                 Err(panic) => {
@@ -161,7 +162,7 @@ impl<S: Watched> Watcher<S> {
         let stays_full = self.followers.is_quiet() && is_full();
         let pause = match has_followers && !waker.is_asleep() {
             true if stays_full => self.patience(is_busy).min(FULL_PAUSE),
-            true if server.pace().is_slow() && server.pace().room() == 1 => RARE_PAUSE,
+            true if server.watchdog().pace.is_slow() && server.watchdog().pace.room() == 1 => RARE_PAUSE,
             true => PAUSE,
             false => self.patience(is_busy),
         };

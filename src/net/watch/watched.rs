@@ -1,7 +1,8 @@
-//! The wall between the watchdog and the server it watches: what the watchdog asks of a server, and the state of the
-//! watchdog that the server keeps.
+//! The wall between the watchdog and the server it watches: what the watchdog asks of a server, and what both
+//! look at.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -20,23 +21,11 @@ pub trait Watched: Send + Sync + 'static {
     /// What everything in it has in common.
     fn shared(&self) -> &Shared<Self::Handler>;
 
-    /// The state of its watchdog.
+    /// What it and its watchdog both look at.
     fn watchdog(&self) -> &Watchdog;
 
-    /// How calls go.
-    fn pace(&self) -> &Pace;
-
-    /// How many threads call the application.
-    fn threads(&self) -> usize;
-
-    /// Whether the first thread, which ends the process, is in its run.
-    fn has_first(&self) -> bool;
-
-    /// The pulses of all threads, by slot.
-    fn pulses(&self) -> impl Iterator<Item = Pulse>;
-
-    /// All threads, and whether they are in the application, by slot.
-    fn tasks(&self) -> impl Iterator<Item = (&cpu::Thread, bool)> + Clone;
+    /// All threads, by slot.
+    fn tasks(&self) -> impl Iterator<Item = &cpu::Thread> + Clone;
 
     /// Whether a thread may have to be woken because another one is in the application.
     fn has_followers(&self) -> bool;
@@ -60,30 +49,42 @@ pub trait Watched: Send + Sync + 'static {
     /// Answer 503 to all clients that wait: every thread is lost.
     fn excuse(&self);
 
-    /// When the call on the thread of `slot` gave its last sign of life, if there is a call.
-    fn last_beat(&self, slot: usize) -> Option<u64> {
-        self.pulses().nth(slot).and_then(Pulse::last)
+    /// The pulse of the thread of `slot`, if there is one.
+    fn pulse(&self, slot: usize) -> Option<Pulse> {
+        self.tasks().nth(slot).map(|thread| thread.pulse)
     }
 
-    /// Whether the thread of `slot` is in a call that began then.
-    fn is_in(&self, slot: usize, began: u64) -> bool {
-        self.pulses().nth(slot).is_some_and(|pulse| pulse.last().is_some() && pulse.began() == began)
+    /// When the call on the thread of `slot` gave its last sign of life, if there is a call.
+    fn last_beat(&self, slot: usize) -> Option<u64> {
+        self.pulse(slot).and_then(Pulse::last)
     }
 
     /// How many threads are in the application.
     fn inside(&self) -> usize {
-        self.pulses().filter(|pulse| pulse.last().is_some()).count()
+        self.tasks().filter(|thread| thread.is_inside()).count()
     }
 
     /// Whether a thread is in the application.
     fn is_busy(&self) -> bool {
-        self.pulses().any(|pulse| pulse.last().is_some())
+        self.tasks().any(cpu::Thread::is_inside)
+    }
+
+    /// How many connections are not waited for, in a stop either: their calls do not return, and were answered in their
+    /// place as far as that can be. A call may have returned since it was given up.
+    fn given_up(&self) -> usize {
+        lock(&self.watchdog().stuck).iter().filter(|&&(slot, beat)| self.last_beat(slot) == Some(beat)).count()
     }
 }
 
-/// The state of the watchdog that other threads look at.
-#[derive(Debug, Default)]
+/// What a server and its watchdog both look at.
+#[derive(Debug)]
 pub struct Watchdog {
+    /// How many threads call the application.
+    pub threads: usize,
+    /// How calls go.
+    pub pace: Pace,
+    /// The first thread, which ends the process, is in its run.
+    pub has_first: AtomicBool,
     /// Locked while the watchdog is started.
     pub(super) handle: Mutex<Option<JoinHandle<()>>>,
     pub(super) interrupter: Mutex<InterrupterThread>,
@@ -107,6 +108,18 @@ impl InterrupterThread {
 }
 
 impl Watchdog {
+    /// For a server that has so many threads which call the application.
+    pub fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            pace: Pace::default(),
+            has_first: AtomicBool::new(false),
+            handle: Mutex::default(),
+            interrupter: Mutex::default(),
+            stuck: Mutex::default(),
+        }
+    }
+
     /// Wait for the end of the watchdog, which is due.
     pub fn join(&self) {
         let Some(handle) = lock(&self.handle).take() else { return };
@@ -131,11 +144,5 @@ impl Watchdog {
         let is_new = *stuck != calls;
         *stuck = calls;
         is_new
-    }
-
-    /// How many connections are not waited for, in a stop either: their calls do not return, and were answered in their
-    /// place as far as that can be. `last_beat` tells the last sign of life of a slot: a call may have returned since.
-    pub fn given_up(&self, last_beat: impl Fn(usize) -> Option<u64>) -> usize {
-        lock(&self.stuck).iter().filter(|&&(slot, beat)| last_beat(slot) == Some(beat)).count()
     }
 }

@@ -1,0 +1,66 @@
+"""The one configuration: `Config`, a frozen object with one attribute for each setting.
+
+Knows which attributes there are. Does not know where the values come from (`reading`).
+"""
+
+from __future__ import annotations
+
+from poorhttp.config.settings import SETTINGS, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, NoReturn, TypeVar
+
+    from poorhttp.config.addresses import Address
+
+    Self = TypeVar("Self", bound="Config")
+
+
+class Config(Settings):
+    """The settings with their values. Frozen.
+
+    One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
+    addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
+    ini: absolute path of the ini file, or "". directory: that of the ini file, or the current one.
+    import_directory: where a module of `application` is looked for; `chdir` without symbolic links, if that is set.
+    sources: setting -> source of its value. notes: what to tell the user at the start.
+    """
+
+    addresses: tuple[Address, ...]
+    options: dict[str, str]
+    environ: dict[str, str]
+    ini: str
+    directory: str
+    import_directory: str
+    sources: dict[str, str]
+    notes: tuple[str, ...]
+
+    __slots__ = (
+        *SETTINGS,
+        "addresses",
+        "directory",
+        "environ",
+        "import_directory",
+        "ini",
+        "notes",
+        "options",
+        "sources",
+    )
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for name in Config.__slots__:
+            object.__setattr__(self, name, values[name])
+
+    def replace(self: Self, **values: Any) -> Self:
+        """Return a copy with some values replaced."""
+        other = object.__new__(type(self))
+        for name in (*Config.__slots__, *set(type(self).__slots__).difference(Config.__slots__)):
+            object.__setattr__(other, name, values.get(name, getattr(self, name)))
+        return other
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Config is frozen: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Config is frozen: {name} cannot be deleted")
