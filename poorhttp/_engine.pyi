@@ -159,8 +159,8 @@ class Engine:
             listeners to new clients, accepts those that came meanwhile, and closes, so that hardly any client is reset.
             None if a process that does not stop accepts there too.
 
-        If `config` has `gates` (a `dev` server), a list of descriptors, no client is accepted while one of them is
-        readable.
+        If `config` has `accept_pauses` (a `dev` server): while one of these descriptors is readable, no client is
+        accepted.
 
         Raises OSError if a descriptor cannot be used, AttributeError or ValueError if `config` lacks a setting or a
         setting has another type.

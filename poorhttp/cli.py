@@ -216,9 +216,9 @@ def _check(command: str, settings: Config) -> int:
 def _serve(flags: Flags, settings: Config, home: str) -> int:
     """Serve in the foreground."""
     if settings.autoreload:
-        from poorhttp.dev.serve import supervisor
+        from poorhttp.dev.serve import start
 
-        return supervisor.run(settings, home, flags.live)
+        return start.run(settings, home, flags.live)
     if settings.check_path:
         from poorhttp.process.start import dry_run
 

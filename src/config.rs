@@ -27,7 +27,7 @@ where
 
 /// The accept pauses of a process under development (descriptors); only its configuration has them.
 pub fn accept_pauses(config: &Bound<'_, PyAny>) -> PyResult<Vec<RawFd>> {
-    config.getattr_opt("gates")?.map_or_else(|| Ok(Vec::new()), |gates| gates.extract())
+    config.getattr_opt("accept_pauses")?.map_or_else(|| Ok(Vec::new()), |found| found.extract())
 }
 
 /// The largest number of processes; `processes` is the least number, and has the largest as an attribute.

@@ -217,18 +217,10 @@ def test_imports_point_one_way(path: Path) -> None:
         assert parts_of(imports_of(path, everywhere=True)) <= KNOWS[part]
 
 
-# Imports that close a circle, and are still to be cut.
-CIRCLES = [
-    ("poorhttp.dev.watch.reports", "poorhttp.dev.page.breakpoints"),
-]
-
-
 def test_no_modules_import_each_other() -> None:
     """Neither two, nor more in a circle; also within functions. `__init__` imports nobody before it is asked."""
     known = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PYTHON}
     imported = {name: imports_of(path, everywhere=True) & set(known) - {name} for name, path in known.items()}
-    for name, other in CIRCLES:
-        imported[name].discard(other)
     while free := {name for name, others in imported.items() if not others & set(imported)}:
         imported = {name: others for name, others in imported.items() if name not in free}
     assert not imported

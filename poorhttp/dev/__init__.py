@@ -1,5 +1,5 @@
-"""Serving while the program is being written: autoreload, and pages that show what went wrong.
+"""Serving while the program is being written: autoreload, and pages that show errors.
 
-Knows everything else of the server; nothing else knows it, but for `cli` and `server`, which import it where
-`autoreload` or `debug` is on. Contract: a server in production has not imported any of it.
+Knows the whole server. Only `cli` and `process.server` know it, and import it if `autoreload` or `debug` is on.
+Contract: a server in production has imported none of it.
 """

@@ -1,9 +1,9 @@
-"""`poorhttp check`: what would keep a server from answering, found without serving.
+"""`poorhttp check`: finds, without serving, what would keep a server from answering.
 
-Knows one request and the letter of PEP 3333 (the standard library's `wsgiref.validate`). Does not know how an
+Knows one request and the rules of PEP 3333 (the standard library's `wsgiref.validate`). Does not know how an
 application is found.
 Contract: configuration, addresses, users and logs are tried as for a start, and nothing of it stays. The application is
-loaded in a child and called once there. A fault ends it in words: where it is the application's, with file and line.
+loaded and called once, in a child. A fault is described in words, one of the application with file and line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     WSGI = Callable[..., Iterable[bytes]]
 
 ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
-"""What the engine leaves out besides those that the standard library knows."""
+"""Hop-by-hop headers that the engine leaves out, besides those that the standard library knows."""
 
 
 def run(settings: Config) -> int:
@@ -48,10 +48,10 @@ def run(settings: Config) -> int:
 
 
 def _call_in_fork(app: WSGI, settings: Config) -> None:
-    """The same in a fork of the process that has loaded it, as workers are: threads of the application are not there.
-    End as that has ended, unless it was well.
+    """As `_call`, in a fork of the process that has loaded the application, as workers are: its threads are not there.
+    Ends this process as the fork has ended, unless all is well.
     """
-    done, telling = os.pipe()
+    done, other_end = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if not pid:
@@ -59,30 +59,30 @@ def _call_in_fork(app: WSGI, settings: Config) -> None:
         try:
             end_with(parent)
             _call(app, settings)
-            os.write(telling, b"1")
+            os.write(other_end, b"1")
             code = 0
         except LoadError as error:
             tell(error)
             code = error.exit_code
-        except KeyboardInterrupt:  # its parent hears it too, and says so
+        except KeyboardInterrupt:  # the parent gets the signal too, and says so
             code = 128 + signal.SIGINT
         finally:
             dry_run_child.leave(code)
-    os.close(telling)
+    os.close(other_end)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code > 0:
         dry_run_child.leave(code)
     elif code < 0:
         os.kill(os.getpid(), -code)
-    elif not os.read(done, 1):  # the application has ended it
+    elif not os.read(done, 1):  # the application has ended the fork
         os._exit(0)
 
 
 def _call(app: WSGI, settings: Config) -> None:
-    """Ask for `check_path`, or `/`, and tell what came. Raises LoadError."""
-    validate.IteratorWrapper.closed = True  # else one of what is no iterable complains
+    """Send one request, for `check_path` or `/`, and judge the answer. Raises LoadError."""
+    validate.IteratorWrapper.closed = True  # else its `__del__` complains where the answer is no iterable
     given: Any = validate.InputWrapper
-    given.read = lambda wrapper, *size: wrapper.input.read(*size)  # it would not have it without a size
+    given.read = lambda wrapper, *size: wrapper.input.read(*size)  # the validator refuses `read()` without a size
     where = f"{_place(app)}: "
     question.end_after(settings.request_timeout or timing.LOADING, settings, where, dry_run_child.leave)
     with warnings.catch_warnings(record=True) as doubts:
@@ -102,7 +102,7 @@ def _call(app: WSGI, settings: Config) -> None:
 
 
 def _with_empty_bodies(app: WSGI) -> WSGI:
-    """The application, whose empty str or bytes is served as a body without blocks, which the validator refuses."""
+    """The application with an empty str or bytes made a list: the server accepts it, the validator does not."""
 
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         answer = app(environ, start_response)
@@ -112,9 +112,7 @@ def _with_empty_bodies(app: WSGI) -> WSGI:
 
 
 def _check_length(answer: question.Answer) -> None:
-    """Raises AssertionError where a client would not get all that there is. A file may be longer: it is sent as far as
-    Content-Length reaches.
-    """
+    """Raise AssertionError if the body is longer than Content-Length. A file may be longer: only that part is sent."""
     size, promised = answer.size, answer.promised
     is_file = isinstance(answer.given.original_iterator, FileWrapper)
     if promised is not None and size > promised and not is_file:
@@ -122,11 +120,11 @@ def _check_length(answer: question.Answer) -> None:
 
 
 def _place(app: Any) -> str:
-    """Where it is defined, or else what it is."""
+    """File and line where the application is defined, else its type."""
     code = getattr(function_of(app)[0], "__code__", None)
     if code:
         return f"{seen(code.co_filename)}:{code.co_firstlineno}"
     try:
         return f"{seen(inspect.getfile(app))}:{inspect.getsourcelines(app)[1]}"
-    except (OSError, TypeError):  # no class, or one whose source is not there
+    except (OSError, TypeError):  # no class, or one without source
         return type(app).__name__

@@ -1,7 +1,6 @@
-"""`poorhttp init`: the first files of a new application.
+"""`poorhttp init`: writes the first files of a new application.
 
-Contract: a file that exists is left as it is, and then none is written. `poorhttp dev` never serves another program
-afterwards than before.
+Contract: if one of the files exists, none is written. Afterwards `poorhttp dev` serves the same program as before.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from poorhttp.errors import ConfigError, write
 from poorhttp.stdlib import os
 
 TABLE_TEXT = '''\
-"""Which function answers which URI."""
+"""The functions that answer requests, by path."""
 
 from poorhttp import http
 
@@ -30,10 +29,10 @@ handlers = {
 '''
 
 INI = """\
-# Settings of poorhttp; `poorhttp --dump-config` shows all there are.
+# Settings of poorhttp; `poorhttp --dump-config` shows all of them.
 [http]
 
-# What is served, from here: file.py, module:name, or a directory with dispatch_table.py
+# The application, relative to this file: file.py, module:name, or a directory with dispatch_table.py
 application = {application}
 
 # single, forking (processes) or threading (threads)
@@ -45,11 +44,11 @@ port = 8080
 
 
 def run(directory: str) -> int:
-    """Write them into a directory, which is made where it is missing. Returns 0. Raises ConfigError.
+    """Write the files into a directory, which is made if it does not exist. Returns 0. Raises ConfigError.
 
-    Where an application is there that `poorhttp dev` would find, write the ini file alone.
+    If there is an application that `poorhttp dev` would find, only the ini file is written.
     """
-    served = found(directory)  # the directory itself where that has a dispatch table, or nothing to serve
+    served = found(directory)  # the directory itself if it has a dispatch table, or nothing to serve
     program = os.path.join(directory, TABLE) if served == directory else served
     is_there = os.path.isfile(program)
     files = {} if is_there else {TABLE: TABLE_TEXT}

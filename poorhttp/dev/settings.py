@@ -1,8 +1,8 @@
-"""What the configuration means while the program is being written.
+"""The configuration of `poorhttp dev`: what differs from a server in production, and which application is served.
 
-Knows what differs from a server in production. Does not know how it is served.
-Contract: nothing is changed that the author has set, but for keep-alive: each connection carries one request, so that
-the next one meets the new code. Nobody is late unless he says so.
+Knows the settings. Does not know how the application is served.
+Contract: what the author has set stays, with one exception: each connection carries one request, so that the next
+request meets the new code. There are no time limits for requests unless the author sets them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
-"""What `poorhttp dev` serves, and `check` loads, where nothing is named and there is no dispatch_table.py: the first
-of these, or the wsgi.py of a Django project."""
+"""The files that `poorhttp dev` and `check` look for when no application is named and there is no dispatch_table.py:
+the first of these is taken, or the wsgi.py of a Django project."""
 
 TABLE = "dispatch_table.py"
 
@@ -40,58 +40,75 @@ FIXED = (
     "errorlog",
     "graceful_timeout",
 )
-"""What the process above has begun with and keeps to its end; the addresses too."""
-
+"""Settings that are read at the start only, because they belong to the supervisor; the addresses are so too."""
 
 NOT_SERVED = {"status_path": "", "control_socket": ""}
-"""Settings that would tell of a server which the next save replaces."""
+"""Settings that would show a process that the next save replaces."""
 
 
 class Settings(Config):
-    """A configuration with gates: descriptors; while one of them is readable nobody is to be accepted. One is that of
-    the process, the other the queue of inotify: what was saved is in there before the author can ask for it.
+    """A configuration with accept pauses: descriptors; while one of them is readable, the engine accepts no connection.
+    One belongs to the process, the other is the queue of inotify: a save is in the queue before the author can send a
+    request.
     """
 
-    gates: tuple[int, ...]
+    accept_pauses: tuple[int, ...]
 
-    __slots__ = ("gates",)
+    __slots__ = ("accept_pauses",)
 
-    def __init__(self, values: dict[str, Any], gates: tuple[int, ...]) -> None:
+    def __init__(self, values: dict[str, Any], accept_pauses: tuple[int, ...]) -> None:
         super().__init__(values)
-        object.__setattr__(self, "gates", gates)
+        object.__setattr__(self, "accept_pauses", accept_pauses)
 
 
-def for_process(settings: Config, gates: tuple[int, ...]) -> Settings:
+def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
     """The configuration of a process that serves the application."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
     values.update(keepalive_timeout=0.0, **NOT_SERVED)
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
-            values[name] = 0.0  # a debugger is to wait for its user
-    if not settings.preload:  # each worker loads the application: here the process that does is the only one
+            values[name] = 0.0  # a request may wait in a debugger
+    if not settings.preload:  # each worker would load the application: here one process loads and serves it
         values.update(type="single", processes=Span(1, 1), preload=True)
     if settings.sources["application"] == "default":
         values["application"] = found(settings.application)
-    return Settings(values, gates)
+    return Settings(values, accept_pauses)
 
 
-def for_stand_in(settings: Config, gates: tuple[int, ...]) -> Settings:
-    """The configuration of a process that serves a page in the place of an application."""
+def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
+    """The configuration of a process that serves a page because the application cannot be loaded."""
     values = {name: getattr(settings, name) for name in Config.__slots__}
     values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
     values.update(NOT_SERVED)
-    values["debug"] = True  # so that it is told of front servers (see `page.may_see`)
-    return Settings(values, gates)
+    values["debug"] = True  # so that the environ says whether a proxy is between (see `pages.may_see`)
+    return Settings(values, accept_pauses)
 
 
 def fixed(settings: Config) -> dict[str, str]:
-    """What is heeded at the start alone, as text."""
+    """The values of `FIXED` and the addresses, as text."""
     shown = {name: SETTINGS[name].unit.show(getattr(settings, name)) for name in FIXED}
     return {"address": ", ".join(map(str, settings.addresses)), **shown}
 
 
+class FixedSettings:
+    """The settings that are read at the start only, to tell the author of a change in vain, once."""
+
+    def __init__(self, settings: Config) -> None:
+        self._first = self._last = fixed(settings)
+
+    def changes(self, now: dict[str, str]) -> str:
+        """What has changed, for the log; "" for nothing. now: `fixed`, as a process has just read it."""
+        changed = [
+            f"{name} is {text or 'empty'}"
+            for name, text in now.items()
+            if text not in (self._first[name], self._last[name])
+        ]
+        self._last = now
+        return ", ".join(changed)
+
+
 def found(directory: str) -> str:
-    """The application in a directory where none was named."""
+    """The application in a directory, when none is named; the directory itself if there is no single one."""
     for name in (TABLE, *CANDIDATES):
         if os.path.isfile(os.path.join(directory, name)):
             return directory if name == TABLE else os.path.join(directory, name)
@@ -100,7 +117,7 @@ def found(directory: str) -> str:
 
 
 def roots(application: str, directory: str) -> list[str]:
-    """The directory of the author's code; two where one has the name of a module, which may take its place."""
+    """The directory of the author's code; also the one above it if it is named like a module, which may replace it."""
     place, _ = split_application(application)
     if not os.path.isabs(place):
         return [directory]
@@ -110,7 +127,7 @@ def roots(application: str, directory: str) -> list[str]:
 
 
 def refuse_nothing(settings: Config, command: str = "dev") -> None:
-    """Raise LoadError where no application is named to this command, and none was found."""
+    """Raise LoadError if no application is named and none is found. command: for the hint."""
     place = settings.application
     is_named = settings.sources["application"] != "default"
     if not is_named and os.path.isdir(place) and os.access(place, os.R_OK) and TABLE not in os.listdir(place):
@@ -122,21 +139,21 @@ def refuse_nothing(settings: Config, command: str = "dev") -> None:
 
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:
-    """Raise ConfigError where others than this machine could connect; environ: tells of sockets that were passed."""
+    """Raise ConfigError if other machines could connect. environ: names sockets that were passed (sd_listen_fds(3))."""
     passed: list[tuple[int, str]] = []
     if environ and "LISTEN_FDS" in environ:
         from poorhttp.listen import systemd
 
-        passed = systemd.passed(dict(environ), str)  # who takes them says the rest
+        passed = systemd.passed(dict(environ), str)  # without messages: those come when the sockets are taken
     for named, descriptor in sockets.choose(addresses, passed):
         address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":
-            hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
+            hint = "leave it on 127.0.0.1, or add --public: the program runs with your rights"
             raise ConfigError(f"{address} can be reached from other machines", hint)
 
 
 def _address_of(descriptor: int) -> Address:
-    """Where a socket is bound that was passed; without a host where it is a unix socket."""
+    """The address of a passed socket; without a host if it is a unix socket."""
     sock = sockets.take(descriptor)
     try:
         place = sock.getsockname()
@@ -146,9 +163,9 @@ def _address_of(descriptor: int) -> Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
+    """Whether an address can be reached from this machine only; False for a name."""
     try:
         address = ip_address(host)
     except ValueError:
-        return False  # a name
+        return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

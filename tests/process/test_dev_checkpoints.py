@@ -232,7 +232,7 @@ def test_who_dies_on_the_way_is_no_answer(launch: Start, tmp_path: Path) -> None
         save(server, "leaf.py", "import first, os\nVALUE = 'x' if first.PROCESS == os.getpid() else os._exit(9)\n")[2]
         == "x"
     )
-    server.await_text("(zygote: who went on from a checkpoint has died)")
+    server.await_text("(zygote: a process that went on from a checkpoint has died)")
 
 
 def test_killed_checkpoints_are_made_anew(launch: Start, tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 import errno
 import os
-import sys
-import time
 
 import pytest
 
-from poorhttp import stdlib
-from poorhttp.dev.watch import bytecode, files, inotify, reports
+from poorhttp.dev.watch import files, inotify, paths, reports
 from poorhttp.dev.watch.files import Watcher
 
 
@@ -39,13 +36,13 @@ def read(watcher, path):
     """As a process does, some time after the file was saved."""
     watcher.hear()
     watcher.changes()
-    watcher.told(str(path), reports.signature(str(path)))
+    watcher.read(str(path), paths.signature(str(path)))
 
 
 def ready(watcher):
     watcher.loaded()
-    while watcher.has_more():
-        watcher.take_down()
+    while watcher.has_contents_to_note():
+        watcher.note_contents()
 
 
 def test_the_same_content_is_no_change_and_another_one_is(watcher, tmp_path):
@@ -76,7 +73,7 @@ def test_an_exchange_of_the_directory_while_the_content_is_taken_down_is_a_chang
         return content(path)
 
     monkeypatch.setattr(files, "_content", exchanged_first)
-    assert watcher.take_down()
+    assert watcher.note_contents()
     monkeypatch.setattr(files, "_content", content)
     assert watcher.changes() == [str(place / "page.txt")]
 
@@ -118,7 +115,7 @@ def test_what_the_application_writes_is_no_change(watcher, tmp_path):
     for writer in "old", "new":
         watcher.wrote(str(path), writer)
     path.write_text("two")
-    watcher.left("old")
+    watcher.writer_is_gone("old")
     path.write_text("three")
     assert not watcher.hear() and watcher.changes() == []
 
@@ -136,7 +133,7 @@ def test_what_a_process_wrote_that_is_gone_may_be_edited(watcher, tmp_path, is_l
     path.write_text("one")
     watcher.hear()
     path.write_text("two")
-    watcher.left("old")
+    watcher.writer_is_gone("old")
     watcher.hear()
     assert watcher.changes() == []
     path.unlink() if is_listed else path.write_text("three")
@@ -149,7 +146,7 @@ def test_what_is_restless_stays_ignored(watcher, tmp_path):
     watcher.loaded()
     watcher.ignore([str(path)])
     watcher.wrote(str(path), "old")
-    watcher.left("old")
+    watcher.writer_is_gone("old")
     path.write_text("one")
     assert not watcher.hear() and watcher.changes() == []
 
@@ -285,8 +282,8 @@ def test_without_inotify_it_looks(tmp_path, monkeypatch, code, says):
 
     monkeypatch.setattr(inotify, "Inotify", refuse)
     watcher = Watcher([str(tmp_path)])
-    assert watcher.sweeps and watcher.fileno() == -1
-    assert says in watcher.notes[0] and "looking for changes all the time" in watcher.notes[0]
+    assert watcher.directories.sweeps and watcher.fileno() == -1
+    assert says in watcher.directories.notes[0] and "looking for changes all the time" in watcher.directories.notes[0]
     watcher.begin()
     path = tmp_path / "page.txt"
     path.write_text("one")
@@ -312,56 +309,19 @@ def test_that_no_watches_are_left_is_said_once(tmp_path, monkeypatch):
     read(watcher, path)
     watcher.loaded()
     assert watcher.changes() == []
-    [note] = watcher.notes
-    assert watcher.sweeps and "max_user_watches" in note
-    watcher.notes.clear()  # it was told
+    [note] = watcher.directories.notes
+    assert watcher.directories.sweeps and "max_user_watches" in note
+    watcher.directories.notes.clear()  # it was told
     path.write_text("other")
-    assert watcher.changes() == [str(path)] and watcher.notes == []
+    assert watcher.changes() == [str(path)] and watcher.directories.notes == []
 
 
 def test_a_distant_file_system_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(inotify, "distance", lambda path: "NFS")
     watcher = Watcher([str(tmp_path)])
-    assert watcher.sweeps and watcher.fileno() >= 0
-    assert watcher.notes == [f"{tmp_path} is on NFS, where changes may go unnoticed: looking for them all the time"]
-
-
-def test_what_is_not_the_authors_is_not_told():
-    for path in (
-        os.__file__,
-        pytest.__file__,
-        reports.__file__,
-        "/proc/self/status",
-        "/dev/null",
-        "/a/.git/config",
-        "/a/__pycache__/b.pyc",
-    ):
-        assert not reports.is_theirs(path)
-    for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini", "/dev/shm/app.py"):
-        assert reports.is_theirs(path)
-
-
-def test_what_is_only_linked_into_the_packages_is_the_authors(tmp_path):
-    packages = tmp_path / "site-packages"
-    packages.mkdir()
-    for name, place in ("editable", "src"), ("cached", ".cache/installer"), ("nested", "store/site-packages"):
-        (tmp_path / place).mkdir(parents=True)
-        (packages / name).symlink_to(tmp_path / place)
-    (packages / "single.py").symlink_to(tmp_path / "src" / "single.py")
-    for name in "editable/part.py", "editable/", "single.py":
-        assert reports.is_theirs(f"{packages}/{name}")
-    for name in "cached/part.py", "nested/part.py", "copied.py", "editable/__pycache__/part.pyc", "":
-        assert not reports.is_theirs(f"{packages}/{name}")
-
-
-def test_the_way_up_from_a_link_is_that_of_the_kernel(tmp_path):
-    (tmp_path / "far" / "inner").mkdir(parents=True)
-    (tmp_path / "link").symlink_to("far/inner")
-    (tmp_path / "far" / "page.txt").write_text("")
-    (tmp_path / "page.txt").symlink_to("link/../page.txt")
-    assert [*reports.way(str(tmp_path / "page.txt"))] == [
-        str(tmp_path / "page.txt"),
-        str(tmp_path / "far" / "page.txt"),
+    assert watcher.directories.sweeps and watcher.fileno() >= 0
+    assert watcher.directories.notes == [
+        f"{tmp_path} is on NFS, where changes may go unnoticed: looking for them all the time"
     ]
 
 
@@ -375,52 +335,7 @@ def test_a_directory_above_that_is_closed_to_this_user_is_no_reason_to_look_all_
 
     monkeypatch.setattr(inotify.Inotify, "add", refuse)
     watcher = Watcher([str(tmp_path)])
-    assert not watcher.sweeps and not watcher.notes
-
-
-def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
-    source = tmp_path / "module.py"
-    source.write_text("")
-    cache = tmp_path / "__pycache__" / f"module.{__import__('sys').implementation.cache_tag}.pyc"
-    cache.parent.mkdir()
-    assert not bytecode.is_settled(str(source))  # just written: nothing is kept of it
-    cache.write_text("")
-    assert not bytecode.is_settled(str(source)) and cache.exists()
-    os.utime(cache, (time.time() + 3, time.time() + 3))
-    assert bytecode.is_settled(str(source))
-    os.utime(source, (1_000_000_000, 1_000_000_000))  # an older time, but changed just now
-    os.utime(cache, (time.time() + 1, time.time() + 1))
-    assert not bytecode.is_settled(str(source))
-    later = time.time() + 60
-    monkeypatch.setattr(stdlib.time, "time", lambda: later)
-    assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
-    monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
-    assert not bytecode.is_settled(str(source))
-
-
-def test_bytecode_is_not_believed_behind_a_link_that_was_switched_since(tmp_path, monkeypatch):
-    monkeypatch.setattr(bytecode, "SETTLED", 0.02)
-    for release in "old", "new":
-        (tmp_path / release).mkdir()
-        (tmp_path / release / "module.py").write_text("")
-        os.utime(tmp_path / release / "module.py", (1_000_000_000, 1_000_000_000))
-    source, link = tmp_path / "module.py", tmp_path / "current"
-    source.symlink_to("current/module.py")
-    link.symlink_to("old")
-    cache = tmp_path / "__pycache__" / f"module.{sys.implementation.cache_tag}.pyc"
-    cache.parent.mkdir()
-    await_time(os.lstat(link).st_ctime + 0.1)
-    cache.write_text("")
-    assert bytecode.is_settled(str(source)) and cache.exists()
-    await_time(os.stat(cache).st_mtime + 0.1)
-    link.unlink()
-    link.symlink_to("new")
-    assert not (bytecode.is_settled(str(source)) and cache.exists())
-
-
-def await_time(moment):
-    while time.time() < moment:
-        time.sleep(0.01)
+    assert not watcher.directories.sweeps and not watcher.directories.notes
 
 
 @pytest.mark.parametrize("place", ["templates/own", "templates", "."])

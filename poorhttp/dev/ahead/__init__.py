@@ -1,1 +1,1 @@
-"""Processes made in advance, so that the next version of the application answers sooner."""
+"""Processes that are started before a save, so that the next version of the application answers sooner."""

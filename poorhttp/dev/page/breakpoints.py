@@ -1,20 +1,21 @@
-"""A debugger that is opened in the application: what its prompt needs in the terminal of the server, and that the
-supervisor hears of it.
+"""Debuggers (pdb) in the application: their prompt gets the terminal of the server, and the supervisor learns of it.
 
-Knows pdb, and by it those who inherit from it: the method in which each asks what to do next. Does not know what the
-supervisor makes of it. Contract: nothing of this is imported before a debugger is made. From before the first prompt
-until the call is let go (`continue`, `quit`, its return to the server), with all steps between, the supervisor has one
-end of a connection: what is written there, or its end of file where the process dies, means that the prompt is left,
-and the call goes on once the supervisor has closed it: nobody who waits is to meet the old code again. One prompt has
-the terminal at a time, and it is set afterwards as before; without a terminal the program goes on.
+Knows pdb, and the method with which it and the classes that inherit from it ask what to do next. Does not know what the
+supervisor makes of an open prompt.
+Contract: this module is imported when a debugger is made, not before. From before the first prompt until the call goes
+on (`continue`, `quit`, or its return to the server), with all steps between, the supervisor holds the other end of a
+link. A byte on the link, or its end if the process dies, means that the prompt is left. The call goes on when the
+supervisor has closed its end, so that no waiting client gets the old code again. One prompt at a time has the
+terminal, and the terminal is set as before afterwards. Without a terminal the program goes on.
 """
 
 from __future__ import annotations
 
 import sys
 
+from poorhttp.dev.page import terminal
 from poorhttp.dev.page.problem import shown
-from poorhttp.dev.watch.reports import OPENED, Teller
+from poorhttp.dev.watch.reports import OPENED, Reporter
 from poorhttp.errors import say
 from poorhttp.stdlib import os, select, socket, thread
 
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
 LEFT = b"l"
 
 PATIENCE = 500
-"""Milliseconds that a call waits for the supervisor to hear that its prompt is left."""
+"""Milliseconds for which a call waits until the supervisor has closed its end."""
 
 NO_TERMINAL = "a breakpoint is passed over: there is no terminal (start the server in one, or set PYTHONBREAKPOINT)"
 
 INTERRUPTED = r'"\C-c": "\C-e\C-uq\C-m"'
-"""For readline: Ctrl-C types `q`. A signal would reach the main thread, and the server, but not who waits for a key."""
+"""For readline: Ctrl-C types `q`. As a signal it would reach the main thread and the server, not the thread that waits
+for a key."""
 
 
 class _Visit:
-    """What a thread keeps while it is in a debugger. depth: how many prompts it is in, one within the other."""
+    """A thread in a debugger. depth: how many prompts it has open, one within the other. turn: the locked terminal."""
 
     def __init__(self, link: int) -> None:
         self.link, self.turn = link, -1
@@ -51,8 +53,8 @@ _visits: dict[int, _Visit] = {}
 """By the identifiers of their threads."""
 
 
-def attend(teller: Teller) -> None:
-    """A debugger is being made: attend to the prompts of all of them."""
+def attend(reporter: Reporter) -> None:
+    """Report the prompts of all debuggers from now on, and give them the terminal."""
     pdb: Any = sys.modules["pdb"].Pdb
     interaction, dispatch_return = pdb.interaction, pdb.dispatch_return
     if interaction.__module__ == __name__:
@@ -60,27 +62,27 @@ def attend(teller: Teller) -> None:
 
     def attended(self: Any, frame: FrameType | None, *rest: Any) -> None:
         is_here = bool(self.use_rawinput) and self.stdin is sys.stdin
-        if is_here and not _has_terminal():
+        if is_here and not terminal.can_ask():
             say(f"{_place(frame)}{NO_TERMINAL}")
             self.set_continue()
             return
-        self.nosigint = True  # else its handler would stay, and ask again at the Ctrl-C that ends the server
-        self.mode = None  # else `quit` would exit, since Python 3.14
-        visit = _enter(teller, frame, is_here)
-        terminal = _set_terminal() if is_here else None
+        self.nosigint = True  # else pdb's handler would stay, and ask again at the Ctrl-C that ends the server
+        self.mode = None  # else `quit` would end the process, since Python 3.14
+        visit = _enter(reporter, is_here)
+        before = _make_interrupt_a_key() if is_here else None
         is_left = True
         try:
             interaction(self, frame, *rest)
             is_left = frame is None or self.quitting or self.stoplineno == -1
         finally:
-            _restore(terminal)
+            terminal.restore(before)
             visit.depth -= 1
             if is_left and not visit.depth:
                 _leave()
 
     def returned(self: Any, frame: FrameType, value: Any) -> Any:
         result = dispatch_return(self, frame, value)
-        if thread.get_ident() in _visits and _is_over(frame):
+        if thread.get_ident() in _visits and _returns_to_server(frame):
             self.set_continue()
             _leave()
         return result
@@ -89,20 +91,20 @@ def attend(teller: Teller) -> None:
     os.register_at_fork(after_in_child=_forget)
 
 
-def _enter(teller: Teller, frame: FrameType | None, is_here: bool) -> _Visit:
-    """Tell the supervisor, then wait for a turn, unless this thread has one."""
+def _enter(reporter: Reporter, is_here: bool) -> _Visit:
+    """Report the prompt, then wait for the terminal, unless this thread is in a debugger already."""
     visit = _visits.get(thread.get_ident())
     if visit is None:
         theirs, link = socket.socketpair()
         visit = _visits[thread.get_ident()] = _Visit(link.detach())
         try:
-            teller.pass_on(OPENED, [], theirs.fileno())
+            reporter.pass_descriptors(OPENED, [], theirs.fileno())
         except OSError:
             pass  # the supervisor is gone
         finally:
             theirs.close()
         if is_here:
-            visit.turn = _turn()
+            visit.turn = _lock_terminal()
     visit.depth += 1
     return visit
 
@@ -111,9 +113,9 @@ def _leave() -> None:
     visit = _visits.pop(thread.get_ident())
     try:
         os.write(visit.link, LEFT)
-        heard = select.poll()
-        heard.register(visit.link, select.POLLIN)
-        heard.poll(PATIENCE)
+        closed = select.poll()
+        closed.register(visit.link, select.POLLIN)
+        closed.poll(PATIENCE)
     except OSError:
         pass  # the supervisor is gone
     finally:
@@ -126,8 +128,8 @@ def _forget() -> None:
         _visits.popitem()[1].close()
 
 
-def _is_over(frame: FrameType) -> bool:
-    """Whether this frame returns to the server, where nobody wants to go step by step."""
+def _returns_to_server(frame: FrameType) -> bool:
+    """Whether this frame returns to code of the server, through which no author wants to step."""
     above = frame.f_back
     if above is None or _module(above).startswith("poorhttp.process."):
         return True
@@ -142,37 +144,22 @@ def _place(frame: FrameType | None) -> str:
     return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
 
 
-# The terminal
-
-
-def _has_terminal() -> bool:
-    """Whether somebody can be asked: in the background he cannot."""
-    try:
-        descriptor = sys.stdin.fileno()
-        if not (os.isatty(descriptor) and os.isatty(sys.stdout.fileno())):
-            return False
-    except (AttributeError, OSError, ValueError):  # none, closed, or something of the application's
-        return False
-    try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:
-        return True  # the terminal of another session: it has no say
-
-
-def _turn() -> int:
-    """Wait until nobody else, in whatever process, asks on this terminal: what is to be closed then; -1 for nothing."""
+def _lock_terminal() -> int:
+    """Wait until no other prompt, in whatever process, has this terminal. Returns the descriptor whose close unlocks
+    it; -1 for none.
+    """
     from poorhttp.stdlib import fcntl
 
     try:
         descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
-        return -1  # it has no name here
+        return -1  # the terminal has no name in this file system
     return descriptor
 
 
-def _set_terminal() -> Any:
-    """Let Ctrl-C be a key; how the terminal was set before, None where it stays so."""
+def _make_interrupt_a_key() -> Any:
+    """Let Ctrl-C be a key for readline. Returns the settings of the terminal before, None where nothing was changed."""
     readline: Any = sys.modules.get("readline")
     if readline is None or "libedit" in (readline.__doc__ or ""):
         return None
@@ -187,13 +174,3 @@ def _set_terminal() -> Any:
         return None
     readline.parse_and_bind(INTERRUPTED)
     return before
-
-
-def _restore(terminal: Any) -> None:
-    if terminal is not None:
-        from poorhttp.stdlib import termios
-
-        try:
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, terminal)
-        except (OSError, ValueError, termios.error):
-            return

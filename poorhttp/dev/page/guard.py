@@ -1,15 +1,18 @@
-"""The application of a server in the making, with a page for each exception that it lets through; and the application
-that is served while there is none.
+"""A WSGI wrapper that answers with an error page when the application raises; and the application that is served while
+the author's cannot be loaded.
 
-Knows the ways in which a WSGI application can fail: in its call, while its answer is iterated over, and by a body
-without `start_response`. Does not know what a page looks like.
-Contract: a request that does not fail is answered as without it; of each failure the error log has what the page has.
+Knows the ways in which a WSGI application can fail: in its call, in the iteration of its answer, and by a body without
+`start_response`. Does not know what a page looks like.
+Contract: a request that does not fail is answered as without the wrapper. The error log has what the page shows.
 """
 
 from __future__ import annotations
 
 from poorhttp import RequestTimeout
 from poorhttp.dev.page import pages, problem
+from poorhttp.dev.page.redaction import LONGEST, cut
+from poorhttp.dev.page.values import name_of
+from poorhttp.dev.watch.paths import SERVER
 from poorhttp.errors import returned_text
 from poorhttp.stdlib import os
 
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
 
     WSGI = Callable[..., Iterable[bytes]]
 
-DISPATCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "dispatch", "dispatcher.py")
+DISPATCHER = os.path.join(SERVER, "dispatch", "dispatcher.py")
 FAILED = "500 Internal Server Error"
 WAITING = "503 Service Unavailable"
 
 
 class Guard:
-    """Around an application; editor: see `page.answer`."""
+    """The wrapper around the application. editor: see `pages.answer`."""
 
     def __init__(self, app: WSGI, error_log: ErrorLog, editor: str) -> None:
         self._app, self._error_log, self._editor = app, error_log, editor
@@ -54,30 +57,30 @@ class Guard:
             if isinstance(wrapper, type) and isinstance(answer, wrapper):
                 return answer
             if type(answer) in (list, tuple) and all(type(block) is bytes for block in answer):
-                return answer  # nothing of the author's runs any more
+                return answer  # no code of the author's runs any more
         return _Guarded(self, answer, environ, start_response, begun)
 
     def page(
         self, error: BaseException, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """The answer in the place of the one that failed; where that has begun, the exception goes on."""
+        """The answer that replaces the one that failed. Raises `error` again where that has begun."""
         try:
-            told = problem.of(error, __file__)
-            status, fields, body = pages.answer(told, environ, FAILED, 0, self._editor)
+            found = problem.of(error, __file__)
+            status, fields, body = pages.answer(found, environ, FAILED, 0, self._editor)
             start_response(status, fields, (type(error), error, error.__traceback__))
         except Exception as fault:
             if fault is error:
                 raise
             raise error from None
         request = f"{environ.get('REQUEST_METHOD', '-')} {environ.get('REQUEST_URI') or environ.get('PATH_INFO', '')}"
-        what = f"{request}: {problem.cut(problem.name_of(type(error)), problem.LONGEST)}"
-        self._error_log.write_trace("E", what, environ.get("REMOTE_ADDR") or "-", told["trace"])
+        what = f"{request}: {cut(name_of(type(error)), LONGEST)}"
+        self._error_log.write_trace("E", what, environ.get("REMOTE_ADDR") or "-", found["trace"])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
 class _Guarded:
-    """Around the iterable of an answer. begun: not empty once `start_response` was called, which the first step may
-    still do.
+    """The wrapper around the iterable of an answer. begun: not empty once `start_response` was called; the first step
+    of the iteration may still call it.
     """
 
     def __init__(
@@ -98,8 +101,8 @@ class _Guarded:
         try:
             if not hasattr(answer, "__iter__") and not hasattr(answer, "__getitem__"):
                 raise TypeError(f"the application returned {_named(answer)}, which is no iterable of bytes")
-            if told := returned_text(answer):
-                raise TypeError(told)
+            if text := returned_text(answer):
+                raise TypeError(text)
             for block in answer:
                 if not isinstance(block, bytes):
                     raise TypeError(f"the application gave {_named(block)} as a block of the body, not bytes")
@@ -115,8 +118,8 @@ class _Guarded:
 
 
 def _is_of_request(error: BaseException, process: int) -> bool:
-    """Whether it is a failure to be shown: a late call is the engine's to answer, a generator that is closed just ends,
-    and a child that the application forked has nobody to tell. A signal to the server raises nothing here.
+    """Whether this failure gets a page. The engine answers a late call (RequestTimeout), a closed generator is no
+    failure, and a child that the application forked has no client.
     """
     return not isinstance(error, (RequestTimeout, GeneratorExit)) and os.getpid() == process
 
@@ -126,16 +129,16 @@ def _named(value: object) -> str:
 
 
 def _for_dispatch(error: Exception, environ: dict[str, Any], editor: str) -> tuple[dict[str, str], bytes]:
-    """Fields and body, for the dispatch table, which has caught an exception and told the log of it."""
+    """Header fields and body, for the dispatcher, which has caught and logged an exception."""
     _, fields, body = pages.answer(problem.of(error, DISPATCHER), environ, FAILED, 0, editor)
     return {name: value for name, value in fields if name != "Content-Length"}, body
 
 
-def stand_in(told: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
-    """The application in the place of one that cannot be served; see `page.answer`."""
+def stand_in(found: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
+    """The application that is served while the author's cannot be; arguments as of `pages.answer`."""
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        line, fields, body = pages.answer(told, environ, status, refresh, editor)
+        line, fields, body = pages.answer(found, environ, status, refresh, editor)
         if not refresh:
             fields.append(("Retry-After", "1"))  # a save may come at any time
         start_response(line, fields)

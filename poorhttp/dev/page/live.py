@@ -1,8 +1,9 @@
-"""Browsers load their page again by themselves: a script in each page listens to a stream of server-sent events (HTML
-standard, section 9.2) from the process that stays.
+"""Browsers that load their page again by themselves (`--live`): a script in each page listens to server-sent events
+(HTML standard, section 9.2) from the supervisor.
 
-Knows the script and the stream. Does not know what has changed, nor when.
-Contract: nobody waits for a browser. A page hears only that something has changed, and only one of the served host.
+Knows the script and the streams. Does not know what has changed, nor when.
+Contract: the supervisor never waits for a browser. A page learns only that something has changed, and only if it comes
+from the host that is served.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     WSGI = Callable[..., Iterable[bytes]]
 
 MOST = 64
-"""Streams; the oldest makes room."""
+"""Streams at the same time; the oldest one is closed for a new one."""
 
 LARGEST_HEAD = 16384
 
@@ -49,13 +50,13 @@ document.addEventListener("visibilitychange", listen);
 listen();
 })()</script>
 """
-"""A page that nobody sees holds no stream, for a browser has six connections to a host for all its tabs; it hears what
-it has missed once it is seen.
+"""A hidden page holds no stream, as a browser has six connections to a host for all its tabs. It learns what it has
+missed when it is shown again.
 """
 
 
 class Streams:
-    """The browsers that listen. Not to be forked: `descriptors` are to be closed in a child."""
+    """The streams to browsers. A forked child must close `descriptors`."""
 
     def __init__(self, addresses: tuple[Address, ...]) -> None:
         host = next((each.host for each in addresses if each.host), "127.0.0.1")
@@ -69,15 +70,15 @@ class Streams:
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._streams: dict[int, tuple[socket.socket, bytearray]] = {}
-        self._listening: set[int] = set()  # those that have asked, and may
+        self._listening: set[int] = set()  # those that have sent a request, and may listen
         self._newest = {b"page": 0.0, b"style": 0.0}
 
     def descriptors(self) -> list[int]:
-        """Those to be waited for until they are readable."""
+        """The descriptors to wait on until they are readable."""
         return [self._listener.fileno(), *self._streams]
 
     def hear(self, ready: set[int]) -> None:
-        """Take in who has come, asks, or is gone."""
+        """Accept a new browser, read requests, drop browsers that are gone."""
         for descriptor in ready & self._streams.keys():
             self._read(descriptor)
         if self._listener.fileno() in ready:
@@ -91,17 +92,12 @@ class Streams:
             self._streams[stream.fileno()] = stream, bytearray()
 
     def tell(self, what: bytes, since: float) -> None:
-        """Tell all what to load again, the `page` or its `style` sheets. since: by the monotonic clock, when what is
-        served now was begun; older pages hear of it once they ask.
+        """Tell all browsers what to load again: b"page", or its style sheets (b"style"). since: the monotonic time at
+        which the process that serves now was started; older pages are told when they listen next.
         """
         self._newest[what] = since
         for descriptor in list(self._listening):
             self._send(descriptor, _event(what))
-
-    def close(self) -> None:
-        for descriptor in list(self._streams):
-            self._drop(descriptor)
-        self._listener.close()
 
     def _read(self, descriptor: int) -> None:
         stream, head = self._streams[descriptor]
@@ -133,7 +129,7 @@ class Streams:
         self._send(descriptor, answer.encode("latin-1"))
         since = _since(request)
         missed = [what for what, newest in self._newest.items() if since < newest]
-        if missed:  # a page brings its styles along
+        if missed:  # loading the page loads its style sheets too
             self._send(descriptor, _event(missed[0]))
 
     def _send(self, descriptor: int, data: bytes) -> None:
@@ -155,8 +151,8 @@ def _event(what: bytes) -> bytes:
 
 
 def _is_of(origin: str, host: str) -> bool:
-    """Whether a page of this very host asks, by an address or a name that is this machine's: others may be made to lead
-    here.
+    """Whether the page that asks comes from this host, by an address or by localhost: other names could be made to
+    lead here.
     """
     try:
         asked, name = urlsplit(f"//{host}").hostname or "", urlsplit(origin).hostname
@@ -177,7 +173,7 @@ def _since(request: str) -> float:
 
 
 class Refreshed:
-    """An application whose pages have the script. since: when it was begun, as in `Streams.tell`."""
+    """The wrapper that adds the script to the pages of an application. since: as in `Streams.tell`."""
 
     def __init__(self, app: WSGI, port: int, since: float) -> None:
         self._app = app
@@ -207,7 +203,7 @@ class Refreshed:
 
 
 class _Extended:
-    """Around the iterable of an answer."""
+    """The iterable of an answer, with the script behind it."""
 
     def __init__(self, answer: Iterable[bytes], has_script: list[bool], script: bytes) -> None:
         self._answer, self._has_script, self._script = answer, has_script, script
@@ -221,7 +217,7 @@ class _Extended:
 
 
 def _is_page(status: str, fields: list[tuple[str, str]]) -> bool:
-    """Whether it is html, whole, and as it is written."""
+    """Whether an answer is a whole HTML page without a content coding."""
     known = {name.lower(): value.lower() for name, value in fields}
     kind = known.get("content-type", "").partition(";")[0].strip()
     return kind == "text/html" and "content-encoding" not in known and status[:3] not in ("204", "206", "304")

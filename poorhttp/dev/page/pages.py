@@ -1,8 +1,8 @@
-"""A problem as an answer: html, JSON (RFC 9457) or text, by what the client asks for; and who may see it.
+"""The answer that describes a problem, as HTML, JSON (RFC 9457) or text, by what the client accepts.
 
-Knows the environ of a request. Does not know where problems come from.
-Contract: only a browser or program on this machine that asked for this machine by name is shown anything; every text is
-escaped; the page does nothing, loads nothing, leads nowhere but to the author's editor and cannot be framed.
+Knows the environ of a request, and which clients may see details. Does not know where problems come from.
+Contract: only a client on this machine that asked for this machine by name sees details. Every text is escaped. The
+page runs no script, loads nothing, has no links but to the author's editor, and cannot be framed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from html import escape
 from json import dumps
 
-from poorhttp.dev.page.problem import HIDDEN, cut, is_secret, without_secrets
+from poorhttp.dev.page.redaction import HIDDEN, cut, is_secret, without_secrets
 from poorhttp.dev.settings import is_loopback
 from poorhttp.stdlib import os
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _FRONTS = re.compile(
     r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
 )
-"""What is in the environ where a front server passed the request on: its fields, and the engine's word that there were
-some which it left out."""
+"""Names in the environ of a request that a proxy has passed on: its fields, and the engine's note that it left some
+out."""
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
@@ -60,9 +60,9 @@ _SUMMARY = "The application failed; the error log says more."
 
 
 def may_see(environ: dict[str, Any]) -> bool:
-    """Whether this client is on this machine, not behind a proxy here, and asked for this machine: a page of another
-    site can make a browser ask, under a name that leads here, but it cannot choose that one. Who comes by a unix socket
-    has no address: a front server may be there for anybody, and may add no field.
+    """Whether this client may see details: it is on this machine, not behind a proxy here, and asked for this machine
+    by name. (Another site can make a browser send requests here under a name of its own, but not under this one.) A
+    client of a unix socket may not: a proxy may be there that adds no field.
     """
     if any(_FRONTS.fullmatch(name) for name in environ):
         return False
@@ -77,7 +77,7 @@ def may_see(environ: dict[str, Any]) -> bool:
 
 
 def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int = 0, editor: str = "") -> Answer:
-    """Status, fields and body. refresh: after so many seconds it is worth trying again, 0: nobody knows. editor: the
+    """Status, header fields and body. refresh: seconds after which the page loads itself again, 0: never. editor: the
     URL that opens `{path}` at `{line}`, "" for no links.
     """
     visible = may_see(environ)
@@ -98,12 +98,12 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
 
 
 def _without_controls(text: str) -> str:
-    """Nothing that a terminal obeys, nor what turns the direction of writing."""
+    """Escape control characters, which a terminal obeys, and those that change the direction of writing."""
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _kind(accept: str) -> str:
-    """What is named, not what `*/*` would allow: curl wants to be read in a terminal."""
+    """The kind of answer by the types that are named. `*/*` means text: curl shows it in a terminal."""
     kinds = []
     for part in accept.lower().split(","):
         kind, _, rest = part.partition(";")
@@ -116,7 +116,7 @@ def _kind(accept: str) -> str:
 
 
 def text_of(problem: Problem) -> str:
-    """As in a terminal."""
+    """A problem as text, as in a terminal."""
     where = f"\n{problem['where']}" if problem["where"] else ""
     hint = f"\nhint: {problem['hint']}" if problem["hint"] else ""
     trace = problem["trace"].rstrip("\n")
@@ -124,16 +124,16 @@ def text_of(problem: Problem) -> str:
 
 
 def _json(problem: Problem, status: str, visible: bool) -> str:
-    told: dict[str, Any] = {"type": "about:blank", "title": status.partition(" ")[2], "status": int(status[:3])}
-    told["detail"] = problem["title"] if visible else _SUMMARY
+    shown: dict[str, Any] = {"type": "about:blank", "title": status.partition(" ")[2], "status": int(status[:3])}
+    shown["detail"] = problem["title"] if visible else _SUMMARY
     if visible:
         frames = [
             {name: frame[name] for name in ("file", "line", "name", "theirs")}
             for section in problem["sections"]
             for frame in section["frames"]
         ]
-        told |= {"where": problem["where"], "hint": problem["hint"], "traceback": problem["trace"], "frames": frames}
-    return dumps(told, indent=1) + "\n"
+        shown |= {"where": problem["where"], "hint": problem["hint"], "traceback": problem["trace"], "frames": frames}
+    return dumps(shown, indent=1) + "\n"
 
 
 def _bare(status: str) -> str:
@@ -155,24 +155,24 @@ def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, e
         parts.append(f"<pre>{escape(section['text'])}</pre>")
     if problem["trace"] not in (problem["title"], *(section["text"] for section in problem["sections"])):
         trace = escape(problem["trace"])
-        parts.append(f"<h2>As Python tells it</h2><details><summary>traceback</summary><pre>{trace}</pre></details>")
+        parts.append(f"<h2>As Python shows it</h2><details><summary>traceback</summary><pre>{trace}</pre></details>")
     parts.append(f"<h2>Request</h2>{_request(environ)}<p class='hint'>{escape(status)}</p></body></html>\n")
     return "".join(parts)
 
 
 def _place(shown: str, file: str, editor: str) -> str:
-    """A place in a file (shown: with `:line` behind), with a link to it where there is such a file."""
+    """A place in a file, with a link if the file exists. shown: path and `:line`."""
     code = f"<code>{escape(shown)}</code>"
     if not editor or not file or file.startswith("<"):
         return code
-    from poorhttp.stdlib import urllib  # a start takes longer with it
+    from poorhttp.stdlib import urllib  # imported here as it makes the start longer
 
     try:
         path = urllib.parse.quote_from_bytes(os.fsencode(os.path.abspath(file)))
     except UnicodeEncodeError:
         return code
     if "//{path}" not in editor:
-        editor = editor.replace("/{path}", "{path}")  # it begins with a slash
+        editor = editor.replace("/{path}", "{path}")  # the path begins with a slash
     url = editor.replace("{path}", path).replace("{line}", shown.rpartition(":")[2])
     return f'<a href="{escape(url)}">{code}</a>'
 
@@ -193,7 +193,7 @@ def _frame(frame: dict[str, Any], editor: str) -> str:
 
 
 def _request(environ: dict[str, Any]) -> str:
-    """Method, target and fields; what the application was started with is not the browser's business."""
+    """Method, target and header fields; not the environment of the server."""
     target = environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")
     path, mark, query = str(target).partition("?")
     pairs = []

@@ -1,8 +1,8 @@
-"""A process that loads the application once and serves it, until the next one takes its place.
+"""A process that loads the application once and serves it, until the next process takes its place.
 
-Knows what of a start belongs to such a process. Does not know what happens to files, nor to other processes.
-Contract: the author's code is imported here and nowhere else, after the supervisor has said `go`; what comes of it is
-told; a process whose supervisor is gone is gone too.
+Knows which steps of a server's start belong to such a process. Does not know what happens to files or other processes.
+Contract: the author's code is imported here and nowhere else, after the supervisor has sent the command to load. The
+result of the load is reported. If the supervisor is gone, the process is gone too.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from poorhttp.config import reading
 from poorhttp.config.flags import parse_flags
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead import preload
-from poorhttp.dev.ahead.checkpoints import Checkpoints, wait_for_word
+from poorhttp.dev.ahead.checkpoints import Checkpoints
+from poorhttp.dev.ahead.recorder import Recorder
+from poorhttp.dev.ahead.zygote import await_command
 from poorhttp.dev.page import guard, problem
 from poorhttp.dev.watch.bytecode import distrust
-from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Teller
+from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Reporter
 from poorhttp.listen import sockets
-from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog, open_access_log
 from poorhttp.process import shape, supervisor, worker
 from poorhttp.process.start import loading
 from poorhttp.status import scoreboard
 from poorhttp.stdlib import make_way, os, signal, time
-from poorhttp.system import signals  # each is needed soon
+from poorhttp.system import signals
 from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
@@ -41,126 +42,161 @@ if TYPE_CHECKING:
     WSGI = Callable[..., Iterable[bytes]]
 
 VARIABLE = "POORHTTP_DEV"
-"""Tells a process that it is one of these: the supervisor's number, the port of `live.Streams` or 0, how many gates
-there are, and descriptors: the link, the lifeline, the gates, the listening sockets."""
+"""Environment variable that starts such a process: the supervisor's process number, the port of `live.Streams` or 0,
+the number of accept pauses, and descriptors: link, control pipe, accept pauses, listening sockets."""
 
 LARGEST_ORDER = 1 << 20
+"""Bytes of the order that says what to import in advance."""
+
 LARGEST_PROBLEM = 50_000
-"""Characters; a message is sent as a whole."""
+"""Characters of a problem, which is sent in one message."""
 
 FAILED = 3
+"""Exit code where the application could not be loaded."""
 
 
 def run(argv: Sequence[str], directory: str) -> NoReturn:
-    """Be such a process, to its end; or one from which they are forked."""
-    parent, live, count, link, lifeline, *rest = map(int, os.environ.pop(VARIABLE).split())
-    gates, passed = tuple(rest[:count]), rest[count:]
+    """Be such a process to its end, or one from which they are forked."""
+    parent, live, count, link, control, *rest = map(int, os.environ.pop(VARIABLE).split())
+    accept_pauses, listeners = tuple(rest[:count]), rest[count:]
     end_with(parent)
-    for descriptor in (link, lifeline, *rest):
+    for descriptor in (link, control, *rest):
         os.set_inheritable(descriptor, False)
     for signum in (signal.SIGINT, *signals.RELOADS, signal.SIGUSR1):
-        signal.signal(signum, _ignore)  # the supervisor hears those of the terminal; not inherited by programs
+        signal.signal(signum, _ignore)  # the supervisor gets those of the terminal; programs do not inherit a handler
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     if live:
-        import poorhttp.dev.page.live  # noqa: F401  # before modules of the author's are found
+        import poorhttp.dev.page.live  # noqa: F401  # before the author's modules can be found
     make_way()
-    teller = Teller(link)
-    _prepare(teller, os.read(link, LARGEST_ORDER))
-    word = wait_for_word(parent, link, lifeline, gates[-1])
-    gates = (*gates[:-1], word.gate)
-    teller = Teller(word.link)
-    teller.listen()
-    recorder = preload.Recorder()
-    code = FAILED
+    preloaded = _preload(Reporter(link), os.read(link, LARGEST_ORDER))
+    ends = await_command(parent, link, control, accept_pauses[-1])
+    accept_pauses = (*accept_pauses[:-1], ends.accept_pause)
+    reporter = Reporter(ends.link)
+    reporter.listen(_debugger_is_made)
+    recorder = Recorder(preloaded)
+    kept = list(listeners)
     try:
-        settings = _settings(argv, directory, gates)
-        if settings.chdir:
-            teller.entered(settings.chdir)
-        loading.enter(settings)
-        make_way()
+        settings = _enter(argv, directory, accept_pauses, reporter)
         recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
-        kept = list(passed)
-        with _kept_from_forks(kept), Checkpoints(parent, teller, word, kept, recorder) as checkpoints:
-            distrust(teller, checkpoints)
-            for place in dev.roots(settings.application, settings.import_directory):
-                teller.searched(place)  # where the code is to come to, if it is not there
-            app = _load(settings, error_log)
-            settings = loader.suited(settings, lambda text: error_log.write("W", text))
-            if live:
-                from poorhttp.dev.page.live import Refreshed
+        with _closed_in_forks(kept), Checkpoints(parent, reporter, ends, kept, recorder) as checkpoints:
+            app, settings = _load(settings, error_log, reporter, checkpoints)
+        if live:
+            from poorhttp.dev.page.live import Refreshed
 
-                app = Refreshed(app, live, time.monotonic())
+            app = Refreshed(app, live, time.monotonic())
     except BaseException as error:
-        _end_in_conflict(teller, recorder, ())
-        _tell_problem(teller, error)
+        _end_in_conflict(reporter, recorder, ())
+        _report_problem(reporter, error)
         os._exit(FAILED)
-    _end_in_conflict(teller, recorder, settings.environ)
-    is_supervised = shape.is_supervised(settings)
-    teller.await_watch(is_supervised)
+    _end_in_conflict(reporter, recorder, settings.environ)
+    reporter.await_watch(shape.is_supervised(settings))
+    _serve(app, settings, listeners, error_log, access_log, ends.control, _ready(reporter, recorder, settings))
+
+
+def _preload(reporter: Reporter, order: bytes) -> preload.Preloaded:
+    """Import in advance what the order says, and report whether processes can be forked from this one then."""
+    if not order.strip():
+        reporter.tell(LOADING, b"nothing to import in advance")
+        return preload.Preloaded()
+    done = preload.import_all(loads(order))
+    if done.failed:
+        reporter.tell(NEEDY, dumps(done.failed).encode())
+        os._exit(0)
+    if done.refused:
+        reporter.tell(COLD, done.refused.encode("utf-8", "replace"))
+        os._exit(0)
+    reporter.tell(LOADING, done.unfit.encode("utf-8", "replace"))
+    return done
+
+
+def _enter(argv: Sequence[str], directory: str, accept_pauses: tuple[int, ...], reporter: Reporter) -> Config:
+    """Read the configuration, and set this process as it says."""
+    settings = dev.for_process(reading.read(parse_flags(argv, directory), os.environ, directory), accept_pauses)
+    if settings.chdir:
+        reporter.entered(settings.chdir)
+    loading.enter(settings)
+    make_way()
+    return settings
+
+
+def _load(settings: Config, error_log: ErrorLog, reporter: Reporter, checkpoints: Checkpoints) -> tuple[WSGI, Config]:
+    """Load the application; return it and the settings that suit it."""
+
+    def arrive(path: str) -> None:
+        checkpoints.arrive(path)
+        reporter.read(path)  # Python may load its bytecode without opening it
+
+    def warn(text: str) -> None:
+        error_log.write("W", text)
+
+    distrust(arrive)
+    for place in dev.roots(settings.application, settings.import_directory):
+        reporter.searched(place)  # the code may come there later
+    dev.refuse_nothing(settings)
+    if settings.debug:
+        os.environ.setdefault("FLASK_DEBUG", "1")  # else Flask answers exceptions itself
+    app, _ = loading.load(settings, None, warn)
+    if settings.debug:
+        app = guard.Guard(app, error_log, settings.editor)
+    return app, loader.suited(settings, warn)
+
+
+def _end_in_conflict(reporter: Reporter, recorder: Recorder, environ: Iterable[str]) -> None:
+    """End this process, so that a cold start takes its place, if the imports in advance may have changed the result."""
+    why = recorder.conflict(environ)
+    if why:
+        reporter.tell(COLD, why.encode("utf-8", "replace"))
+        os._exit(0)
+
+
+def _report_problem(reporter: Reporter, error: BaseException) -> None:
+    found = problem.bounded(problem.of(error), LARGEST_PROBLEM)
+    sys.stdout.flush()
+    reporter.tell(PROBLEM, dumps(found).encode())
+
+
+def _ready(reporter: Reporter, recorder: Recorder, settings: Config) -> Callable[[], None]:
+    def ready() -> None:
+        reporter.tell(IMPORTED, recorder.outcome(settings.environ))
+        reporter.tell(READY, dumps(dev.fixed(settings)).encode())
+
+    return ready
+
+
+def _serve(
+    app: WSGI,
+    settings: Config,
+    descriptors: Sequence[int],
+    error_log: ErrorLog,
+    access_log: int,
+    control: int,
+    ready: Callable[[], None],
+) -> NoReturn:
+    code = FAILED
     try:
-        listeners = [sockets.adopt(descriptor) for descriptor in passed]
-
-        def ready() -> None:
-            teller.tell(IMPORTED, recorder.outcome(settings.environ))
-            teller.tell(READY, dumps(dev.fixed(settings)).encode())
-
-        if is_supervised:
-            told = _Told(ready)
-            shown = scoreboard.of_server(settings)
+        listeners = [sockets.adopt(descriptor) for descriptor in descriptors]
+        if shape.is_supervised(settings):
+            board = scoreboard.of_server(settings)
             code = supervisor.supervise(
-                lambda: app, listeners, settings, error_log, access_log, manager=told, board=shown
+                lambda: app, listeners, settings, error_log, access_log, board=board, ready=ready
             )
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)
-            code = worker.serve(app, listeners, settings, error_log, access_log, word.lifeline, nobody, ready)
+            code = worker.serve(app, listeners, settings, error_log, access_log, control, nobody, ready)
     except SystemExit:
-        code = 1  # it was told why
+        code = 1  # the error log says why
     except BaseException as error:
         error_log.exception(error, "-", f"process {os.getpid()}")
     finally:
         signals.leave(code, error_log, settings.graceful_timeout)
 
 
-def _prepare(teller: Teller, order: bytes) -> None:
-    """Do what can be done without the author's code, and tell whether processes can be forked from this one then."""
-    why = "nothing to import in advance"
-    if order.strip():
-        refused, why, failed = preload.import_all(loads(order))
-        if failed:
-            teller.tell(NEEDY, dumps(failed).encode())
-            os._exit(0)
-        if refused:
-            teller.tell(COLD, refused.encode("utf-8", "replace"))
-            os._exit(0)
-    teller.tell(LOADING, why.encode("utf-8", "replace"))
-
-
-def _end_in_conflict(teller: Teller, recorder: preload.Recorder, environ: Iterable[str]) -> None:
-    """Leave it to a cold start where what was imported in advance has come between."""
-    why = recorder.conflict(environ)
-    if why:
-        teller.tell(COLD, why.encode("utf-8", "replace"))
-        os._exit(0)
-
-
-def _settings(argv: Sequence[str], directory: str, gates: tuple[int, ...]) -> Config:
-    return dev.for_process(reading.read(parse_flags(argv, directory), os.environ, directory), gates)
-
-
-def _load(settings: Config, error_log: ErrorLog) -> WSGI:
-    dev.refuse_nothing(settings)
-    if settings.debug:
-        os.environ.setdefault("FLASK_DEBUG", "1")  # else it keeps exceptions to itself
-    app, _ = loading.load(settings, None, lambda text: error_log.write("W", text))
-    return guard.Guard(app, error_log, settings.editor) if settings.debug else app
-
-
 @contextmanager
-def _kept_from_forks(descriptors: list[int]) -> Iterator[None]:
-    """Close the sockets in what the author's code forks while it is imported: that may outlive the server, and would
-    keep its port. Those that are in the list then.
+def _closed_in_forks(descriptors: list[int]) -> Iterator[None]:
+    """Close the sockets that are in this list in every child that the author's code forks while it is imported: a child
+    may outlive the server, and would keep its port.
     """
 
     def close() -> None:
@@ -174,14 +210,8 @@ def _kept_from_forks(descriptors: list[int]) -> Iterator[None]:
         descriptors.clear()
 
 
-def _tell_problem(teller: Teller, error: BaseException) -> None:
-    told = problem.bounded(problem.of(error), LARGEST_PROBLEM)
-    sys.stdout.flush()
-    teller.tell(PROBLEM, dumps(told).encode())
-
-
 class QuietLog(ErrorLog):
-    """An error log without lines about start and stop: those are the supervisor's to tell."""
+    """An error log without lines about start and stop, which the supervisor writes."""
 
     __slots__ = ()
 
@@ -190,15 +220,10 @@ class QuietLog(ErrorLog):
             super().write(level, text, remote)
 
 
-class _Told(Manager):
-    """Hears what a service manager would."""
+def _debugger_is_made(reporter: Reporter) -> None:
+    from poorhttp.dev.page import breakpoints  # no process needs it before
 
-    def __init__(self, ready: Callable[[], None]) -> None:
-        super().__init__()
-        self._ready = ready
-
-    def ready(self, status: str) -> None:
-        self._ready()
+    breakpoints.attend(reporter)
 
 
 def _ignore(signum: int, frame: FrameType | None) -> None:

@@ -1,9 +1,9 @@
-"""Which bytecode is believed: none that could be older than its source.
+"""Which bytecode Python may load: none that could be older than its source.
 
-Python compares the time of the last change in whole seconds, and the size: of two edits within a second that leave the
-size alone the first one is loaded for ever, and so is a file of the same time and size under another one's name. Here
-bytecode counts only where it was written two seconds after everything that can be known of its source; without it the
-source is compiled. Contract: what is not the author's is left to Python.
+Python compares the time of the last change, in whole seconds, and the size. After two edits within one second that keep
+the size it would load the bytecode of the first edit for ever; so it would for another file that takes the name, with
+the same time and size. Here bytecode counts only if it was written two seconds after the last change of its source;
+else the source is compiled. Contract: modules that are not the author's are left to Python.
 """
 
 from __future__ import annotations
@@ -11,44 +11,41 @@ from __future__ import annotations
 import sys
 from importlib import _bootstrap_external as external
 
-from poorhttp.dev.watch.reports import is_theirs, way
+from poorhttp.dev.watch.paths import is_authors, links_to
 from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
-
-    from poorhttp.dev.ahead.checkpoints import Checkpoints
-    from poorhttp.dev.watch.reports import Teller
 
 SETTLED = 2.0
 """Seconds."""
 
 
-def distrust(teller: Teller, checkpoints: Checkpoints) -> None:
-    """From now on; each module that is looked for is arrived at, then told, as its source may not be opened."""
+def distrust(arrive: Callable[[str], None]) -> None:
+    """Check bytecode from now on. arrive: called with the path of each module of the author's before it is loaded."""
     loader, ordinary = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
     def path_stats(self: Any, path: str) -> Any:
         path = os.path.abspath(path)
-        if is_theirs(path):
-            checkpoints.arrive(path)
-            teller.read(path)
+        if is_authors(path):
+            arrive(path)
             if not is_settled(path):
-                raise OSError(path)  # by which the loader neither reads nor writes bytecode
+                raise OSError(path)  # the loader then neither reads nor writes bytecode
         return ordinary(self, path)
 
     loader.path_stats = path_stats  # type: ignore[method-assign]
 
 
 def is_settled(path: str) -> bool:
-    """Whether there is bytecode to be believed, or none at all where it may be written; what may not is removed."""
+    """Whether Python may load or write the bytecode of this source; old bytecode is removed first."""
     if sys.pycache_prefix:
         return False  # one place for every file that has ever had this name
     cache = external.cache_from_source(path)
-    # A link on the way that leads to another release may lead to a file of the same time and size.
-    changed = max(os.stat(path).st_mtime, *(os.lstat(each).st_ctime for each in way(path)))
-    is_old = changed + SETTLED < time.time()  # once: what is believed below was removed before
+    # When a link is switched to another release, the file there may have the same time and size.
+    changed = max(os.stat(path).st_mtime, *(os.lstat(each).st_ctime for each in links_to(path)))
+    is_old = changed + SETTLED < time.time()  # read once: bytecode is believed below only if it was checked here
     try:
         if changed + SETTLED < os.stat(cache).st_mtime:
             return True

@@ -1,20 +1,23 @@
-"""What of the author's files has changed since it was read.
+"""Which of the author's files have changed since the application read them.
 
-Knows which files and directories matter: those that the application has read, tried to read or listed, and Python
-files and `.env` beside them; new directories beside modules, not beside any file, for /tmp is everybody's. Events are
-hints, which cost a look; what is true is what `stat` and the content say. Does not know what is done about a change.
-Contract: nothing that was told before it was read is missed, whatever its time, size or way of being saved; content
-that is the same again is no change; what a process of the application writes is none either, until that is gone.
+Knows the files and directories that matter: those that the application has read, tried to read or listed; Python files
+and `.env` files beside them; and new directories beside modules (not beside other files: those may lie in /tmp). An
+event of the kernel is only a hint to look; `stat` and the content decide. Does not know what follows from a change.
+Contract: no change of a file that was reported before it was read is missed, whatever its time, its size or the way in
+which it was saved. The same content again is no change. What a process of the application writes is no change until
+that process is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 from hashlib import blake2b
 
 from poorhttp.dev.watch import inotify
-from poorhttp.dev.watch.reports import DIRECTORY, MODULES, Identity, Signature, identity, is_theirs, signature, way
+from poorhttp.dev.watch.directories import Directories
+from poorhttp.dev.watch.names import is_environment, is_plain, listing, may_hold_modules
+from poorhttp.dev.watch.paths import DIRECTORY, Identity, Signature, identity, links_to, signature
+from poorhttp.dev.watch.reports import MODULES
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -22,20 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LARGEST = 1 << 20
-"""Bytes of a file whose content is compared; of a larger one what `stat` says."""
+"""Bytes of the largest file whose content is compared; of larger ones the signature is."""
 
 SLICE = 20
-"""Files whose content is taken down at once, so that an event does not wait."""
-
-_LIMITS = {errno.EMFILE: "max_user_instances=1024", errno.ENOSPC: "max_user_watches=524288"}
-"""What of the kernel's is too low for one more."""
+"""Files whose content is noted at a time, so that an event does not wait for long."""
 
 _PENDING = inotify.MODIFY | inotify.CREATE
 _DONE = inotify.CLOSE_WRITE | inotify.MOVED_TO | inotify.MOVED_FROM | inotify.DELETE
 
 
 class _File:
-    """A file as the application that serves, or is being loaded, has read it; signature: None where there was none."""
+    """A file as the application has read it. signature: None where there was no file. content: its digest, None as long
+    as it is not known.
+    """
 
     __slots__ = ("content", "signature")
 
@@ -45,51 +47,37 @@ class _File:
 
 
 class Watcher:
-    """What is watched, and what is known of it."""
+    """The files that matter, and what is known of them."""
 
     def __init__(self, roots: Iterable[str]) -> None:
-        """roots: directories of the author's, which are watched from the beginning."""
-        self.notes: list[str] = []
-        """What to tell the author, once."""
-        self.sweeps = False
-        """Whether events are not to be relied on, so that `changes` has to be asked now and then."""
-        self._inotify: inotify.Inotify | None = None
+        """roots: directories of the author's code, which are watched from the beginning."""
+        self.directories = Directories()
         self._files: dict[str, _File] = {}
-        self._directories: dict[str, frozenset[str]] = {}  # with what of it matters
-        self._places: set[str] = set()  # directories where modules are, or are looked for
-        self._listed: set[str] = set()  # directories of which the application wants to know all that is there
-        self._names: dict[str, set[str]] = {}  # of a directory, what to look at for its name's sake
-        self._entered: dict[str, Identity | None] = {}  # where a process is, by the name by which it went there
-        self._way: set[str] = set()  # directories above others, which take those with them when they go
-        self._awaited: dict[str, set[str]] = {}  # of a directory, what is not there on the way to others
-        self._missing: set[str] = set()  # what this look has not found
-        self._watched: set[tuple[str, int]] = set()  # for what
-        self._written: dict[str, set[object]] = {}  # by whom, of those that are there
-        self._current: set[str] = set()  # told by the process that serves, or is being loaded
-        self._suspects: set[str] = set()  # may be another although `stat` says the same
-        self._unclosed: set[str] = set()
-        self._linked: dict[str, set[str]] = {}  # of a file, by what other names it is known
+        self._contents: dict[str, frozenset[str]] = {}  # directory -> those of its names that matter
+        self._module_places: set[str] = set()  # directories in which modules are, or are looked for
+        self._listed: set[str] = set()  # directories that the application has listed: every name in them matters
+        self._names: dict[str, set[str]] = {}  # directory -> names in it that matter, though no process has read them
+        self._entered: dict[str, Identity | None] = {}  # working directories of processes, by the names they used
+        self._written: dict[str, set[object]] = {}  # path -> the processes that have written it, and still run
+        self._current: set[str] = set()  # files that were read by the process that serves, or loads
+        self._suspects: set[str] = set()  # files that may have changed although their signature is the same
+        self._unclosed: set[str] = set()  # files that are being written
+        self._linked: dict[str, set[str]] = {}  # link or file -> the paths that lead through it
         self._is_loading = False
-        self.is_new = False
-        """Whether a directory is watched that was not when a process told of it: `changes` knows what came between."""
         self._roots = [os.path.abspath(root) for root in roots]
-        try:
-            self._inotify = inotify.Inotify()
-        except OSError as error:
-            self._give_up(error)
-        self._places.update(self._roots)
+        self._module_places.update(self._roots)
         for root in self._roots:
             self._enter(root)
 
     def fileno(self) -> int:
-        """What becomes readable when something happens; -1 for nothing."""
-        return self._inotify.fileno() if self._inotify else -1
+        """The descriptor that is readable when something has happened; -1 for none."""
+        return self.directories.fileno()
 
     def names(self, places: Iterable[str] = ()) -> dict[str, frozenset[str]]:
-        """What is there in the directories that are watched, and in these: whether something came or went is seen by
-        comparing, also where nobody has asked for more than whether it is there.
+        """All names in the watched directories, and in these. Comparing them shows what came or went, also where the
+        application has asked only whether a file exists.
         """
-        return {directory: _listing(directory) for directory in {*self._directories, *self._names, *places}}
+        return {directory: listing(directory) for directory in {*self._contents, *self._names, *places}}
 
     def count(self) -> int:
         """How many files are watched."""
@@ -98,27 +86,25 @@ class Watcher:
     # What the application does
 
     def begin(self) -> None:
-        """A process is about to load the application: what is there now is what it will find, unless it tells so."""
+        """A process is about to load the application: what is there now counts as read, unless it reports otherwise."""
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
-        self._watched.clear()  # the same name may be another directory now
+        self.directories.forget_all()  # other directories may have their names now
         self._watch_all()
-        for file in self._files.values():
-            file.content = None
         for path, file in self._files.items():
-            self._refresh(path, file)
-        for directory in self._directories:
-            self._directories[directory] = frozenset(self._matters(directory))
+            file.signature, file.content = signature(path), None
+        for directory in self._contents:
+            self._contents[directory] = frozenset(self._matters(directory))
         for directory in self._entered:
             self._entered[directory] = identity(directory)
 
     def loaded(self) -> None:
-        """It is loaded, or failed to be."""
+        """The application is loaded, or failed to load."""
         self._is_loading = False
 
-    def told(self, path: str, found: Signature | None) -> None:
-        """A process reads a file, which looks so."""
+    def read(self, path: str, found: Signature | None) -> None:
+        """A process reads a file, which has this signature."""
         if path in self._current:
             return
         self._current.add(path)
@@ -129,40 +115,40 @@ class Watcher:
         if found is not None or os.path.isdir(directory):
             self._enter(directory)
         if path.endswith(".py"):
-            self._places.add(directory)
-        self._follow(path, way(path))
+            self._module_places.add(directory)
+        self._follow(path, links_to(path))
 
     def entered(self, directory: str, which: Identity | None) -> None:
-        """A process goes there, by this name. That another directory has the name, as where a symbolic link is turned
-        to another release, is a change. which: None where there was none.
+        """A process makes this its working directory. It is a change if another directory takes the name, as when a
+        symbolic link is switched to another release. which: None where there was none.
         """
-        self.is_new = self.is_new or directory not in self._entered
+        self.directories.is_new |= directory not in self._entered
         self._entered[directory] = which
-        *links, place = way(directory)
-        self._follow(directory, links)  # what lies beside the directory itself is no interest of this
+        *links, place = links_to(directory)
+        self._follow(directory, links)  # what lies beside the directory itself does not matter
         if which is None:
-            self._watch(place)
+            self.directories.watch(place)
 
     def listed(self, directory: str) -> None:
-        """A process looks what is in a directory; with MODULES after it: which modules."""
+        """A process lists a directory; with MODULES behind it: it looks for modules there."""
         if directory.endswith(MODULES):
             directory = directory.removesuffix(MODULES)
             if os.path.isdir(directory):
-                self._places.add(directory)
+                self._module_places.add(directory)
                 self._enter(directory)
         elif directory not in self._listed and os.path.isdir(directory):
             self._listed.add(directory)
-            self._places.add(directory)
+            self._module_places.add(directory)
             self._enter(directory)
-            self._directories[directory] = frozenset(self._matters(directory))
+            self._contents[directory] = frozenset(self._matters(directory))
 
     def wrote(self, path: str, writer: object) -> None:
-        """A process writes a file: until it is gone what happens to that is no edit, whoever does it."""
+        """A process writes a file. Until that process is gone no change of the file counts."""
         self._written.setdefault(path, set()).add(writer)
         self._suspects.discard(path)
 
-    def left(self, writer: object) -> None:
-        """A process is gone, and all that it told was heard: what nobody else writes is as it left it."""
+    def writer_is_gone(self, writer: object) -> None:
+        """A process is gone, and all its reports were heard: the files that it wrote count as it left them."""
         for path, writers in [*self._written.items()]:
             writers.discard(writer)
             if not writers:
@@ -170,114 +156,108 @@ class Watcher:
                 self._accept(path)
 
     def ignore(self, paths: Iterable[str]) -> None:
-        """Take no more notice of these."""
+        """Take no more notice of these files."""
         for path in paths:
             self._written.setdefault(path, set()).add(self)
 
     def _accept(self, path: str) -> None:
-        """What is there is no change, although events of it may be in the queue."""
+        """What is there now is no change, although events about it may be in the queue."""
         file = self._files.get(path)
         if file is not None:
             file.signature, file.content = signature(path), None
-            if self._is_to_be_taken(path, file):
+            if self._needs_content(path, file):
                 file.content = _content(path)
         directory, name = os.path.split(path)
-        if directory in self._directories:
+        if directory in self._contents:
             is_there = os.path.lexists(path) and self._is_of_interest(directory, name)
-            shown = name + os.sep if os.path.isdir(path) and not os.path.islink(path) else name
-            others = self._directories[directory] - {name, name + os.sep}
-            self._directories[directory] = others | ({shown} if is_there else set())
+            entry = name + os.sep if os.path.isdir(path) and not os.path.islink(path) else name
+            others = self._contents[directory] - {name, name + os.sep}
+            self._contents[directory] = others | ({entry} if is_there else set())
 
     def _enter(self, directory: str) -> None:
-        if directory not in self._directories:
-            self.is_new = True
-            self._directories[directory] = frozenset()
-            self._watch(directory)
-            self._directories[directory] = frozenset(self._matters(directory))
+        if directory not in self._contents:
+            self.directories.is_new = True
+            self._contents[directory] = frozenset()
+            self.directories.watch(directory)
+            self._contents[directory] = frozenset(self._matters(directory))
             for root in self._roots:  # a directory may go, and come again
                 while directory.startswith(root + os.sep):
                     directory, name = os.path.split(directory)
                     self._names.setdefault(directory, set()).add(name)
-                    self._watch(directory)
-            self._watch_way(directory)
+                    self.directories.watch(directory)
+            self.directories.watch_above(directory)
 
     def _follow(self, path: str, steps: Iterable[str]) -> None:
-        """Watch the symbolic links on the way to this file, and where they lead; steps: as from `way`."""
-        self._missing.clear()
+        """Watch the symbolic links on the way to this file, and the files that they lead to. steps: see `links_to`."""
+        self.directories.begin_to_follow()
         for step in steps:
             directory, name = os.path.split(step)
             self._names.setdefault(directory, set()).add(name)
             self._linked.setdefault(step, set()).add(path)
-            self._watch(directory)
-            self._watch_way(directory)
+            self.directories.watch(directory)
+            self.directories.watch_above(directory)
 
     # What happens
 
     def hear(self) -> bool:
-        """Read the events; whether one of them may concern the application."""
-        if self._inotify is None:
-            return False
+        """Read the events of the kernel; whether one of them may concern the application."""
         is_any = False
-        for directory, name, what in self._inotify.read():
+        for directory, name, what in self.directories.events():
             if what & inotify.OVERFLOW:
                 self._suspects.update(self._files)
                 is_any = True
                 continue
-            if what & inotify.IGNORED:
-                self._watched.difference_update((directory, each) for each in inotify.KINDS)
-            elif what & inotify.MOVE_SELF:
-                self._forget(directory)
-            elif what & inotify.DELETE and os.path.join(directory, name) in self._roots:
-                self._forget(os.path.join(directory, name))
+            if what & inotify.DELETE and os.path.join(directory, name) in self._roots:
+                self.directories.forget(os.path.join(directory, name))
             if self._concerns(directory, name, what):
                 is_any = True
                 self._suspect(directory, name, what)
         return is_any
 
     def is_pending(self) -> bool:
-        """Whether somebody is just writing, or a file that was there is gone or empty: its content may be to come."""
+        """Whether a file is being written, or is gone or empty that was not: its content may be about to come."""
         for path in [*self._unclosed]:
             if not _is_file(signature(path)):
                 self._unclosed.discard(path)
-        return bool(self._unclosed) or any(self._is_odd(path) for path in self._suspects)
+        return bool(self._unclosed) or any(self._has_lost_content(path) for path in self._suspects)
 
     def forget_pending(self) -> None:
-        """Wait for nobody any longer."""
+        """Do not wait for files that are being written."""
         self._unclosed.clear()
 
     def changes(self) -> list[str]:
-        """What is not as it was read; asked after all that was told has been heard. Each change is given once while an
-        application is loaded that has not read that file yet.
+        """The paths that have changed; to be called after all reports were heard. While the application is loaded, a
+        change is given once, and only if the process has read the file already.
         """
-        self.is_new = False
+        self.directories.is_new = False
         self._watch_all()
         suspects, self._suspects = self._suspects, set()
         changed = [path for path, file in self._files.items() if self._has_changed(path, file, path in suspects)]
-        for directory, before in self._directories.items():
+        for directory, before in self._contents.items():
             now = frozenset(self._matters(directory))
             changed += (os.path.join(directory, name).rstrip(os.sep) for name in now ^ before)
             if self._is_loading:
-                self._directories[directory] = now
+                self._contents[directory] = now
         changed += (directory for directory, which in self._entered.items() if identity(directory) != which)
         return sorted({path for path in changed if path not in self._written})
 
-    def has_more(self) -> bool:
-        """Whether there are files whose content was not taken down yet."""
-        return any(self._is_to_be_taken(path, file) for path, file in self._files.items())
+    def has_contents_to_note(self) -> bool:
+        """Whether there are files whose content was not noted yet."""
+        return any(self._needs_content(path, file) for path, file in self._files.items())
 
-    def take_down(self) -> bool:
-        """Note the content of some files, where nothing else is to be done; the same as `hear` says."""
-        taken = [path for path, file in self._files.items() if self._is_to_be_taken(path, file)][:SLICE]
-        for path in taken:
+    def note_contents(self) -> bool:
+        """Note the content of some files; to be called when nothing else is to be done. Returns what `hear` does."""
+        noted = [path for path, file in self._files.items() if self._needs_content(path, file)][:SLICE]
+        for path in noted:
             file, content = self._files[path], _content(path)
             file.content = content if signature(path) == file.signature else b""
         if not self.hear():
             return False
-        for path in self._suspects.intersection(taken):  # written since the application has read it
+        for path in self._suspects.intersection(noted):  # written since the application has read it
             self._files[path].content = b""
         return True
 
-    def _is_to_be_taken(self, path: str, file: _File) -> bool:
+    def _needs_content(self, path: str, file: _File) -> bool:
         found = file.signature
         is_new = file.content is None and found is not None and 0 <= found[1] <= LARGEST
         return is_new and path not in self._written
@@ -286,25 +266,25 @@ class Watcher:
         path = os.path.join(directory, name)
         if path in self._written:
             return False
-        is_named = name in self._names.get(directory, ()) or name in self._awaited.get(directory, ())
+        is_named = name in self._names.get(directory, ()) or name in self.directories.awaited.get(directory, ())
         if is_named or path in self._files or path in self._roots:
             return True
         if what & inotify.IS_DIRECTORY or (what & inotify.COMING and os.path.isdir(path)):
-            return directory in self._places and _is_code(path)
-        is_looked_at = directory in self._directories and not what & inotify.MODIFY
+            return directory in self._module_places and may_hold_modules(path)
+        is_looked_at = directory in self._contents and not what & inotify.MODIFY
         return not name or (is_looked_at and self._is_of_interest(directory, name))
 
     def _suspect(self, directory: str, name: str, what: int) -> None:
         path = os.path.join(directory, name)
         if what & inotify.IS_DIRECTORY:
-            if what & inotify.COMING and os.path.isdir(path) and directory in self._places:
+            if what & inotify.COMING and os.path.isdir(path) and directory in self._module_places:
                 self._arrive(path)
             return
-        if what & inotify.COMING and os.path.isdir(path):  # a link
-            if path in self._linked or path in self._directories:
-                self._forget(path)
-            if directory in self._places and _is_code(path):
-                self._directories.setdefault(path, frozenset())  # not what is below, which may be everything
+        if what & inotify.COMING and os.path.isdir(path):  # a symbolic link
+            if path in self._linked or path in self._contents:
+                self.directories.forget(path)
+            if directory in self._module_places and may_hold_modules(path):
+                self._contents.setdefault(path, frozenset())  # without what is below, which may be the whole disk
         self._suspects.add(path)
         self._suspects.update(self._linked.get(path, ()))
         if what & _DONE or os.path.islink(path):
@@ -314,15 +294,15 @@ class Watcher:
 
     def _arrive(self, directory: str) -> None:
         """Watch a new directory, and those in it, which may have been made before it was watched."""
-        self._places.add(directory)
-        self._directories.setdefault(directory, frozenset())  # whatever is in it is new
-        self._watch(directory)
+        self._module_places.add(directory)
+        self._contents.setdefault(directory, frozenset())  # so whatever is in it is new
+        self.directories.watch(directory)
         with contextlib.suppress(OSError), os.scandir(directory) as found:
             for each in found:
-                if each.is_dir(follow_symlinks=False) and _is_code(each.path):
+                if each.is_dir(follow_symlinks=False) and may_hold_modules(each.path):
                     self._arrive(each.path)
 
-    def _is_odd(self, path: str) -> bool:
+    def _has_lost_content(self, path: str) -> bool:
         file = self._files.get(path)
         if file is None or file.signature is None or file.signature[1] <= 0:
             return False
@@ -338,19 +318,15 @@ class Watcher:
         if now is not None and file.content and _content(path) == file.content:
             file.signature = now
             return False
-        if self._is_loading and path not in self._current:
-            self._refresh(path, file)  # it will read it as it is now
+        if self._is_loading and path not in self._current:  # the process will read it as it is now
+            if now != file.signature:
+                file.signature, file.content = now, None
             return False
         return True
 
-    def _refresh(self, path: str, file: _File) -> None:
-        now = signature(path)
-        if now != file.signature:
-            file.signature, file.content = now, None
-
     def _matters(self, directory: str) -> Iterator[str]:
-        """What in a directory would, if it came or went, be a change; a slash behind the name of a directory, so that a
-        file in its place is another one.
+        """The names in a directory that matter when they come or go; with a slash behind the name of a directory, so
+        that a file in its place is a change.
         """
         try:
             with os.scandir(directory) as found:
@@ -363,84 +339,23 @@ class Watcher:
 
     def _is_of_interest(self, directory: str, name: str) -> bool:
         is_wanted = name.endswith(".py") or directory in self._listed
-        if not (_is_plain(name) and is_wanted) and not _is_environment(name):
+        if not (is_plain(name) and is_wanted) and not is_environment(name):
             return False
         return os.path.join(directory, name) not in self._written
 
-    # Where to hear of it
-
     def _watch_all(self) -> None:
-        self._missing.clear()
-        for directory in [*self._directories, *self._names]:
-            self._watch(directory)
-        for directory in self._way:
-            self._watch(directory, inotify.GOING)
-        for directory in [*self._awaited]:
-            self._watch(directory, inotify.COMING)
-        for root in self._roots:  # whoever has it as his working directory keeps the kernel from telling of its end
-            self._watch(os.path.dirname(root), inotify.DELETE)
-
-    def _watch_way(self, directory: str) -> None:
-        """Hear when one of those above is gone: this one may come again with it, or as another one."""
-        while directory != (above := os.path.dirname(directory)) and above not in self._way:
-            directory = above
-            self._way.add(directory)
-            self._watch(directory, inotify.GOING)
-
-    def _watch(self, directory: str, what: int = inotify.ALL) -> None:
-        if (directory, what) in self._watched or self._inotify is None:
-            return
-        try:
-            self._inotify.add(directory, what)
-        except (FileNotFoundError, NotADirectoryError):
-            if what not in (inotify.GOING, inotify.DELETE):
-                self._await(directory)
-            return
-        except OSError as error:
-            if what == inotify.ALL or error.errno != errno.EACCES:  # a directory above may be closed to this user
-                self._give_up(error)
-            return
-        self._watched.add((directory, what))
-        kind = inotify.distance(directory) if what == inotify.ALL else ""
-        if kind and not self.sweeps:
-            self.sweeps = True
-            self.notes.append(
-                f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
-            )
-
-    def _await(self, directory: str) -> None:
-        """It is not there: hear when it comes, or the one above it."""
-        above, name = os.path.split(directory)
-        self._awaited.setdefault(above, set()).add(name)
-        self._missing.add(directory)
-        if above not in self._missing:
-            self._watch(above, inotify.COMING)
-            self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
-
-    def _forget(self, directory: str) -> None:
-        """Another one may have its name now, and so what was below it, of which nobody tells."""
-        inside = os.path.join(directory, "")
-        self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
-
-    def _give_up(self, error: OSError) -> None:
-        if self.sweeps:
-            return  # each look tries again, and would tell it again
-        self.sweeps = True
-        setting = _LIMITS.get(error.errno or 0)
-        hint = f"; sysctl fs.inotify.{setting} allows for more" if setting else ""
-        self.notes.append(f"inotify: {error.strerror}{hint}; looking for changes all the time")
-
-
-def _listing(directory: str) -> frozenset[str]:
-    try:
-        return frozenset(name for name in os.listdir(directory) if _is_plain(name) or _is_environment(name))
-    except OSError:
-        return frozenset()
+        self.directories.begin_to_follow()
+        for directory in [*self._contents, *self._names]:
+            self.directories.watch(directory)
+        self.directories.retry()
+        for root in self._roots:  # as a process may have it as working directory, the kernel does not tell of its end
+            self.directories.watch(os.path.dirname(root), inotify.DELETE)
 
 
 def _content(path: str) -> bytes:
+    """The digest of a file's content; empty where it cannot be read."""
     if not os.path.isfile(path):
-        return b""  # the open of a pipe would wait
+        return b""  # opening a pipe would wait for its writer
     try:
         with open(path, "rb") as file:
             return blake2b(file.read(LARGEST + 1), digest_size=16).digest()
@@ -450,19 +365,3 @@ def _content(path: str) -> bytes:
 
 def _is_file(found: Signature | None) -> bool:
     return found is not None and found != DIRECTORY
-
-
-def _is_code(directory: str) -> bool:
-    """Whether the author may keep modules there."""
-    return _is_plain(os.path.basename(directory)) and is_theirs(os.path.join(directory, ""))
-
-
-def _is_environment(name: str) -> bool:
-    """`.env`, `.env.local`, `my.env` or `.flaskenv`, which others look for without opening: nobody is told of that."""
-    is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
-    return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
-
-
-def _is_plain(name: str) -> bool:
-    """Whether an editor would not have made this file for itself."""
-    return name[0] not in ".#" and name[-1] not in "~#" and "___jb_" not in name and name != "__pycache__"

@@ -1,9 +1,7 @@
-"""What Python does not have of Linux: inotify(7) and statfs(2), that is what changes in directories and whether to
-believe it, and a few calls about this very process.
+"""System calls of Linux that Python lacks: inotify(7), statfs(2) and prctl(2).
 
-Knows the system calls and their structures. Does not know which directory or file matters.
-Contract: events come in the order in which they happened. Where the kernel cannot watch, the caller is told and has to
-look by himself.
+Knows the calls and their structures. Does not know which directory or file matters.
+Contract: events come in the order in which they happened. Where the kernel cannot watch, OSError says so.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ _ONLY_DIRECTORIES, _IN_ADDITION = 0x01000000, 0x20000000
 COMING, GOING = CREATE | MOVED_TO, DELETE_SELF | MOVE_SELF
 ALL = MODIFY | CLOSE_WRITE | MOVED_FROM | DELETE | COMING | GOING
 KINDS = COMING, DELETE, GOING, ALL
-"""What to hear of a directory: what comes into it, what is removed from it, that it goes itself, all that matters."""
+"""The sets of events that a directory is watched for: names that come, names that are removed, that it goes itself,
+all."""
 
 _EVENT = struct.Struct("iIII")
 _READ = 1 << 16
@@ -40,23 +39,24 @@ _DISTANT = {
     0x5346414F: "AFS",
     0x73757245: "Coda",
 }
-"""Magic numbers (statfs(2)) of file systems whose files others change without a word to this kernel, or beneath it."""
+"""Magic numbers (statfs(2)) of file systems whose files change without an event: on another machine, or in a layer
+below."""
 
 
 class Inotify:
-    """One queue of events, and the directories that fill it. Raises OSError where there is none to be had."""
+    """One queue of events, and the directories that are watched. Raises OSError where the kernel gives none."""
 
     def __init__(self) -> None:
         self._descriptor = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
         self._directories: dict[int, set[str]] = {}
-        """Number of a watch -> the directory; one may be known by several names."""
+        """Number of a watch -> names of the directory, which may have several."""
         self._numbers: dict[str, int] = {}
 
     def fileno(self) -> int:
         return self._descriptor
 
     def add(self, directory: str, what: int = ALL) -> None:
-        """Watch a directory, for this too, once more if it is another one now. Raises OSError."""
+        """Watch a directory for these events too; anew if another directory has this name now. Raises OSError."""
         mask = what | _ONLY_DIRECTORIES | _IN_ADDITION
         number = _checked(_LIBC.inotify_add_watch(self._descriptor, os.fsencode(directory), mask), directory)
         self._directories.get(self._numbers.get(directory, -1), set()).discard(directory)
@@ -64,8 +64,8 @@ class Inotify:
         self._directories.setdefault(number, set()).add(directory)
 
     def read(self) -> list[tuple[str, str, int]]:
-        """The events since the last call: directory, name in it ("" for itself), what happened; an overflow has
-        neither.
+        """The events since the last call: directory, name in it ("" for the directory itself), what happened. An
+        overflow has neither directory nor name.
         """
         events: list[tuple[str, str, int]] = []
         while True:
@@ -90,15 +90,15 @@ class Inotify:
 
 
 def distance(path: str) -> str:
-    """The kind of file system where inotify is not to be relied on, "" where it is."""
-    told = (ctypes.c_long * 64)()  # more than struct statfs of any machine; its first word is the type
-    if _LIBC.statfs(os.fsencode(path), ctypes.byref(told)):
+    """The kind of file system, where inotify misses changes on it; "" where it does not."""
+    status = (ctypes.c_long * 64)()  # more than struct statfs of any machine; its first word is the type
+    if _LIBC.statfs(os.fsencode(path), ctypes.byref(status)):
         return ""
-    return _DISTANT.get(told[0] & 0xFFFFFFFF, "")
+    return _DISTANT.get(status[0] & 0xFFFFFFFF, "")
 
 
 def adopt_orphans() -> None:
-    """Let the kernel give this process the descendants whose parents end."""
+    """Become the parent of all descendants whose own parents end."""
     _LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 

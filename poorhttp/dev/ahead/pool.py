@@ -1,9 +1,9 @@
-"""The processes that wait for the next save, and who of them goes on then.
+"""The processes that wait for the next save, and the choice of the one that loads the application then.
 
-Knows what each of them has imported, and whether a plain start would import the same now. Does not know when a load
-begins, nor what becomes of it.
-Contract: who is sent has come as far as he can, or is new. Nobody is sent who would find anything else now than what he
-has found; why not is told.
+Knows what each of them has imported, and whether a cold start would import the same now. Does not know when a load
+begins, nor how it ends.
+Contract: the process that is sent has come as far as possible, or is new. No process is sent that would now find
+anything else than what it has found; the log says why.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from poorhttp.dev.page import problem
 from poorhttp.dev.serve.processes import Process
 from poorhttp.dev.watch import reports
-from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, UNFIT
+from poorhttp.dev.watch.paths import Signature, signature
 from poorhttp.stdlib import held, os
 
 TYPE_CHECKING = False
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from poorhttp.stdlib import socket
 
 HOT = 2
-"""Modules that were edited last, before each of which a process waits: so many at most."""
+"""Modules that were edited last: before each of them a checkpoint waits."""
 
 
-class Prepared:
-    """Those that wait.
+class Pool:
+    """The waiting processes.
 
-    spare: a process that has come as far as it can without the author's code. zygote: one from which such are forked.
-    checkpoints: those that wait in the middle of the import, before a module that was edited lately; only beside a
-    zygote, so that what was forked is what goes on in any case.
+    spare: it has come as far as possible without the author's code. zygote: spares are forked from it. checkpoints:
+    they wait in the middle of the import, before a module that was edited lately; only beside a zygote, so that the
+    process that loads is a fork in any case.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Prepared:
         error_log: ErrorLog,
         end: Callable[[Process], None],
     ) -> None:
-        """live: the port of `live.Streams`, 0 for none. end: is to end those that are wanted no more."""
+        """live: the port of `live.Streams`, 0 for none. end: ends a process that is not needed any more."""
         self._listeners = listeners
         self._watcher = watcher
         self._live = live
@@ -55,23 +55,23 @@ class Prepared:
         self._spare: Process | None = None
         self._zygote: Process | None = None
         self._checkpoints: list[Process] = []
-        self._hot: list[str] = []  # what was edited lately, the last first
-        self._unfit = ""  # why nobody could wait there, or go on from there
+        self._hot: list[str] = []  # paths of the modules that were edited last, the newest first
+        self._unfit = ""  # why no checkpoint was made or used
         self._order = b""  # what is to be imported in advance
-        self._without: set[str] = set()  # modules that need the application before them
-        self._never = ""  # why nothing is
-        self._refused = b""  # what could not be
-        self._installed = _installed()  # when the first of those who wait was begun
+        self._without: set[str] = set()  # modules that need the application to be imported first
+        self._never = ""  # why nothing is imported in advance
+        self._refused = b""  # the order that turned out to be wrong
+        self._installed = _installed()  # when the first waiting process was started
         self._may_prepare = True
 
     def all(self) -> list[Process]:
-        """Everybody who waits."""
+        """All waiting processes."""
         return [*(each for each in (self._spare, self._zygote) if each is not None), *self._checkpoints]
 
-    # Who goes
+    # The process that loads
 
     def heed(self, changed: list[str]) -> None:
-        """These files have changed: let nobody wait on who would find anything else now than what he has found."""
+        """These files have changed: end the processes that would now find something else than what they have found."""
         if self._installed != _installed():
             self._without.clear()
             self.drop()
@@ -80,7 +80,7 @@ class Prepared:
         is_content = bool(changed) and all(map(os.path.isfile, changed))
         old = []
         for each in self._checkpoints:
-            others = [path for path, found in each.read.items() if path in changed or reports.signature(path) != found]
+            others = [path for path, found in each.read.items() if path in changed or signature(path) != found]
             if not is_content or each.names != self._watcher.names(each.names):
                 self._unfit = "files came or went"
             elif others:
@@ -91,7 +91,7 @@ class Prepared:
         self._drop_checkpoints(old)
 
     def send(self) -> tuple[Process | None, str]:
-        """The process that loads the application now, and for the log how it came by what it needs."""
+        """Let a process load the application now. Returns it, and for the log what it had imported in advance."""
         origin = self._checkpoint() or self._zygote
         before = self._spare.origin if self._spare is not None else None
         is_behind = before is not origin and (origin is not None or (before is not None and before.waits_at))
@@ -101,38 +101,41 @@ class Prepared:
         if self._spare is not None:
             self._spare.was_spare = True
         process, self._spare = self._spare or self._make_ready(b""), None
-        path = " (cold)"
-        if process is not None and process.origin in self._checkpoints:
-            path = " (checkpoint)"
-        elif process is not None and process.is_forked:
-            path = f" (zygote: {self._unfit})" if self._unfit else " (zygote)"
-        elif self._never:
-            path = f" (cold: {self._never})"
-        elif process is not None and not process.is_prepared:
-            path = " (cold: nothing was ready yet)"
-        elif process is not None and process.order:
-            path = f" (prepared: {process.why_not_forked})"
+        origin_shown = self._origin_shown(process)
         self._unfit = ""
         if process is not None:
             process.go(self._hot if self._zygote is not None else [])
         self._may_prepare = True
-        return process, path
+        return process, origin_shown
 
-    # Who waits
+    def _origin_shown(self, process: Process | None) -> str:
+        if process is not None and process.origin in self._checkpoints:
+            return " (checkpoint)"
+        if process is not None and process.is_forked:
+            return f" (zygote: {self._unfit})" if self._unfit else " (zygote)"
+        if self._never:
+            return f" (cold: {self._never})"
+        if process is not None and not process.is_prepared:
+            return " (cold: nothing was ready yet)"
+        if process is not None and process.order:
+            return f" (prepared: {process.why_not_forked})"
+        return " (cold)"
+
+    # The processes that wait
 
     def wants_spare(self) -> bool:
-        """Whether somebody is to be made ready for the next save."""
+        """Whether a process is to be made ready for the next save."""
         return self._spare is None and self._may_prepare
 
     def prepare(self) -> None:
-        """Make him ready."""
-        if self._zygote is None:  # else he is forked from one who found what there was when that one was begun
+        """Make a process ready for the next save."""
+        if self._zygote is None:  # else the spare has what was installed when the zygote was started
             self._installed = _installed()
         self._spare = self._make_ready(self._order)
 
     def keep(self, process: Process, paths: list[str], is_late: bool) -> None:
-        """Somebody waits now before the first of these; he has looked for modules in the others. process: from whom he
-        was forked; is_late: it is old already.
+        """A checkpoint waits before the first of these paths; the others are directories in which it has looked for
+        modules. process: the one that has forked it; is_late: that process is an old one already.
         """
         waiting = self.make()
         waiting.wait_at(paths[0], process)
@@ -145,26 +148,26 @@ class Prepared:
         self._checkpoints.append(waiting)
 
     def hear(self, process: Process, kind: bytes, fields: list[bytes]) -> None:
-        """What a process tells of its imports."""
-        if kind == UNFIT:
+        """A process reports what it has imported."""
+        if kind == reports.UNFIT:
             self._unfit = os.fsdecode(fields[0])
-        elif kind == LOADING:
+        elif kind == reports.LOADING:
             process.is_prepared, process.why_not_forked = True, os.fsdecode(fields[0])
             if process is self._spare and not process.why_not_forked:
                 self._zygote, self._spare = process, None
-        elif kind == IMPORTED:
+        elif kind == reports.IMPORTED:
             self._learn(process, fields[0])
-        elif kind == NEEDY:
+        elif kind == reports.NEEDY:
             self._without.update(json.loads(fields[0]))
             self._refused, process.is_refused = process.order, True
             self._order = self._without_needy(json.loads(process.order))
             self.drop()
-        elif kind == COLD:
+        elif kind == reports.COLD:
             self._refused, process.is_refused = process.order, True
             self._be_cold(os.fsdecode(fields[0]))
 
     def gone(self, process: Process, may_again: bool) -> None:
-        """A process has ended, or will never be. may_again: if it was the spare, another one may be made ready."""
+        """A process has ended, or will never start. may_again: if it was the spare, another one may be made ready."""
         if process is self._zygote:
             self._zygote = None
             self._drop_checkpoints()
@@ -173,24 +176,24 @@ class Prepared:
         self._checkpoints = [each for each in self._checkpoints if each is not process]
 
     def drop_checkpoints(self, why: str) -> None:
-        """Nobody may go on from there any more."""
+        """End all checkpoints. why: for the log, at the next load."""
         if self._checkpoints:
             self._unfit = why
         self._drop_checkpoints()
 
     def make(self) -> Process:
-        """A process that is none yet."""
+        """A process that is not started yet."""
         return Process(self._watcher.fileno(), self._live)
 
     def _make_ready(self, order: bytes) -> Process | None:
-        """A process that waits for the word to load: a fork of who has come farthest, or a new one."""
+        """A process that waits for the command to load: a fork of the one that has come farthest, or a new one."""
         for origin in self._checkpoint(), self._zygote:
             if origin is not None:
                 process = self.make()
                 try:
                     process.fork(origin)
                     return process
-                except OSError:  # it is gone
+                except OSError:  # the origin is gone
                     self._drop_checkpoints()
                     if origin is self._zygote:
                         self._end(origin)
@@ -205,17 +208,17 @@ class Prepared:
         return process
 
     def _checkpoint(self) -> Process | None:
-        """Who waits before the module that was edited last, if anybody does."""
+        """The checkpoint that waits before the module that was edited last, if there is one."""
         fit = [each for each in self._checkpoints if self._hot and each.pid and self._hot[0] not in each.read]
         return max(fit, key=lambda each: len(each.read), default=None)
 
     def _learn(self, process: Process, message: bytes) -> None:
-        """A process tells what its application has imported, beyond what it had imported in advance."""
+        """A process reports what its application has imported, beyond what was imported in advance."""
         facts = json.loads(message)
         before = json.loads(process.order) if process.order else {"modules": []}
         order = self._without_needy({**before, **facts, "modules": [*before["modules"], *facts["modules"]]})
         if facts["why"]:
-            self._refused = b""  # a cold start tells when that is over
+            self._refused = b""  # a cold start reports when the reason is gone
             self._be_cold(facts["why"])
         elif order not in (self._refused, self._order):
             self._order, self._never = order, ""
@@ -233,23 +236,19 @@ class Prepared:
         self.drop()
 
     def drop(self) -> None:
-        """What was imported in advance is no longer what it ought to be: who is sent next begins anew."""
+        """End all waiting processes: what they have imported in advance is out of date."""
         for each in self.all():
             self._end(each)
         self._spare, self._zygote, self._checkpoints = None, None, []
 
     def _drop_checkpoints(self, which: list[Process] | None = None) -> None:
-        """End all who wait in the middle of the import, or these."""
+        """End these checkpoints; None: all."""
         old = self._checkpoints if which is None else which
         for each in old:
             self._end(each)
         self._checkpoints = [each for each in self._checkpoints if each not in old]
 
 
-def _installed() -> list[reports.Signature | None]:
-    """What changes where packages are installed or removed."""
-    return [
-        reports.signature(path, True)
-        for path in (*held, *sys.path)
-        if path.endswith(("site-packages", "dist-packages"))
-    ]
+def _installed() -> list[Signature | None]:
+    """The signatures of the directories in which packages are installed and removed."""
+    return [signature(path, True) for path in (*held, *sys.path) if path.endswith(("site-packages", "dist-packages"))]
