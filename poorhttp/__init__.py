@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from poorhttp._engine import RequestTimeout
     from poorhttp.cli import run
-    from poorhttp.config import Config
+    from poorhttp.config.config import Config
 
-_HOMES = {"Config": "poorhttp.config", "RequestTimeout": "poorhttp._engine", "run": "poorhttp.cli"}
+_HOMES = {"Config": "poorhttp.config.config", "RequestTimeout": "poorhttp._engine", "run": "poorhttp.cli"}
 
 
 def __getattr__(name: str) -> object:
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from poorhttp.lean import undisturbed
+    from poorhttp.stdlib import undisturbed
 
     value: object = getattr(undisturbed(lambda: import_module(_HOMES[name])), name)
     globals()[name] = value

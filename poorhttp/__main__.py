@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poorhttp import lean
+from poorhttp import stdlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def entry() -> NoReturn:
     """The console script."""
-    lean.hold_back()
+    stdlib.hold_back()
     from poorhttp import cli
 
     cli.entry()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Self
 
-from poorhttp.board import Row
-from poorhttp.config import Config
-from poorhttp.log import ErrorLog
+from poorhttp.config.config import Config
+from poorhttp.logs.log import ErrorLog
+from poorhttp.status.scoreboard import Row
 
 class RequestTimeout(BaseException):
     """Raised inside an application that gave nothing for `request_timeout` seconds.
@@ -112,12 +112,13 @@ class Engine:
             signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process whose
             threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
-        error_log: where faults are told (see poorhttp.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
+        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
             gets the last line of a process whose interpreter does not answer any more.
 
-        report: who is told about calls that do not return, clients that wait, load and `max_requests`, in single bytes
-            (see poorhttp.worker): a descriptor that does not block, for a worker, whose process kills itself where
-            it was told to drain and all its threads are stuck; or what to call on another thread, for a process alone.
+        report: where the engine tells of calls that do not return, clients that wait, load and `max_requests`. For a
+            worker: a descriptor that does not block, for single bytes (see poorhttp.process.worker); where the worker
+            was told to drain and all its threads are stuck, it kills its process. For a process alone: a function,
+            which is called on another thread.
 
         board: this process's row in the memory that shows what it does, and what answers who asks for that (at
             `config.status_path`, and anything on the last of `listeners` where `config.control_socket` is set).

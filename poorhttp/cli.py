@@ -1,6 +1,6 @@
 """The command `poorhttp` and the function `run`: from words to a server or a command about one, and its exit code.
 
-Knows the commands. Does not know how a server starts (`poorhttp.server`).
+Knows the commands. Does not know how a server starts (`poorhttp.process.server`).
 Contract: a fault is told in one line and a hint on standard error and in the exit code.
 """
 
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp import config, server
+from poorhttp.config import config
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
-from poorhttp.lean import os, undisturbed
+from poorhttp.process import server
+from poorhttp.stdlib import os, undisturbed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
-    from poorhttp.config import Config, Flags
-    from poorhttp.reload import Handover
+    from poorhttp.config.config import Config, Flags
+    from poorhttp.reload.reload import Handover
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -29,7 +30,7 @@ def entry() -> NoReturn:
     """The console script."""
     _open_standard_streams()
     if os.getpid() == 1:
-        from poorhttp import pid1
+        from poorhttp.process import pid1
 
         pid1.step_aside()
     sys.exit(main(sys.argv[1:]))
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         if told is not None:
             tell(told)
             return told.exit_code
-        from poorhttp.lean import traceback
+        from poorhttp.stdlib import traceback
 
         trace = traceback.format_exc()
         tell(PoorhttpError(f"unexpected {type(error).__name__}: {error}", "this is a fault of poorhttp", trace))
@@ -89,14 +90,14 @@ def run(app: WSGI | str, **settings: Any) -> None:
 def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
     """Do as `run` says; return the exit code."""
     if "threading" in sys.modules:
-        from poorhttp.lean import threading
+        from poorhttp.stdlib import threading
 
         if threading.current_thread() is not threading.main_thread():
             hint = "call it there, other work in other threads"
             raise PoorhttpError("poorhttp.run works in the main thread only", hint)
     _open_standard_streams()
     if app is None:  # what a factory gives that forgets to return
-        from poorhttp.loader import check
+        from poorhttp.app.loader import check
 
         check(app, "app")
     named = {"application": app} if isinstance(app, str) else {}
@@ -131,7 +132,7 @@ def way_to(directory: str) -> str:
 
 def _main(argv: Sequence[str], directory: str) -> int:
     if "POORHTTP_DEV" in os.environ:
-        from poorhttp.dev import child
+        from poorhttp.dev.serve import child
 
         child.run(argv, directory)
     flags = config.parse_flags(argv, directory)
@@ -157,13 +158,13 @@ def _main(argv: Sequence[str], directory: str) -> int:
         settings = config.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
     if tried is not None:
-        from poorhttp import trial
+        from poorhttp.process import trial
 
         trial.end(settings, *tried)
     if flags.command == "print_config":
         return write(config.config_text(settings))
     if flags.command.startswith("print_"):
-        from poorhttp import front
+        from poorhttp.operate import front
 
         return write(front.render(flags.command.removeprefix("print_"), settings))
     is_in_the_making = flags.is_dev or (settings.autoreload and settings.debug)
@@ -172,7 +173,7 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
         refuse_public(settings.addresses, os.environ)
     if flags.command == "check_config":
-        from poorhttp import trial
+        from poorhttp.process import trial
 
         return trial.check(settings)
     if flags.command == "check":
@@ -185,11 +186,11 @@ def _main(argv: Sequence[str], directory: str) -> int:
         except KeyboardInterrupt:
             return INTERRUPTED
     if settings.autoreload and handover is None:
-        from poorhttp.dev import supervisor
+        from poorhttp.dev.serve import supervisor
 
         return supervisor.run(settings, home, flags.live)
     if settings.check_path and handover is None:
-        from poorhttp import trial
+        from poorhttp.process import trial
 
         code = trial.before_serving(settings)
         if code:
@@ -206,12 +207,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
     """Do something with the server of the pidfile."""
-    from poorhttp import background, control, trial
+    from poorhttp.operate import background, control
+    from poorhttp.process import trial
+    from poorhttp.status import running
 
     patience = flags.wait or trial.PATIENCE
 
     if flags.command == "start":
-        code, pid = OK, control.find(settings)
+        code, pid = OK, running.find(settings)
         _tell_of_another(settings, pid)
         if settings.check_path and pid <= 0:
             background.check(settings)
@@ -219,14 +222,14 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
         return code or background.start(settings, home, patience)
     if flags.command == "restart":
         background.check(settings)
-        pid = control.find(settings)
+        pid = running.find(settings)
         _tell_of_another(settings, pid)
         fresh, home = _found_again(argv, settings, home, pid)
         code = trial.restart(fresh, pid, patience) or control.stop(settings, say)
         return code or background.start(fresh, home, patience, may_be_unread=pid > 0)
     try:
         if flags.watch:
-            from poorhttp import watch
+            from poorhttp.operate import watch
 
             return watch.run(settings, flags.json)
         if flags.json:
@@ -243,9 +246,9 @@ def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
 
 def _tell_of_another(settings: Config, pid: int) -> None:
     """Where no server has this pidfile, say which one of the same ini file has another."""
-    from poorhttp import control
+    from poorhttp.status import running
 
-    told = control.elsewhere(settings) if pid <= 0 else ""
+    told = running.elsewhere(settings) if pid <= 0 else ""
     if told:
         say(f"note: {told}")
 
@@ -256,11 +259,11 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
     A shell stays in the directory to which a symbolic link led, though it still shows the link's name when that leads
     to another release. Where the server went by this name, as a reload of it would again, go there too.
     """
-    from poorhttp import status
+    from poorhttp.status import reader
 
     named = os.environ.get("PWD", "")
     try:
-        if pid <= 0 or home == named or status.start(pid).get("home") != named:
+        if pid <= 0 or home == named or reader.start(pid).get("home") != named:
             return settings, home
         os.chdir(named)
     except OSError:  # another user's server, or the link leads nowhere
@@ -273,6 +276,6 @@ def _from_before() -> tuple[Handover | None, list[str] | None]:
     """What the image before this one left, and what a trial has to know; each None almost always."""
     if "POORHTTP_HANDOVER" not in os.environ and "POORHTTP_TRIAL" not in os.environ:
         return None, None
-    from poorhttp import reload
+    from poorhttp.reload import reload
 
     return reload.received(), reload.tried()

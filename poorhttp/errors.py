@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import sys
 
-from poorhttp.lean import os
+from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def shown(detail: str) -> list[str]:
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return the one of `names` that `word` was probably meant to be, "" where none is near. Case counts at last."""
-    from poorhttp.lean import difflib  # only somebody who made a mistake pays for the module
+    from poorhttp.stdlib import difflib  # only somebody who made a mistake pays for the module
 
     listed = list(names)
     in_lower_case = {each.lower(): each for each in listed}

@@ -32,7 +32,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from poorhttp import status
+from poorhttp.status import reader
 
 # How long an example takes says something about the machine, not about what is tested.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -468,7 +468,7 @@ class Server:
 
     def _answers(self) -> bool:
         """Asked with OPTIONS *, which no application hears of; and all workers serve."""
-        facts = status.of(self.pid) or {"processes": []}
+        facts = reader.of(self.pid) or {"processes": []}
         if [each["state"] for each in facts["processes"]].count("serving") < self.shape[0]:
             return False
         try:

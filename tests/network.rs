@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use _engine::http::own_fields::OwnFields;
 use _engine::http::response::ResponseHead;
 use _engine::limits::Limits;
-use _engine::net::access_log::{AccessLog, Format};
-use _engine::net::board::{Row, Shown};
-use _engine::net::front::Fronts;
+use _engine::net::connections::outbox::{Flushed, Outbox};
+use _engine::net::events::listener::Listener;
 use _engine::net::handler::{Done, Handler, Outcome, Request, Resumed};
-use _engine::net::listener::Listener;
-use _engine::net::outbox::{Flushed, Outbox};
-use _engine::net::server::{Ends, Server};
+use _engine::net::proxies::front::Fronts;
+use _engine::net::report::access_log::{AccessLog, Format};
+use _engine::net::report::board::{Row, Shown};
+use _engine::net::threads::server::{Ends, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const STREAM: u64 = 64 * 1024 * 1024;
@@ -62,7 +62,7 @@ impl Site {
 
     fn go_on(
         mut stream: Stream,
-        transport: &_engine::net::transport::Transport,
+        transport: &_engine::net::connections::transport::Transport,
         outbox: &mut Outbox,
     ) -> Outcome<Stream> {
         assert_eq!(stream.thread, std::thread::current().id(), "a stream is resumed by its own thread");

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from conformance.functional.serving import LOG, Log, bound
-from poorhttp import config, listener, worker
+from poorhttp.config import config
+from poorhttp.listen import sockets
+from poorhttp.process import worker
 
 KEYWORDS = {"max_request_body_size": "max_body", "max_request_header_size": "max_head", "expose_tracebacks": "debug"}
 REQUEST = re.compile(rb"[A-Z]+ [^ ]+ HTTP/1\.1\r\n")
@@ -47,7 +49,7 @@ class WSGIServer:
         try:
             worker.serve(self._application, [self.socket], self._config, Log(None), -1)
         finally:
-            listener.close([self.socket])
+            sockets.close([self.socket])
 
 
 def with_remote_host(application: Any) -> Callable[..., Iterable[bytes]]:

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from poorhttp import config, listener
 from poorhttp._engine import Engine
-from poorhttp.log import ErrorLog
-from poorhttp.units import Address
+from poorhttp.config import config
+from poorhttp.config.units import Address
+from poorhttp.listen import sockets
+from poorhttp.logs.log import ErrorLog
 
 LOG = "POORHTTP_FUNCTIONAL_LOG"
 ANY = {"0.0.0.0", "::", "", None, "localhost"}
@@ -30,8 +31,8 @@ def bound(address: Any) -> Any:
         where = Address("127.0.0.1" if host in ANY else host, port)
     else:
         where = Address(path=address)
-    sock = listener.bind(where)
-    listener.begin(sock, 2048)
+    sock = sockets.bind(where)
+    sockets.begin(sock, 2048)
     return sock
 
 
@@ -87,7 +88,7 @@ class Serving:
                         return
         finally:
             self._refuse()
-            listener.close([each for each in self._listeners if each.family == socket.AF_UNIX])
+            sockets.close([each for each in self._listeners if each.family == socket.AF_UNIX])
 
     def stop(self) -> None:
         """Let `run` return, when what is in flight is answered; nobody can connect meanwhile."""

@@ -13,19 +13,21 @@ import warnings
 from wsgiref import validate
 from wsgiref.util import FileWrapper, is_hop_by_hop
 
-from poorhttp import control, question, server, trial
+from poorhttp.app import question
+from poorhttp.app.loader import function_of, seen
 from poorhttp.dev.settings import for_process, refuse_nothing
 from poorhttp.errors import LoadError, say, tell
-from poorhttp.lean import os, signal
-from poorhttp.loader import function_of, seen
-from poorhttp.worker import end_with
+from poorhttp.process import server, trial
+from poorhttp.status import running
+from poorhttp.stdlib import os, signal
+from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from poorhttp.config import Config
+    from poorhttp.config.config import Config
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -35,7 +37,7 @@ ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
 
 def run(settings: Config) -> int:
     """Return the exit code. Raises PoorhttpError."""
-    trial.check_addresses(settings, control.find(settings) if settings.pidfile else 0)
+    trial.check_addresses(settings, running.find(settings) if settings.pidfile else 0)
     found = for_process(settings, ())
     refuse_nothing(found, "check")
     call = _call_in_fork if server.is_supervised(found) else _call

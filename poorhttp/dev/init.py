@@ -6,10 +6,10 @@ afterwards than before.
 
 from __future__ import annotations
 
-from poorhttp.dev.problem import shown
+from poorhttp.dev.page.problem import shown
 from poorhttp.dev.settings import TABLE, found
 from poorhttp.errors import ConfigError, write
-from poorhttp.lean import os
+from poorhttp.stdlib import os
 
 TABLE_TEXT = '''\
 """Which function answers which URI."""

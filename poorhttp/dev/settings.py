@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from poorhttp import listener
-from poorhttp.config import Config
+from poorhttp.app.loader import wsgi_modules
+from poorhttp.config.config import Config
+from poorhttp.config.settings import SETTINGS
+from poorhttp.config.units import Address, Span, split_application
 from poorhttp.errors import ConfigError, LoadError
-from poorhttp.lean import os, socket
-from poorhttp.loader import wsgi_modules
-from poorhttp.settings import SETTINGS
-from poorhttp.units import Address, Span, split_application
+from poorhttp.listen import sockets
+from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | N
     """Raise ConfigError where others than this machine could connect; environ: tells of sockets that were passed."""
     passed: list[tuple[int, str]] = []
     if environ and "LISTEN_FDS" in environ:
-        from poorhttp import systemd
+        from poorhttp.listen import systemd
 
         passed = systemd.passed(dict(environ), str)  # who takes them says the rest
-    for named, descriptor in listener.choose(addresses, passed):
+    for named, descriptor in sockets.choose(addresses, passed):
         address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":
             hint = "leave it on 127.0.0.1, or say --public: the program runs with the author's rights"
@@ -135,7 +135,7 @@ def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | N
 
 def _address_of(descriptor: int) -> Address:
     """Where a socket is bound that was passed; without a host where it is a unix socket."""
-    sock = listener.take(descriptor)
+    sock = sockets.take(descriptor)
     try:
         place = sock.getsockname()
         return Address() if sock.family == socket.AF_UNIX else Address(str(place[0]), place[1])

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::board::Shown;
-use super::clock::Pulse;
-use super::outbox::Outbox;
-use super::peer::Peer;
-use super::spool::Body;
-use super::transport::Transport;
 use crate::http::head::RequestHead;
 use crate::http::response::Asked;
+use crate::net::clock::Pulse;
+use crate::net::connections::outbox::Outbox;
+use crate::net::connections::spool::Body;
+use crate::net::connections::transport::Transport;
+use crate::net::proxies::peer::Peer;
+use crate::net::report::board::Shown;
 
 /// A serving thread.
 #[derive(Debug)]

@@ -20,12 +20,12 @@ use super::iteration::{Progress, close, iterate, take_body};
 use super::known::{About, Known, request_line};
 use super::text::native;
 use crate::http::own_fields::OwnFields;
-use crate::net::access_log::local_time;
-use crate::net::append::append;
-use crate::net::board::Shown;
 use crate::net::clock;
+use crate::net::connections::outbox::Outbox;
 use crate::net::handler::{Done, Handler, Outcome, Request, Resumed, Thread};
-use crate::net::outbox::Outbox;
+use crate::net::report::access_log::local_time;
+use crate::net::report::append::append;
+use crate::net::report::board::Shown;
 
 pyo3::create_exception!(
     poorhttp,

@@ -15,8 +15,8 @@ use super::input::{EmptyInput, Inputs};
 use super::text::native;
 use crate::http::forwarded::{Origin, Passing, Scheme};
 use crate::http::head::Version;
+use crate::net::connections::spool::Body;
 use crate::net::handler::Request;
-use crate::net::spool::Body;
 
 /// Fields that most requests have; their variables are made once.
 const USUAL: [&str; 28] = [

@@ -20,8 +20,8 @@ use super::text;
 use crate::http::own_fields::OwnFields;
 use crate::http::response::{Asked, Framing, LAST_CHUNK, ResponseHead, chunk};
 use crate::net::clock;
-use crate::net::outbox::{Flushed, HIGH_WATER, Held, Outbox};
-use crate::net::transport::Transport;
+use crate::net::connections::outbox::{Flushed, HIGH_WATER, Held, Outbox};
+use crate::net::connections::transport::Transport;
 
 /// Most bytes around the data of a chunk.
 const CHUNK: usize = 20;
@@ -452,7 +452,7 @@ impl Exchange {
     }
 
     /// Leave `range` to the front server, if it takes files and this is the whole answer. Returns whether it does.
-    pub fn hand_over(&mut self, range: &crate::net::outbox::FileRange) -> PyResult<bool> {
+    pub fn hand_over(&mut self, range: &crate::net::connections::outbox::FileRange) -> PyResult<bool> {
         let is_whole = self
             .head
             .as_ref()
@@ -470,7 +470,7 @@ impl Exchange {
     }
 
     /// Send `range` as the body.
-    pub fn file(&mut self, mut range: crate::net::outbox::FileRange) {
+    pub fn file(&mut self, mut range: crate::net::connections::outbox::FileRange) {
         if let Framing::Length(_) = self.framing {
             range.left = range.left.min(self.left);
             self.left -= range.left;

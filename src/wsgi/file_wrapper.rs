@@ -7,8 +7,8 @@ use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
-use crate::net::listener::duplicate;
-use crate::net::outbox::FileRange;
+use crate::net::connections::outbox::FileRange;
+use crate::net::events::listener::duplicate;
 
 /// What is no larger is read at once.
 const SMALL: u64 = 65536;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::net::outbox::FileRange;
+use crate::net::connections::outbox::FileRange;
 
 /// How the front server is told.
 #[derive(Debug)]

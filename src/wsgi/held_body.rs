@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::net::team::lock;
+use crate::net::threads::team::lock;
 
 /// Most bodies get along with what is reserved for one at its first bytes.
 const USUAL: usize = 1000;

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::net::spool::Body;
+use crate::net::connections::spool::Body;
 
 /// Makes streams of bodies.
 pub struct Inputs {

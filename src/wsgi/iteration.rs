@@ -9,9 +9,9 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 use super::application::Seat;
 use super::exchange::{Exchange, type_name};
 use super::file_wrapper::FileWrapper;
+use crate::net::connections::outbox::Flushed;
+use crate::net::connections::transport::Transport;
 use crate::net::handler::Thread;
-use crate::net::outbox::Flushed;
-use crate::net::transport::Transport;
 
 /// Bytes that one answer takes from the application before others have their turn.
 const BURST: usize = 1024 * 1024;

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import psutil
 import pytest
 
-from poorhttp import status
+from poorhttp.status import reader
 
 ROOT = Path(__file__).parents[2]
 
@@ -247,7 +247,7 @@ class Server:
 
     def states(self) -> dict[int, str]:
         """What each of its processes says that it does, by its pid."""
-        told = status.of(self.process.pid) or {"processes": []}
+        told = reader.of(self.process.pid) or {"processes": []}
         return {each["pid"]: each["state"] for each in told["processes"]}
 
     def await_serving(self, count: int) -> None:

@@ -8,7 +8,8 @@ import psutil
 import pytest
 from starter import Server, Start, lives, run, wait_for
 
-from poorhttp import config, question
+from poorhttp.app import question
+from poorhttp.config import config
 
 ASKED = "--check-path=/"
 LAZY = '''

@@ -12,8 +12,9 @@ import psutil
 import pytest
 from starter import APPLICATION, ROOT, Server, Start, wait_for
 
-from poorhttp import child_exit, config
-from poorhttp.log import ErrorLog
+from poorhttp.config import config
+from poorhttp.logs.log import ErrorLog
+from poorhttp.process import child_exit
 
 HOOKS = """
 import os, signal, time

@@ -19,7 +19,8 @@ from fronts import free_port
 from starter import PATIENCE, ROOT, asking, wait_for
 from starter import run as command
 
-from poorhttp import control, status
+from poorhttp.status import pidfile, reader
+from poorhttp.system import procfs
 
 APP = """
 import json
@@ -233,7 +234,7 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     pid = pid_of(tmp_path)
     os.kill(pid, signal.SIGHUP)
     wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
-    assert status.last_reload(pid) is None
+    assert reader.last_reload(pid) is None
     code, said = run("reload", "--wait=0.1")
     assert code == 1 and "the reload has no end after 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")
@@ -336,10 +337,11 @@ def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, acti
     pid = pid_of(tmp_path)
     code = (  # what it needs is imported before: another user may perhaps not read it
         "import os, sys\n"
-        "from poorhttp import background, cli, control, status, trial\n"
+        "from poorhttp import cli\nfrom poorhttp.operate import background, control\n"
+        "from poorhttp.process import trial\nfrom poorhttp.status import reader, running\n"
         "pidfile = os.open('run.pid', os.O_RDONLY)\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "control.find = lambda settings: int(os.pread(pidfile, 64, 0))\n"
+        "running.find = lambda settings: int(os.pread(pidfile, 64, 0))\n"
         "raise SystemExit(cli.main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
@@ -472,9 +474,9 @@ def test_a_server_is_found_by_its_lock_whatever_the_clock_says(
         if kind == "forking":
             wait_for(lambda: len(psutil.Process(program.pid).children()) == 2, "two workers")
             with (tmp_path / "run.pid").open() as file:
-                assert control.wrote(program.pid, file.fileno())
+                assert pidfile.wrote(program.pid, file.fileno())
                 workers = psutil.Process(program.pid).children()
-                assert not any(control.wrote(each.pid, file.fileno()) for each in workers)
+                assert not any(pidfile.wrote(each.pid, file.fileno()) for each in workers)
         assert run("stop") == (0, f"stopped (was pid {program.pid})\n") and program.wait(PATIENCE) == 0
     finally:
         program.kill()
@@ -818,7 +820,7 @@ def test_a_server_is_one_in_the_very_moment_in_which_it_becomes_another_image(tm
     try:
         end = time.monotonic() + 2
         while time.monotonic() < end:
-            assert control.is_server(process.pid)
+            assert pidfile.is_server(process.pid)
         assert process.poll() is None
     finally:
         process.kill()
@@ -935,7 +937,7 @@ def test_a_process_that_dies_while_it_loads_is_told(run: Run, tmp_path: Path) ->
     (tmp_path / "app.py").write_text("import os\nos.abort()\n")
     code, said = run("restart")
     assert (code, said.splitlines()[:1]) == (3, [f"error: app.py:2: {died}"])
-    assert pid_of(tmp_path) == pid and control.lives(pid)
+    assert pid_of(tmp_path) == pid and procfs.lives(pid)
     code, said = run("reload")
     assert (code, said) == (
         1,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from starter import PATIENCE, SHAPES, Server, Start, wait_for
 
-from poorhttp import config
+from poorhttp.config import config
 from poorhttp.dev.settings import for_process
 
 APP = """

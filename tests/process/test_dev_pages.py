@@ -361,5 +361,5 @@ def test_without_debug_nothing_of_it_is_there(launch: Start, tmp_path: Path) -> 
     server = launch("app.py", "--port=0")
     server.await_address()
     loaded = server.get()[1].split()
-    assert "poorhttp.worker" in loaded
+    assert "poorhttp.process.worker" in loaded
     assert not [name for name in loaded if name.startswith("poorhttp.dev")]

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from starter import PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
 
-from poorhttp import signals
+from poorhttp.system import signals
 
 APP = """
 import os, time
@@ -1081,7 +1081,7 @@ def test_one_line_says_what_was_reloaded(dev: Dev, tmp_path: Path) -> None:
 def test_where_nobody_tells_of_changes_they_are_looked_for(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "patch").mkdir()
     (tmp_path / "patch" / "sitecustomize.py").write_text(
-        "import poorhttp.dev.inotify as module\ndef refuse():\n    raise OSError(28, 'No space left on device')\n"
+        "import poorhttp.dev.watch.inotify as module\ndef refuse():\n    raise OSError(28, 'No space left on device')\n"
         "module.Inotify = refuse\n"
     )
     write(tmp_path / "app.py", "0")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starter import Server, Start, wait_for
 
-from poorhttp.dev.supervisor import RESTLESS
+from poorhttp.dev.serve.supervisor import RESTLESS
 
 SERVE = """
 def application(environ, start_response):

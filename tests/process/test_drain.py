@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starter import Server, Start, wait_for
 
-from poorhttp import status
+from poorhttp.status import reader
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
@@ -120,7 +120,7 @@ def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start
 
 
 def busy(server: Server) -> list[dict[str, Any]]:
-    told = status.of(server.process.pid) or {"processes": []}
+    told = reader.of(server.process.pid) or {"processes": []}
     return [call for each in told["processes"] for call in each["calls"]]
 
 

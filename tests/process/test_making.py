@@ -12,7 +12,7 @@ import psutil
 import pytest
 from starter import Start, lives, wait_for
 
-from poorhttp import trial
+from poorhttp.process import trial
 
 OK = "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
 

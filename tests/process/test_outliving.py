@@ -22,7 +22,7 @@ SUPERVISOR = os.getpid()
 os.register_at_fork(after_in_child=hang_in_worker)
 """,
     "in its load": """
-if "poorhttp.supervisor" in sys.modules and marked("hang"):
+if "poorhttp.process.supervisor" in sys.modules and marked("hang"):
     mark(f"hangs-{os.getpid()}")
     time.sleep(1000)
 """,
@@ -39,16 +39,16 @@ atexit.register(hang_at_the_end)
 }
 
 FAULT = """
-import poorhttp.supervisor
+import poorhttp.process.supervisor
 
 
-def plan(state, now, true=poorhttp.supervisor.plan):
+def plan(state, now, true=poorhttp.process.supervisor.plan):
     if marked("fault"):
         raise ZeroDivisionError("on purpose")
     return true(state, now)
 
 
-poorhttp.supervisor.plan = plan
+poorhttp.process.supervisor.plan = plan
 """
 """What no application should do: a fault of the supervisor, of any kind."""
 

@@ -162,7 +162,7 @@ def test_a_reload_loads_in_the_trial_and_in_each_worker(start: Start, supervised
 
 def test_a_reload_that_only_the_trial_can_load_keeps_the_old_workers(start: Start, tmp_path: Path) -> None:
     server = begin(start, "2x1")
-    is_worker = "import sys\nif 'poorhttp.supervisor' in sys.modules:\n    raise ValueError('a worker')\n"
+    is_worker = "import sys\nif 'poorhttp.process.supervisor' in sys.modules:\n    raise ValueError('a worker')\n"
     before = server.workers()
     (tmp_path / "app.py").write_text(PER_WORKER + is_worker)
     server.send(signal.SIGHUP)

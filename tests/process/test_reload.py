@@ -19,7 +19,7 @@ import pytest
 from starter import PATIENCE, ROOT, Server, Start, wait_for, within
 from versions import VERSION, write
 
-from poorhttp import board, status
+from poorhttp.status import reader, scoreboard
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -133,7 +133,7 @@ def test_a_new_poorhttp_takes_over_where_it_is_installed(
         assert all(each.startswith("9.8.8 ") for each in answers(server))
     assert clients.failures == []
     assert server.process.poll() is None and int((server.directory / "run.pid").read_text()) == pid
-    told = status.of(pid)
+    told = reader.of(pid)
     assert told is not None and (told["version"], told["pid"]) == ("9.8.8", pid)
     assert server.stop() == 0
     assert not (server.directory / "run.pid").exists()
@@ -349,7 +349,7 @@ def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: P
 
 
 def result(server: Server) -> str | None:
-    return (status.last_reload(server.process.pid) or {}).get("result")
+    return (reader.last_reload(server.process.pid) or {}).get("result")
 
 
 def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
@@ -366,9 +366,9 @@ def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
     new = min(server.workers() - before)
     os.kill(new, signal.SIGKILL)
     server.await_text(f"worker {new} died")  # so whatever it would have made of the reload is done
-    assert result(server) == board.REPLACING
+    assert result(server) == scoreboard.REPLACING
     os.kill(deaf, signal.SIGCONT)
-    wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+    wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
     assert server.stop() == 0
 
 
@@ -378,7 +378,7 @@ def test_a_reload_waits_for_no_call(start: Start, supervised: str) -> None:
         held = pool.submit(server.get, "/held")
         server.await_mark("held")
         server.send(signal.SIGHUP)
-        wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+        wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
         assert not held.done()
         (server.marks / "release").touch()
         assert held.result(PATIENCE) == (200, "released")
@@ -411,7 +411,7 @@ def test_a_reload_waits_for_no_call_that_keeps_the_interpreter(
         hog = pool.submit(server.get, f"/{seconds}")
         wait_for((tmp_path / "called").exists, "the call")
         server.send(signal.SIGHUP)
-        wait_for(lambda: result(server) == board.SUCCEEDED, "the end of the reload")
+        wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
         assert not hog.done()
         os.close(os.open(tmp_path / "fifo", os.O_WRONLY))
         assert hog.result(PATIENCE) == (200, "ok")

@@ -107,9 +107,9 @@ def test_who_shares_a_port_takes_nobody_before_it_serves(
 
 def test_a_socket_that_somebody_else_has_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at a stale socket and its removal."""
-    from poorhttp import listener
+    from poorhttp.config.units import Address
     from poorhttp.errors import ListenError
-    from poorhttp.units import Address
+    from poorhttp.listen import sockets
 
     path = str(tmp_path / "server.sock")
     with socket.socket(socket.AF_UNIX) as stale:
@@ -129,8 +129,8 @@ def test_a_socket_that_somebody_else_has_made_meanwhile_stays(tmp_path: Path, mo
         return lstat(of)
 
     with socket.socket(socket.AF_UNIX) as other:
-        monkeypatch.setattr(listener.os, "lstat", replaced)
+        monkeypatch.setattr(sockets.os, "lstat", replaced)
         with pytest.raises(ListenError, match="in use"):
-            listener.bind(Address(path=path))
+            sockets.bind(Address(path=path))
         monkeypatch.undo()
         assert os.path.exists(path)

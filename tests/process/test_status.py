@@ -612,9 +612,9 @@ def test_who_may_not_look_is_told_why(begin: Start) -> None:
     os.chmod(server.directory / "run.pid", 0o644)
     code = (
         "import os, sys\n"
-        "from poorhttp import control, status, config\n"
+        "from poorhttp.config import config\nfrom poorhttp.operate import control\nfrom poorhttp.status import running\n"
         "settings = config.read(config.parse_flags(sys.argv[1:], '/'), {}, '/')\n"
-        "find, control.find = control.find, lambda settings: int(sys.argv[1].rpartition('/')[2])\n"
+        "find, running.find = running.find, lambda settings: int(sys.argv[1].rpartition('/')[2])\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "raise SystemExit(control.status(settings, print))\n"
     )

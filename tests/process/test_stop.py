@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for
 
-from poorhttp import signals
+from poorhttp.system import signals
 
 CLIENTS = 4
 
@@ -235,10 +235,10 @@ def test_under_load_no_accepted_request_is_lost(start: Start, shape: str, bind: 
 
 
 PATIENT = """
-import poorhttp.plan
-import poorhttp.worker
+import poorhttp.process.plan
+import poorhttp.process.worker
 
-poorhttp.plan.FAST = poorhttp.worker.FAST = 60.0
+poorhttp.process.plan.FAST = poorhttp.process.worker.FAST = 60.0
 """
 """A first INT gives what is in flight so long that only a second one can be the end of it."""
 

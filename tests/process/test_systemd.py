@@ -381,7 +381,7 @@ def test_what_no_manager_says(tmp_path: Path, environ: dict[str, str], code: int
     """It is refused in words, or of no consequence."""
     (tmp_path / "app.py").write_text(APPLICATION)
     script = "import os, sys; os.environ['LISTEN_PID'] = str(os.getpid()); sys.argv[0] = 'poorhttp'\n"
-    script += "from poorhttp.systemd import Manager, passed\nfrom poorhttp.errors import ConfigError\n"
+    script += "from poorhttp.listen.systemd import Manager, passed\nfrom poorhttp.errors import ConfigError\n"
     script += "try:\n    passed(os.environ, print)\nexcept ConfigError as error:\n    print(error)\n    sys.exit(2)\n"
     script += "assert 0 <= Manager.of(os.environ).watchdog <= 86400\n"
     command = [sys.executable, "-c", script]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import backlog
-from poorhttp.backlog import REMINDER, Backlog, _unix_queue, note, queue
-from poorhttp.log import ErrorLog
+from poorhttp.listen import backlog
+from poorhttp.listen.backlog import REMINDER, Backlog, _unix_queue, note, queue
+from poorhttp.logs.log import ErrorLog
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import calls, control, lean, pidfile, status
-from poorhttp.board import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
-from poorhttp.watch import Rates
+from poorhttp import stdlib
+from poorhttp.operate.watch import Rates
+from poorhttp.status import calls, pidfile, reader
+from poorhttp.status.scoreboard import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
+from poorhttp.system import procfs
 
 HOSTILE = b"GET /<script>\x1b[2J\x9b\r\n&\"'\xff\x00%0a"
 
@@ -64,7 +66,7 @@ def started(board: Board, slot: int = 0, pid: int = 0) -> int:
 
 
 def gathered(board: Board) -> dict[str, Any]:
-    told = status.gather(board.descriptor)
+    told = reader.gather(board.descriptor)
     assert told is not None
     return told
 
@@ -86,14 +88,14 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> Non
     started(board)
     serve(board, 0, HOSTILE)
     told = gathered(board)
-    for line in status.text(told):
+    for line in reader.text(told):
         assert line.isascii() and line.isprintable()
-    assert "\\x1b[2J\\x9b\\r\\n" in "".join(status.text(told))
-    page = status.html(told)
+    assert "\\x1b[2J\\x9b\\r\\n" in "".join(reader.text(told))
+    page = reader.html(told)
     assert "<script>" not in page and "&lt;script&gt;" in page and "&#39;\\xff\\x00%0a" in page
     assert page.replace("\n", "").isprintable()
-    assert json.loads(status.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
-    assert "script" not in status.prometheus(told)
+    assert json.loads(reader.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
+    assert "script" not in reader.prometheus(told)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +120,9 @@ def test_what_is_not_whole_is_left_out(board: Board, words: dict[int, int]) -> N
 def test_a_cell_that_changes_while_it_is_read_is_left_out() -> None:
     cell = call_of(b"GET /", 1)
     changed = cell[: 2 * WORD] + (6).to_bytes(WORD, byteorder) + cell[3 * WORD :]
-    assert status._call(cell, cell, cell) is not None
+    assert reader._call(cell, cell, cell) is not None
     for three in ((changed, cell, cell), (cell, changed, cell), (cell, cell, changed)):
-        assert status._call(*three) is None
+        assert reader._call(*three) is None
 
 
 def test_what_a_worker_was_about_is_known_when_it_is_dead(board: Board) -> None:
@@ -202,16 +204,16 @@ def test_slots_run_out_and_do_no_harm(board: Board) -> None:
 
 
 def test_the_last_reload(board: Board) -> None:
-    assert gathered(board)["last_reload"] is None and "last reload: none" in status.text(gathered(board))
+    assert gathered(board)["last_reload"] is None and "last reload: none" in reader.text(gathered(board))
     board.note_reload("failed", "exit code 3\nname value")
     told = gathered(board)
     assert told["last_reload"]["result"] == "failed" and told["last_reload"]["why"] == "exit code 3 name value"
     assert abs(told["last_reload"]["time"] - time.time()) < 60
-    assert "poorhttp_last_reload_success 0\n" in status.prometheus(told)
+    assert "poorhttp_last_reload_success 0\n" in reader.prometheus(told)
     board.note_reload("trying")
-    assert "last_reload" not in status.prometheus(gathered(board))
+    assert "last_reload" not in reader.prometheus(gathered(board))
     board.note_reload("succeeded")
-    assert "poorhttp_last_reload_success 1\n" in status.prometheus(gathered(board))
+    assert "poorhttp_last_reload_success 1\n" in reader.prometheus(gathered(board))
 
 
 def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
@@ -227,26 +229,26 @@ def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
             return data if len(asked) == 3 else data[:20] + b"!" + data[21:]
         return data
 
-    monkeypatch.setattr(lean.os, "pread", pread)
-    assert status._facts(board.descriptor)["title"] == "app.py"
-    assert status._facts(board.descriptor) == {}
+    monkeypatch.setattr(stdlib.os, "pread", pread)
+    assert reader._facts(board.descriptor)["title"] == "app.py"
+    assert reader._facts(board.descriptor) == {}
 
 
 def test_what_is_no_board_is_not_read(board: Board) -> None:
-    assert status._shape(board.descriptor) == (12, 3)
+    assert reader._shape(board.descriptor) == (12, 3)
     other = os.memfd_create("other")
     try:
-        assert status.gather(other) is None
+        assert reader.gather(other) is None
         for head in (b"", b"poorhttp", b"poorhttp" + bytes(24), os.pread(board.descriptor, HEAD, 0)):
             os.ftruncate(other, 0)
             os.pwrite(other, head, 0)
-            assert status._shape(other) == (0, 0), "rows that are not there"
+            assert reader._shape(other) == (0, 0), "rows that are not there"
         os.ftruncate(other, 1 << 24)
-        assert status._shape(other) == (12, 3)
+        assert reader._shape(other) == (12, 3)
         for offset, number in ((8, LAYOUT + 1), (16, 1 << 62), (24, 1 << 40)):
             os.pwrite(other, os.pread(board.descriptor, HEAD, 0), 0)
             os.pwrite(other, number.to_bytes(WORD, byteorder), offset)
-            assert status._shape(other) == (0, 0)
+            assert reader._shape(other) == (0, 0)
     finally:
         os.close(other)
 
@@ -258,12 +260,12 @@ def test_any_bytes_are_read_without_a_fault(board: Board) -> None:
     for slot in range(3):
         write(board, slot, {0: os.getpid()})
     told = gathered(board)
-    status.text(told)
-    status.html(told)
-    status.prometheus(told)
+    reader.text(told)
+    reader.html(told)
+    reader.prometheus(told)
     board.tell(reload="\x1b[2J", reload_time="9" * 400, started="-1")
     told = gathered(board)
-    assert all(line.isprintable() for line in status.text(told))
+    assert all(line.isprintable() for line in reader.text(told))
 
 
 def claim(rows: int, cells: int) -> int:
@@ -283,16 +285,16 @@ def claim(rows: int, cells: int) -> int:
 
 
 def test_a_process_has_one_row_whatever_a_board_claims() -> None:
-    descriptor = claim(status.MOST_ROWS, status.MOST_CELLS)
+    descriptor = claim(reader.MOST_ROWS, reader.MOST_CELLS)
     try:
-        told = status.gather(descriptor)
+        told = reader.gather(descriptor)
         assert told is not None and [row["pid"] for row in told["processes"]] == [os.getpid()]
-        assert len(told["processes"][0]["calls"]) == status.MOST_CELLS
+        assert len(told["processes"][0]["calls"]) == reader.MOST_CELLS
     finally:
         os.close(descriptor)
-    descriptor = claim(status.MOST_ROWS + 1, 1)
+    descriptor = claim(reader.MOST_ROWS + 1, 1)
     try:
-        assert status._shape(descriptor) == (0, 0), "no server has so many"
+        assert reader._shape(descriptor) == (0, 0), "no server has so many"
     finally:
         os.close(descriptor)
 
@@ -300,19 +302,19 @@ def test_a_process_has_one_row_whatever_a_board_claims() -> None:
 def test_what_takes_too_long_is_not_looked_at(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     started(board)
     serve(board, 0, b"GET /path")
-    monkeypatch.setattr(status, "LONGEST", -1.0)
+    monkeypatch.setattr(reader, "LONGEST", -1.0)
     told = gathered(board)
     assert told["requests"] == 100 and [row["calls"] for row in told["processes"]] == [[]]
 
 
 def test_the_main_process_of_a_worker(board: Board, tmp_path: Path) -> None:
     lock, descriptor = pidfile.write(str(tmp_path / "pid")), os.open(tmp_path / "pid", os.O_RDONLY)
-    assert status.main_of(os.getpid()) == os.getpid()
+    assert reader.main_of(os.getpid()) == os.getpid()
     board.tell(pid="7")
-    assert status.main_of(os.getpid()) == 7
-    assert not control.wrote(os.getpid(), descriptor), "a worker of another process"
+    assert reader.main_of(os.getpid()) == 7
+    assert not pidfile.wrote(os.getpid(), descriptor), "a worker of another process"
     board.tell(pid=str(os.getpid()))
-    assert control.wrote(os.getpid(), descriptor)
+    assert pidfile.wrote(os.getpid(), descriptor)
     os.close(lock)
     os.close(descriptor)
 
@@ -321,32 +323,32 @@ def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None
     def listdir(path: str) -> list[str]:
         raise PermissionError
 
-    monkeypatch.setattr(lean.os, "listdir", listdir)
+    monkeypatch.setattr(stdlib.os, "listdir", listdir)
     with pytest.raises(PermissionError):
-        status.of(os.getpid())
-    assert status._elsewhere(os.getpid(), time.monotonic() + 60) == []
+        reader.of(os.getpid())
+    assert reader._elsewhere(os.getpid(), time.monotonic() + 60) == []
 
 
 @pytest.mark.parametrize(
     ("path", "query", "accept", "kind"),
     [
-        ("/server-status", "", "*/*", status.JSON),
-        ("/server-status", "", "", status.JSON),
-        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", status.HTML),
-        ("/server-status", "json", "text/html", status.JSON),
-        ("/server-status", "", "application/json", status.JSON),
-        ("/server-status", "prometheus", "text/html", status.PROMETHEUS),
-        ("/server-status/metrics", "", "text/html", status.PROMETHEUS),
+        ("/server-status", "", "*/*", reader.JSON),
+        ("/server-status", "", "", reader.JSON),
+        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", reader.HTML),
+        ("/server-status", "json", "text/html", reader.JSON),
+        ("/server-status", "", "application/json", reader.JSON),
+        ("/server-status", "prometheus", "text/html", reader.PROMETHEUS),
+        ("/server-status/metrics", "", "text/html", reader.PROMETHEUS),
     ],
 )
 def test_everybody_gets_what_he_understands(path: str, query: str, accept: str, kind: str) -> None:
-    assert status.wanted(path, query, accept) == kind
+    assert reader.wanted(path, query, accept) == kind
 
 
 def test_the_format_of_prometheus(board: Board) -> None:
     started(board)
     serve(board, 0, b"GET /path")
-    lines = status.prometheus(gathered(board)).splitlines()
+    lines = reader.prometheus(gathered(board)).splitlines()
     named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(named) == len(set(named))
     for line in lines:
@@ -371,4 +373,4 @@ def test_requests_per_second() -> None:
 
 def test_the_sums_are_those_of_the_readers() -> None:
     assert set(SUMS) == {"accepted", "requests", "refused", "cut", "1xx", "3xx", "4xx", "5xx", "dropped"}
-    assert control.lives(os.getpid())
+    assert procfs.lives(os.getpid())

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 import poorhttp
-from poorhttp import cli, config, control, lean, server
+from poorhttp import cli, stdlib
+from poorhttp.config import config
 from poorhttp.errors import ConfigError, LoadError, PoorhttpError
+from poorhttp.process import server
+from poorhttp.status import pidfile
 
 APP = "def application(environ, start_response):\n    return [b'ok']\n"
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,12 +97,12 @@ def world(monkeypatch, tmp_path):
     def open_access_log(path, report, may_be_unread):
         return {"": -1, "-": 1}.get(path, 9)
 
-    module("poorhttp.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
+    module("poorhttp.logs.log", ErrorLog=ErrorLog, check=check, open_access_log=open_access_log)
     names = {"close_in_children": [], "check_storage": lambda: None, "end_with": lambda parent: None}
-    module("poorhttp.worker", serve=world.serve, **names)
-    monkeypatch.setattr("poorhttp.signals.Boot", Boot)
-    monkeypatch.setattr("poorhttp.server.expect_end", lambda seconds, error_log: None)
-    module("poorhttp.supervisor", supervise=world.supervise)
+    module("poorhttp.process.worker", serve=world.serve, **names)
+    monkeypatch.setattr("poorhttp.system.signals.Boot", Boot)
+    monkeypatch.setattr("poorhttp.process.server.expect_end", lambda seconds, error_log: None)
+    module("poorhttp.process.supervisor", supervise=world.supervise)
     (tmp_path / "one.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -161,7 +164,7 @@ def test_clients_queue_while_the_application_is_loaded(world, tmp_path):
 
 def test_environ_section_is_there_when_the_application_is_loaded(world, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(lean.os, "environ", os.environ)
+    monkeypatch.setattr(stdlib.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\nport = 0\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini"]) == 0
@@ -232,7 +235,7 @@ def test_check_config(capfd, tmp_path, world):
 
 def test_check_config_loads_the_application(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(lean.os, "environ", os.environ)
+    monkeypatch.setattr(stdlib.os, "environ", os.environ)
     (tmp_path / "my.ini").write_text("[http]\napplication = env.py\n[environ]\nMy_Name = x\n")
     (tmp_path / "env.py").write_text(f"import os\nassert os.environ['My_Name'] == 'x'\n{APP}")
     assert cli.main(["-c", "my.ini", "--check-config"]) == 0
@@ -391,7 +394,7 @@ def test_what_the_system_lacks_is_no_fault_of_ours(capsys, world, error, told):
 
 
 def test_missing_engine(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
+    monkeypatch.setitem(sys.modules, "poorhttp.process.worker", None)
     assert cli.main(["one", "--port=0"]) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("error: the compiled engine is not there: ")
@@ -402,7 +405,7 @@ def test_missing_engine(capsys, monkeypatch):
 
 
 def test_missing_engine_of_an_installed_package(capsys, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "poorhttp.worker", None)
+    monkeypatch.setitem(sys.modules, "poorhttp.process.worker", None)
     monkeypatch.setattr(server, "__file__", str(tmp_path / "poorhttp" / "server.py"))
     assert cli.main(["one", "--port=0"]) == 1
     assert capsys.readouterr().err.splitlines()[1] == "hint: build and install it with: pip install ."
@@ -438,8 +441,8 @@ def test_pidfile_lives_as_long_as_the_server(world, tmp_path):
 @pytest.mark.parametrize("is_server", [True, False])
 def test_pidfile_of_a_living_process(world, tmp_path, capsys, monkeypatch, is_server):
     """Nobody is told to kill what is no server."""
-    monkeypatch.setattr(control, "is_server", lambda _: is_server)
-    monkeypatch.setattr(control, "_holders", lambda *_: {os.getppid()})
+    monkeypatch.setattr(pidfile, "is_server", lambda _: is_server)
+    monkeypatch.setattr(pidfile, "_holders", lambda *_: {os.getppid()})
     (tmp_path / "pid").write_text(f"{os.getppid()}\n")
     assert cli.main(["one", "--port=0", "-p", "pid"]) == 2
     said = capsys.readouterr().err.splitlines()

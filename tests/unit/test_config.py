@@ -3,7 +3,7 @@
 import pytest
 
 import poorhttp
-from poorhttp import config
+from poorhttp.config import config
 from poorhttp.errors import ConfigError
 
 
@@ -610,5 +610,5 @@ def test_a_link_to_chdir_that_may_not_be_read_is_no_fault(monkeypatch):
     def realpath(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("poorhttp.config.os.path.realpath", realpath)
+    monkeypatch.setattr("poorhttp.config.config.os.path.realpath", realpath)
     assert read("--chdir=/proc/1/root", "app").import_directory == "/proc/1/root"

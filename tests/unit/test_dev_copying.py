@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from poorhttp.dev import copying
+from poorhttp.dev.ahead import copying
 
 
 def faults_of_a_fork(memory, prepare):

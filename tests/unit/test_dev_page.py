@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.dev import page, problem, settings
+from poorhttp.config.settings import SETTINGS
+from poorhttp.config.units import Address
+from poorhttp.dev import settings
+from poorhttp.dev.page import pages, problem
 from poorhttp.errors import ConfigError
-from poorhttp.settings import SETTINGS
-from poorhttp.units import Address
 
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8080", "REQUEST_METHOD": "GET", "REQUEST_URI": "/a?b=c"}
 HTML = {**LOCAL, "HTTP_ACCEPT": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -34,7 +35,7 @@ def raised(source, file="/author/views.py", **names):
 
 
 def body(error, **environ):
-    _, fields, data = page.answer(problem.of(error), {**LOCAL, **environ}, STATUS)
+    _, fields, data = pages.answer(problem.of(error), {**LOCAL, **environ}, STATUS)
     assert int(dict(fields)["Content-Length"]) == len(data)
     return dict(fields)["Content-Type"], data.decode()
 
@@ -64,7 +65,7 @@ def test_what_the_client_names_is_what_it_gets(accept, kind):
 @pytest.mark.parametrize("remote", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_may_see_it(host, remote):
     environ = {"REMOTE_ADDR": remote, "HTTP_HOST": host, "HTTP_DNT": "1", "HTTP_SEC_FETCH_SITE": "none"}
-    assert page.may_see({**environ, "HTTP_CACHE_CONTROL": "no-cache", "HTTP_X_SKIP": "1", "HTTP_AVIATION": "1"})
+    assert pages.may_see({**environ, "HTTP_CACHE_CONTROL": "no-cache", "HTTP_X_SKIP": "1", "HTTP_AVIATION": "1"})
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_loopback_is_an_address_not_a_name(host, is_it):
 @pytest.mark.parametrize("accept", ["text/html", "application/json", "*/*"])
 def test_nobody_else_does(change, accept):
     error = raised("hidden = 'in the source'\nraise ValueError('hidden')\n")
-    _, _, data = page.answer(problem.of(error), {**LOCAL, "HTTP_ACCEPT": accept, **change}, STATUS)
+    _, _, data = pages.answer(problem.of(error), {**LOCAL, "HTTP_ACCEPT": accept, **change}, STATUS)
     assert b"hidden" not in data and b"views" not in data and b"Traceback" not in data
     assert b"Internal Server Error" in data
 
@@ -240,9 +241,9 @@ def test_what_has_no_frames_is_told_once():
         _, text = body(error.with_traceback(None), **HTML)
     assert text.count("x = = 1") == 1 and "As Python tells it" not in text
     assert "As Python tells it" in body(raised("exec('x = = 1')\n"), **HTML)[1]
-    _, _, data = page.answer(problem.plain("still importing"), HTML, STATUS)
+    _, _, data = pages.answer(problem.plain("still importing"), HTML, STATUS)
     assert b"As Python tells it" not in data
-    assert b"of the end" in page.answer(problem.plain("dead", text="of the end"), HTML, STATUS)[2]
+    assert b"of the end" in pages.answer(problem.plain("dead", text="of the end"), HTML, STATUS)[2]
 
 
 @pytest.mark.parametrize("accept", ["text/html", "*/*", "application/json"])
@@ -284,25 +285,25 @@ def test_places_are_links_to_the_editor(path):
         ("x-e.d+1://open?url=file://{path}&line={line}", f"x-e.d+1://open?url=file://{PATHS[path]}&amp;line=2"),
         ("idea:{path}", f"idea:{PATHS[path]}"),
     ]:
-        _, _, data = page.answer(told, HTML, STATUS, 0, editor)
+        _, _, data = pages.answer(told, HTML, STATUS, 0, editor)
         links = re.findall(r'<a href="([^"<>]*)"><code>', data.decode())
         assert len(links) == data.count(b"<a") == data.count(b"href") == 3
         assert links[0] == links[2] == href
         for change in {"HTTP_HOST": "attacker.example"}, {"HTTP_ACCEPT": "application/json"}, {"HTTP_ACCEPT": "*/*"}:
-            assert b"<a" not in page.answer(told, {**HTML, **change}, STATUS, 0, editor)[2]
-    assert b"<a" not in page.answer(told, HTML, STATUS)[2]
+            assert b"<a" not in pages.answer(told, {**HTML, **change}, STATUS, 0, editor)[2]
+    assert b"<a" not in pages.answer(told, HTML, STATUS)[2]
 
 
 @pytest.mark.parametrize("file", ["<string>", "<frozen importlib>", "", "/a/\ud800.py"], ids=ascii)
 def test_what_is_no_file_is_no_link(file):
     told = problem.of(raised("1 / 0\n"))
     told["file"] = told["sections"][0]["frames"][0]["file"] = file
-    assert b"<a" not in page.answer(told, HTML, STATUS, 0, SETTINGS["editor"].default)[2]
-    assert b"<a" not in page.answer(problem.plain("still importing"), HTML, STATUS, 1, SETTINGS["editor"].default)[2]
+    assert b"<a" not in pages.answer(told, HTML, STATUS, 0, SETTINGS["editor"].default)[2]
+    assert b"<a" not in pages.answer(problem.plain("still importing"), HTML, STATUS, 1, SETTINGS["editor"].default)[2]
 
 
 def test_the_page_does_nothing_by_itself():
-    _, fields, data = page.answer(problem.of(ValueError("wrong")), HTML, STATUS)
+    _, fields, data = pages.answer(problem.of(ValueError("wrong")), HTML, STATUS)
     told = dict(fields)
     assert told["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
     assert told["Content-Security-Policy"].startswith("default-src 'none'")
@@ -312,9 +313,9 @@ def test_the_page_does_nothing_by_itself():
     assert not re.search(rb"<(script|form|a|iframe|img|link|input|button)\b", data)
     assert b'http-equiv="refresh"' not in data
     error = raised("def f():\n    1 / 0\nf()\n")
-    _, _, data = page.answer(problem.of(error), HTML, STATUS, 0, SETTINGS["editor"].default)
+    _, _, data = pages.answer(problem.of(error), HTML, STATUS, 0, SETTINGS["editor"].default)
     assert not re.search(rb"<(script|form|iframe|img|link|input|button)\b|\b(on\w+|ping|target|download)=", data)
-    _, fields, data = page.answer(problem.plain("still importing"), HTML, "503 Service Unavailable", 1)
+    _, fields, data = pages.answer(problem.plain("still importing"), HTML, "503 Service Unavailable", 1)
     assert b'http-equiv="refresh" content="1"' in data and dict(fields)["Retry-After"] == "1"
 
 
@@ -585,7 +586,7 @@ def test_descriptions_are_bounded():
 def test_a_fault_of_the_configuration_has_its_hint():
     told = problem.of(ConfigError("unknown key: 'prot'", "did you mean port?"))
     assert (told["title"], told["hint"], told["sections"]) == ("unknown key: 'prot'", "did you mean port?", [])
-    assert page.text_of(told) == "unknown key: 'prot'\n\nhint: did you mean port?\n"
+    assert pages.text_of(told) == "unknown key: 'prot'\n\nhint: did you mean port?\n"
 
 
 def test_an_exception_that_hides_its_traceback_costs_no_page():

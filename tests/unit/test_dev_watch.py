@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from poorhttp import lean
-from poorhttp.dev import bytecode, inotify, told, watch
-from poorhttp.dev.watch import Watcher
+from poorhttp import stdlib
+from poorhttp.dev.watch import bytecode, files, inotify, reports
+from poorhttp.dev.watch.files import Watcher
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def read(watcher, path):
     """As a process does, some time after the file was saved."""
     watcher.hear()
     watcher.changes()
-    watcher.told(str(path), told.signature(str(path)))
+    watcher.told(str(path), reports.signature(str(path)))
 
 
 def ready(watcher):
@@ -68,16 +68,16 @@ def test_an_exchange_of_the_directory_while_the_content_is_taken_down_is_a_chang
     watcher.begin()
     read(watcher, place / "page.txt")
     watcher.loaded()
-    content = watch._content
+    content = files._content
 
     def exchanged_first(path):
         place.rename(tmp_path / "old")
         other.rename(place)
         return content(path)
 
-    monkeypatch.setattr(watch, "_content", exchanged_first)
+    monkeypatch.setattr(files, "_content", exchanged_first)
     assert watcher.take_down()
-    monkeypatch.setattr(watch, "_content", content)
+    monkeypatch.setattr(files, "_content", content)
     assert watcher.changes() == [str(place / "page.txt")]
 
 
@@ -180,8 +180,8 @@ def test_where_modules_are_looked_for_other_files_do_not_matter(watcher, tmp_pat
     place = tmp_path / "place"
     place.mkdir()
     watcher.hear()
-    watcher.listed(str(place) + told.MODULES)
-    watcher.listed(str(tmp_path / "nowhere") + told.MODULES)
+    watcher.listed(str(place) + reports.MODULES)
+    watcher.listed(str(tmp_path / "nowhere") + reports.MODULES)
     watcher.loaded()
     (place / "notes.txt").write_text("")
     assert not watcher.hear() and watcher.changes() == []
@@ -330,15 +330,15 @@ def test_what_is_not_the_authors_is_not_told():
     for path in (
         os.__file__,
         pytest.__file__,
-        told.__file__,
+        reports.__file__,
         "/proc/self/status",
         "/dev/null",
         "/a/.git/config",
         "/a/__pycache__/b.pyc",
     ):
-        assert not told.is_theirs(path)
+        assert not reports.is_theirs(path)
     for path in ("/a/app.py", "/usr/src/app/app.py", "/home/me/.env", "/etc/app.ini", "/dev/shm/app.py"):
-        assert told.is_theirs(path)
+        assert reports.is_theirs(path)
 
 
 def test_what_is_only_linked_into_the_packages_is_the_authors(tmp_path):
@@ -349,9 +349,9 @@ def test_what_is_only_linked_into_the_packages_is_the_authors(tmp_path):
         (packages / name).symlink_to(tmp_path / place)
     (packages / "single.py").symlink_to(tmp_path / "src" / "single.py")
     for name in "editable/part.py", "editable/", "single.py":
-        assert told.is_theirs(f"{packages}/{name}")
+        assert reports.is_theirs(f"{packages}/{name}")
     for name in "cached/part.py", "nested/part.py", "copied.py", "editable/__pycache__/part.pyc", "":
-        assert not told.is_theirs(f"{packages}/{name}")
+        assert not reports.is_theirs(f"{packages}/{name}")
 
 
 def test_the_way_up_from_a_link_is_that_of_the_kernel(tmp_path):
@@ -359,7 +359,10 @@ def test_the_way_up_from_a_link_is_that_of_the_kernel(tmp_path):
     (tmp_path / "link").symlink_to("far/inner")
     (tmp_path / "far" / "page.txt").write_text("")
     (tmp_path / "page.txt").symlink_to("link/../page.txt")
-    assert [*told.way(str(tmp_path / "page.txt"))] == [str(tmp_path / "page.txt"), str(tmp_path / "far" / "page.txt")]
+    assert [*reports.way(str(tmp_path / "page.txt"))] == [
+        str(tmp_path / "page.txt"),
+        str(tmp_path / "far" / "page.txt"),
+    ]
 
 
 def test_a_directory_above_that_is_closed_to_this_user_is_no_reason_to_look_all_the_time(tmp_path, monkeypatch):
@@ -389,7 +392,7 @@ def test_bytecode_is_believed_once_it_is_surely_younger(tmp_path, monkeypatch):
     os.utime(cache, (time.time() + 1, time.time() + 1))
     assert not bytecode.is_settled(str(source))
     later = time.time() + 60
-    monkeypatch.setattr(lean.time, "time", lambda: later)
+    monkeypatch.setattr(stdlib.time, "time", lambda: later)
     assert bytecode.is_settled(str(source)) and not cache.exists()  # what is written now may be believed later
     monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
     assert not bytecode.is_settled(str(source))

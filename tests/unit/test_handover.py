@@ -10,10 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from poorhttp import board, lean, reload, server
-from poorhttp.log import ErrorLog
-from poorhttp.signals import HANDLED
-from poorhttp.systemd import Manager
+from poorhttp import stdlib
+from poorhttp.listen.systemd import Manager
+from poorhttp.logs.log import ErrorLog
+from poorhttp.process import server
+from poorhttp.reload import reload
+from poorhttp.status import scoreboard
+from poorhttp.system.signals import HANDLED
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,8 +59,8 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(monkeypatch: 
         made.pause = pause
         raise Executed
 
-    monkeypatch.setattr(lean.time, "sleep", slept.append)
-    monkeypatch.setattr(board, "make", lambda *numbers: None)  # it would stay, as the process does here
+    monkeypatch.setattr(stdlib.time, "sleep", slept.append)
+    monkeypatch.setattr(scoreboard, "make", lambda *numbers: None)  # it would stay, as the process does here
     monkeypatch.setattr(made, "try_again", try_again)
     before = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
@@ -91,7 +94,7 @@ def test_more_is_handed_over_than_a_variable_of_the_environment_holds() -> None:
     """10,000 connections of which nothing was read."""
     source = """if True:
     import os, sys
-    from poorhttp import reload
+    from poorhttp.reload import reload
     found = reload.received()
     if found is None:
         made = reload.Handover()
@@ -194,7 +197,7 @@ def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Pat
     """Twice: what is compiled then must not be trusted for the next edit either."""
     (tmp_path / "edited.py").write_text("import sys; sys.exit(int('1'))\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    load = [sys.executable, "-c", "from poorhttp import reload; reload._distrust_bytecode(); import edited"]
+    load = [sys.executable, "-c", "from poorhttp.reload import reload; reload._distrust_bytecode(); import edited"]
     second = int(time.time()) - 5
     for number in range(1, 4):
         (tmp_path / "edited.py").write_text(f"import sys; sys.exit(int('{number}'))\n")

@@ -114,6 +114,6 @@ def test_importing_costs_almost_nothing_and_needs_no_engine():
     )
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    assert not loaded & {*HEAVY, *HEAVIER, "http", "poorhttp._engine", "poorhttp.config", "poorhttp.cli"}
+    assert not loaded & {*HEAVY, *HEAVIER, "http", "poorhttp._engine", "poorhttp.config.config", "poorhttp.cli"}
     mine = {name for name in loaded if name.startswith("poorhttp")}
     assert {name.split(".")[1] for name in mine if "." in name} == {"dispatch", "http"}

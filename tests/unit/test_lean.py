@@ -1,4 +1,4 @@
-"""`poorhttp.lean`: what the server has of Python stays as it was, and the application finds its own modules.
+"""`poorhttp.stdlib`: what the server has of Python stays as it was, and the application finds its own modules.
 
 Most of it in interpreters of their own: what is tried out there changes the standard library.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import lean
+from poorhttp import stdlib
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ def test_functions_that_were_replaced_before_and_after_are_those_of_python(tmp_p
                 setattr(place, name, None)
 
         MOMENT
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         replace()
         found = lean.os.fork, lean.time.sleep, lean.select.poll, lean.thread.start_new_thread
         print(all(map(callable, found)))
@@ -57,18 +57,18 @@ def test_functions_that_were_replaced_before_and_after_are_those_of_python(tmp_p
 def test_os_is_that_of_python_in_all_else() -> None:
     import os
 
-    assert lean.os.environ is os.environ and lean.os.path is os.path
-    assert set(vars(lean.os)) >= {name for name in vars(os) if not name.startswith("__")}
-    assert lean.os.stat("/").st_ino == os.stat("/").st_ino and lean.os.fsencode("\udc80") == b"\x80"
+    assert stdlib.os.environ is os.environ and stdlib.os.path is os.path
+    assert set(vars(stdlib.os)) >= {name for name in vars(os) if not name.startswith("__")}
+    assert stdlib.os.stat("/").st_ino == os.stat("/").st_ino and stdlib.os.fsencode("\udc80") == b"\x80"
 
 
 def test_clocks_are_those_of_the_kernel() -> None:
     import time
 
-    assert abs(lean.time.time() - time.time()) < 1
-    assert abs(lean.time.monotonic() - time.monotonic()) < 1
-    assert lean.time.strftime("%Y-%m-%d", time.gmtime(0)) == "1970-01-01"
-    assert lean.time.strftime("%Y-%m-%d %H") in {
+    assert abs(stdlib.time.time() - time.time()) < 1
+    assert abs(stdlib.time.monotonic() - time.monotonic()) < 1
+    assert stdlib.time.strftime("%Y-%m-%d", time.gmtime(0)) == "1970-01-01"
+    assert stdlib.time.strftime("%Y-%m-%d %H") in {
         time.strftime("%Y-%m-%d %H", time.localtime(time.time() - 1)),
         time.strftime("%Y-%m-%d %H"),
     }
@@ -77,21 +77,21 @@ def test_clocks_are_those_of_the_kernel() -> None:
 def test_the_late_modules_are_imported_when_asked_for(tmp_path: Path) -> None:
     code = """
         before = set(sys.modules)
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         assert not (set(sys.modules) - before) & set(lean.LATE), set(sys.modules) - before
         lean.make_way()
-        from poorhttp.lean import json, urllib
+        from poorhttp.stdlib import json, urllib
         print(json.dumps(urllib.parse.quote("a b")), json is sys.modules["json"])
     """
     assert told(tmp_path, code, "-I", "-S") == '"a%20b" True'
     with pytest.raises(AttributeError, match="has no attribute 'email'"):
-        lean.email  # type: ignore[attr-defined]  # noqa: B018
+        stdlib.email  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_directories_before_those_of_python_are_held_back_for_a_while(tmp_path: Path) -> None:
     write(tmp_path, "json", "token", "html")
     code = """
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         before = sys.path[:]
         lean.hold_back()
         import html, json
@@ -99,7 +99,7 @@ def test_the_directories_before_those_of_python_are_held_back_for_a_while(tmp_pa
         assert json.dumps([]) == "[]"
         lean.make_way(DIRECTORY)
         assert sys.path == before, sys.path
-        from poorhttp.lean import json as pythons, tokenize
+        from poorhttp.stdlib import json as pythons, tokenize
         assert pythons.dumps([]) == "[]" and tokenize.COMMENT
         import html, json, token
         print(html.WHO, json.WHO, token.WHO, sep=", ")
@@ -113,7 +113,7 @@ def test_a_program_that_has_imported_its_own_keeps_them(tmp_path: Path) -> None:
     write(tmp_path, "json", "token", "select")
     code = """
         import json, token, select
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         lean.make_way()
         assert lean.json.dumps([]) == "[]" and lean.select.poll and lean.tokenize.COMMENT
         assert sys.modules["json"] is json and sys.modules["token"] is token
@@ -131,7 +131,7 @@ def test_what_hides_nothing_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "token.txt").touch()
     (tmp_path / "time.py").touch()
     code = """
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         lean.hold_back()
         lean.make_way()
         print("traceback" in vars(lean))
@@ -148,7 +148,7 @@ def test_modules_of_other_programs_are_not_forgotten(tmp_path: Path) -> None:
     """What the interpreter or the program had imported before the server came stays what it is."""
     code = """
         import json, token
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         import html, difflib
         open("json.py", "w").close(), open("html.py", "w").close()
         lean.make_way()
@@ -160,7 +160,7 @@ def test_modules_of_other_programs_are_not_forgotten(tmp_path: Path) -> None:
 @NEEDS_GEVENT
 def test_who_has_made_greenlets_is_known(tmp_path: Path) -> None:
     code = """
-        import poorhttp.lean as lean
+        import poorhttp.stdlib as lean
         print(repr(lean.maker_of_greenlets()))
         from gevent import monkey
         MOMENT
@@ -205,8 +205,8 @@ def test_it_serves_in_a_program_that_has_changed_everything_before(tmp_path: Pat
 
 def test_the_list_of_late_modules_is_what_is_asked_of_it() -> None:
     """And each can be imported here."""
-    assert json.dumps([getattr(lean, name.partition(".")[0]).__name__ for name in lean.LATE])
-    assert sorted(lean.__all__) == sorted(
-        {name.partition(".")[0] for name in lean.LATE}
+    assert json.dumps([getattr(stdlib, name.partition(".")[0]).__name__ for name in stdlib.LATE])
+    assert sorted(stdlib.__all__) == sorted(
+        {name.partition(".")[0] for name in stdlib.LATE}
         | {"nameless", "os", "public_os", "select", "signal", "socket", "thread", "time"}
     )

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from poorhttp import backlog, lean, listener
+from poorhttp import stdlib
+from poorhttp.config.units import Address
 from poorhttp.errors import ListenError
-from poorhttp.units import Address
+from poorhttp.listen import backlog, sockets
 
 
 @pytest.fixture
@@ -20,17 +21,17 @@ def listen():
     socks = []
 
     def listen_on(host="127.0.0.1", port=0, path=""):
-        socks.append(listener.bind(Address(host, port, path)))
-        listener.begin(socks[-1], 16)
+        socks.append(sockets.bind(Address(host, port, path)))
+        sockets.begin(socks[-1], 16)
         return socks[-1]
 
     yield listen_on
-    listener.close(socks)
+    sockets.close(socks)
 
 
 def fault(address):
     with pytest.raises(ListenError) as caught:
-        listener.bind(address)
+        sockets.bind(address)
     assert caught.value.exit_code == 4
     assert caught.value.hint
     return f"{caught.value.message} | {caught.value.hint}"
@@ -55,8 +56,8 @@ def test_tcp(listen):
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 256 << 10
-    assert listener.url(sock) == f"http://127.0.0.1:{port}/"
-    assert not listener.is_public(sock)
+    assert sockets.url(sock) == f"http://127.0.0.1:{port}/"
+    assert not sockets.is_public(sock)
     with socket.create_connection(("127.0.0.1", port), timeout=5):
         pass
 
@@ -67,8 +68,8 @@ def test_a_name_is_its_ipv4_address(listen):
 
 def test_every_address_is_told_as_one_to_go_to(listen):
     sock = listen("0.0.0.0")
-    assert listener.url(sock) == f"http://127.0.0.1:{sock.getsockname()[1]}/"
-    assert listener.is_public(sock)
+    assert sockets.url(sock) == f"http://127.0.0.1:{sock.getsockname()[1]}/"
+    assert sockets.is_public(sock)
 
 
 @needs_ipv6
@@ -77,9 +78,9 @@ def test_ipv6_only(listen):
         sock = listen("::")
         port = sock.getsockname()[1]
         assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-        assert listener.url(sock) == f"http://[::1]:{port}/"
+        assert sockets.url(sock) == f"http://[::1]:{port}/"
         try:
-            assert listener.url(listen("127.0.0.1", port)) == f"http://127.0.0.1:{port}/"
+            assert sockets.url(listen("127.0.0.1", port)) == f"http://127.0.0.1:{port}/"
         except ListenError:
             continue  # the system gave a port that somebody else has on 127.0.0.1
         return
@@ -89,12 +90,12 @@ def test_ipv6_only(listen):
 def test_unix(listen, tmp_path):
     path = str(tmp_path / "x.sock")
     sock = listen(path=path)
-    assert listener.url(sock) == f"unix:{path}"
+    assert sockets.url(sock) == f"unix:{path}"
     assert not sock.getblocking()
-    assert not listener.is_public(sock)
+    assert not sockets.is_public(sock)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
-    listener.close([sock])
+    sockets.close([sock])
     assert not os.path.exists(path)
 
 
@@ -129,7 +130,7 @@ def test_port_in_use_by_several_names_those_that_the_others_end_with(holder, lis
     port, start = holder
     (one, child), (other, _) = start("one", "x" * 200), start("two")
     first, second = sorted((one, other))
-    monkeypatch.setattr(listener.os, "listdir", without(os.getpid()))
+    monkeypatch.setattr(sockets.os, "listdir", without(os.getpid()))
     said = fault(Address("127.0.0.1", port))
     assert f"in use by pid {first} (" in said
     assert f", pid {second} (" in said
@@ -145,8 +146,8 @@ def without(pid):
 
 
 def test_a_process_that_is_gone_has_no_name():
-    assert listener._command(1 << 22) == ""
-    assert listener._parent(1 << 22) == 0
+    assert sockets._command(1 << 22) == ""
+    assert sockets._parent(1 << 22) == 0
 
 
 def test_port_in_use_by_every_address(listen):
@@ -167,16 +168,16 @@ def test_ipv6_port_in_use_names_its_owner(listen):
 
 def test_port_in_use_by_whom_is_not_readable(listen, monkeypatch):
     port = listen().getsockname()[1]
-    monkeypatch.setattr(listener, "_sockets", lambda pid: iter(()))
+    monkeypatch.setattr(sockets, "_sockets", lambda pid: iter(()))
     assert fault(Address("127.0.0.1", port)) == f"127.0.0.1:{port} is in use | choose another port"
 
 
 def test_low_port(monkeypatch):
-    class Denied(listener.socket.socket):
+    class Denied(sockets.socket.socket):
         def bind(self, place):
             raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(listener.socket, "socket", Denied)
+    monkeypatch.setattr(sockets.socket, "socket", Denied)
     assert fault(Address("127.0.0.1", 80)).startswith("127.0.0.1:80: no permission for port 80 | a port below 1024")
     assert fault(Address("127.0.0.1", 8080)).startswith("cannot listen on 127.0.0.1:8080: Permission denied")
 
@@ -217,7 +218,7 @@ def test_another_users_stale_socket_is_a_fault_with_a_hint(tmp_path, monkeypatch
     def unlink(path):  # as in a directory such as /tmp, where everybody removes his own files only
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
 
-    monkeypatch.setattr(lean.os, "unlink", unlink)
+    monkeypatch.setattr(stdlib.os, "unlink", unlink)
     assert fault(Address(path=path)).startswith(f"cannot replace {path}, which a dead process has left: Operation not")
 
 
@@ -231,7 +232,7 @@ def test_a_stale_socket_that_another_start_removes_is_no_fault(listen, tmp_path,
         unlink(path)
         unlink(path)
 
-    monkeypatch.setattr(lean.os, "unlink", unlink_twice)
+    monkeypatch.setattr(stdlib.os, "unlink", unlink_twice)
     listen(path=path)
     monkeypatch.undo()
 
@@ -240,7 +241,7 @@ def test_live_socket_is_refused(listen, tmp_path):
     path = str(tmp_path / "x.sock")
     sock = listen(path=path)
     assert fault(Address(path=path)).startswith(f"unix:{path} is in use by pid {os.getpid()} (")
-    assert listener.url(sock) == f"unix:{path}"
+    assert sockets.url(sock) == f"unix:{path}"
     assert stat.S_ISSOCK(os.lstat(path).st_mode)
 
 
@@ -282,34 +283,34 @@ def test_missing_directory(tmp_path):
 
 def test_close_leaves_the_socket_of_a_successor(tmp_path):
     path = str(tmp_path / "x.sock")
-    first = listener.bind(Address(path=path))
+    first = sockets.bind(Address(path=path))
     os.rename(path, f"{path}.moved")  # keeps the inode busy, so the successor's differs
-    second = listener.bind(Address(path=path))
-    listener._made[path] = (os.getpid(), 0, 0)
-    listener.close([first])
+    second = sockets.bind(Address(path=path))
+    sockets._made[path] = (os.getpid(), 0, 0)
+    sockets.close([first])
     assert os.path.exists(path)
-    listener.close([second])
+    sockets.close([second])
 
 
 def test_close_in_a_forked_child_removes_nothing(listen, tmp_path, monkeypatch):
     path = str(tmp_path / "x.sock")
     sock = listen(path=path)
-    monkeypatch.setattr(listener.os, "getpid", lambda: 1)
-    listener.close([sock])
+    monkeypatch.setattr(sockets.os, "getpid", lambda: 1)
+    sockets.close([sock])
     assert os.path.exists(path)
 
 
 def test_what_a_socket_has_can_be_changed(listen, tmp_path):
     sock = listen()
-    listener.change(sock, 3, -1, (-1, -1))
+    sockets.change(sock, 3, -1, (-1, -1))
     assert backlog.queue(sock) == (0, 3)
     path = tmp_path / "unix.sock"
     sock = listen(path=str(path))
     for mode, found in [(0o600, 0o600), (-1, 0o600), (0o660, 0o660)]:
-        listener.change(sock, 3, mode, (os.getuid(), -1))
+        sockets.change(sock, 3, mode, (os.getuid(), -1))
         assert path.stat().st_mode & 0o777 == found
     path.rename(tmp_path / "old.sock")
     path.touch(0o604)
-    listener.change(sock, 3, 0o600, (-1, -1))
+    sockets.change(sock, 3, 0o600, (-1, -1))
     assert path.stat().st_mode & 0o777 == 0o604, "it is another's"
-    assert listener.is_lost(str(path))
+    assert sockets.is_lost(str(path))

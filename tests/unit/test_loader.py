@@ -4,11 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from wsgiref.util import setup_testing_defaults
 
 import pytest
 
-from poorhttp import loader
+from poorhttp.app import loader
 from poorhttp.errors import LoadError
 
 GOOD = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -354,14 +355,14 @@ def denied(tmp_path):
         inside = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
 
     def load_and_fail(spec):
-        code = "import sys\nfrom poorhttp import errors, loader\n"
+        code = "import sys\nfrom poorhttp import errors\nfrom poorhttp.app import loader\n"
         code += f"try: loader.load({spec!r}, {str(tmp_path)!r})\nexcept errors.LoadError as error: errors.tell(error)\n"
         done = subprocess.run(
             [*inside, sys.executable, "-c", code],
             check=False,
             cwd=tmp_path,
             capture_output=True,
-            env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(loader.__file__))},
+            env={**os.environ, "PYTHONPATH": str(Path(loader.__file__).parents[2])},
             timeout=30,
             text=True,
         )

@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import lean, log_program, worker
+from poorhttp import stdlib
+from poorhttp.config.settings import LEVELS
 from poorhttp.errors import FIRST, LAST, printable, shown
-from poorhttp.log import LETTERS, ErrorLog, check, open_access_log, reopen_access_log
-from poorhttp.settings import LEVELS
+from poorhttp.logs import program
+from poorhttp.logs.log import LETTERS, ErrorLog, check, open_access_log, reopen_access_log
+from poorhttp.process import worker
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[(?P<remote>.*?)\] \[(?P<letter>[SACEWNID0])\] (?P<text>.*)\n")
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates too
@@ -233,7 +235,7 @@ def test_the_page_of_an_exception_tells_nothing(make: Make) -> None:
 
 @pytest.mark.parametrize("remote", ["-", "127.0.0.1", "::1", "192.0.2.1", "::ffff:192.0.2.1"])
 def test_nobody_sees_a_traceback_on_this_page(make: Make, remote: str) -> None:
-    """Not with debug either: who may see one cannot be told here (see poorhttp.dev.page)."""
+    """Not with debug either: who may see one cannot be told here (see poorhttp.dev.page.pages)."""
     page = make(debug=True).exception(raised(ValueError("hidden")), remote, "GET /")
     assert b"hidden" not in page and b"Traceback" not in page
     assert b"poorhttp/" in page
@@ -247,7 +249,7 @@ def test_an_exception_is_told_even_if_traceback_cannot_be_imported(
             raise SystemExit
 
     monkeypatch.setitem(__import__("sys").modules, "traceback", None)
-    monkeypatch.delitem(vars(lean), "traceback", raising=False)
+    monkeypatch.delitem(vars(stdlib), "traceback", raising=False)
     for exc, text in (ValueError("wrong"), "ValueError: wrong"), (KeyError(), "KeyError"), (Mute(), "Mute"):
         assert b"500" in make().exception(raised(exc), "-", "GET /")
         assert f"    {text} (without source: the traceback module cannot be used)" in path.read_text().splitlines()
@@ -373,7 +375,7 @@ def test_a_pipe_that_nobody_reads_is_opened_though_it_may_not_be_read(
     fifo = tmp_path / "access.fifo"
     os.mkfifo(fifo)
     open_ = os.open
-    monkeypatch.setattr(lean.os, "open", open_as_another)
+    monkeypatch.setattr(stdlib.os, "open", open_as_another)
     access_log = open_access_log(str(fifo), may_be_unread=True)
     try:
         os.write(access_log, b"lost\n")
@@ -431,9 +433,9 @@ def test_a_guardian_hears_no_signal_before_it_has_handlers(monkeypatch: pytest.M
     def tell(*_: Any) -> None:
         os.write(writer, b"%d" % (signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 
-    monkeypatch.setattr(log_program, "_become_guardian", tell)
+    monkeypatch.setattr(program, "_become_guardian", tell)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    os.close(log_program.start(sys.executable, lambda text: text.encode(), -1))
+    os.close(program.start(sys.executable, lambda text: text.encode(), -1))
     os.close(writer)
     with open(reader, "rb") as told:
         assert told.read() == b"1"

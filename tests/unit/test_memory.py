@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import memory
-from poorhttp.memory import LONGEST_PAUSE, LOOK, PAUSE, Budget, Tree, below, weigh
+from poorhttp.process.memory import LONGEST_PAUSE, LOOK, PAUSE, Budget, Tree
+from poorhttp.system import procfs
+from poorhttp.system.procfs import below, weigh
 
 MIB = 1 << 20
 
@@ -26,8 +27,8 @@ def test_a_process_that_is_gone_weighs_nothing() -> None:
 
 
 def test_where_the_share_is_not_told_all_that_is_resident_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = memory._read
-    monkeypatch.setattr(memory, "_read", lambda pid, what: b"" if what == "smaps_rollup" else read(pid, what))
+    read = procfs.read
+    monkeypatch.setattr(procfs, "read", lambda pid, what: b"" if what == "smaps_rollup" else read(pid, what))
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     assert weigh(os.getpid()) == pytest.approx(resident, rel=0.2)
 
@@ -87,7 +88,7 @@ def test_what_outlives_its_worker_is_counted_on_and_speaks_against_replacing(wor
 def test_little_that_outlived_its_worker_hides_no_more_than_that(worker: subprocess.Popen[bytes]) -> None:
     tree = Tree()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as small:
-        tree._started[small.pid] = memory.processes()[small.pid][1]
+        tree._started[small.pid] = procfs.processes()[small.pid][1]
         sizes, _ = tree.weigh(os.getpid(), [worker.pid])
         assert 0 < tree.orphaned < 40 * MIB < sizes[worker.pid]
         small.communicate(b"\n")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import config, others
-from poorhttp.config import ALIASES, COMMANDS, SHORT
+from poorhttp.config import config, other_servers
+from poorhttp.config.config import ALIASES, COMMANDS, SHORT
+from poorhttp.config.settings import SETTINGS
 from poorhttp.errors import ConfigError
-from poorhttp.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 FROM, TO = "<!-- options -->\n", "<!-- /options -->"
 
 ROWS = [
     (server, option, ours)
-    for server, table in {**others.SERVERS, "more": others.MORE}.items()
+    for server, table in {**other_servers.SERVERS, "more": other_servers.MORE}.items()
     for options, ours in table.items()
     for option in options.split(", ")
 ]
@@ -51,10 +51,10 @@ def test_whoever_writes_such_an_option_is_told(server: str, option: str, ours: s
     [
         ("--workers 4", "did you mean --processes?"),
         ("--workers=4", "did you mean --processes?"),
-        ("--ssl-cert x", others.TLS),
-        ("--certfile x", others.TLS),
-        ("--worker-class gevent", others.GREENLETS),
-        ("-k gevent", others.GREENLETS),
+        ("--ssl-cert x", other_servers.TLS),
+        ("--certfile x", other_servers.TLS),
+        ("--worker-class gevent", other_servers.GREENLETS),
+        ("-k gevent", other_servers.GREENLETS),
         ("--master", "type = forking has a supervisor"),
         ("--http :80", "did you mean --bind?"),
         ("--wsgi-file app.py", "name the file as APP: poorhttp file.py"),
@@ -91,4 +91,4 @@ def test_the_page_holds_the_tables() -> None:
     text = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
     assert text.count(FROM) == text.count(TO) == 1
     tables = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert tables == others.page().strip(), "print(poorhttp.others.page()) has the tables of today"
+    assert tables == other_servers.page().strip(), "print(poorhttp.config.other_servers.page()) has the tables of today"

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import lean, pidfile
+from poorhttp import stdlib
 from poorhttp.errors import ConfigError
+from poorhttp.status import pidfile
 
 ROOT = Path(__file__).resolve().parents[2]
 
 STARTS = """
 import os, sys
-from poorhttp import control, pidfile
+from poorhttp.operate import control
+from poorhttp.status import pidfile
 from poorhttp.errors import ConfigError
 
 begin, go = os.pipe()
@@ -86,7 +88,7 @@ def test_of_those_that_start_at_once_one_lives(path: Path, is_stale: bool) -> No
 @pytest.mark.parametrize("moment", ["link", "_lock"])
 def test_one_that_appears_in_between_is_not_replaced(path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """Before the draft is put where there was none, and before a stale one is removed."""
-    module = lean.os if moment == "link" else pidfile
+    module = stdlib.os if moment == "link" else pidfile
     going_on: Callable[..., object] = getattr(module, moment)
 
     def late(*arguments: object) -> object:
@@ -108,9 +110,9 @@ def test_a_disk_that_is_full_leaves_nothing_behind(path: Path, monkeypatch: pyte
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(lean.os, call, full)
+    monkeypatch.setattr(stdlib.os, call, full)
     if call == "link":
-        monkeypatch.setattr(lean.os, "replace", full)
+        monkeypatch.setattr(stdlib.os, "replace", full)
     with pytest.raises(ConfigError, match=f"cannot write the pidfile {path}: No space left on device"):
         pidfile.write(str(path))
     assert names(path) == []
@@ -120,7 +122,7 @@ def test_a_file_system_without_links(path: Path, monkeypatch: pytest.MonkeyPatch
     def none(*_: object) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr(lean.os, "link", none)
+    monkeypatch.setattr(stdlib.os, "link", none)
     os.close(pidfile.write(str(path)))
     assert path.read_text() == f"{os.getpid()}\n" and names(path) == ["pid"]
 
@@ -132,7 +134,7 @@ def test_it_is_locked_from_its_first_moment_and_over_an_image(path: Path, monkey
         locked.append(is_locked(Path(source)))
         going_on(source, target)
 
-    monkeypatch.setattr(lean.os, "link", link)
+    monkeypatch.setattr(stdlib.os, "link", link)
     lock = pidfile.write(str(path))
     assert locked == [True] and is_locked(path)
     assert pidfile.write(str(path), lock) == lock

@@ -8,8 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import plan as module
-from poorhttp.plan import DRAIN, FAST, GRACE, PACE, Action, Drain, Exit, Kill, Quit, Spawn, State, Stop, plan, wait
+from poorhttp.process import plan as module
+from poorhttp.process.plan import (
+    DRAIN,
+    FAST,
+    GRACE,
+    PACE,
+    Action,
+    Drain,
+    Exit,
+    Kill,
+    Quit,
+    Spawn,
+    State,
+    Stop,
+    plan,
+    wait,
+)
 
 GRACEFUL = 30.0
 REPEAT = 0.1

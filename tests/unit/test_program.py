@@ -1,4 +1,4 @@
-"""`poorhttp.program`: a program that is started as a child, waited for and killed."""
+"""`poorhttp.system.program`: a program that is started as a child, waited for and killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.program import Program
+from poorhttp.system.program import Program
 
 Begin = Callable[..., Program]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp import scale as module
-from poorhttp.scale import GROW, LOOK, PRESSED, ROOM, WINDOW, Scale
+from poorhttp.process import scale as module
+from poorhttp.process.scale import GROW, LOOK, PRESSED, ROOM, WINDOW, Scale
 
 
 def test_the_module_imports_nothing() -> None:

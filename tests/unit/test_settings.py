@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import config
-from poorhttp.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
+from poorhttp.config import config
+from poorhttp.config.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 FROM, TO = "<!-- settings -->", "<!-- /settings -->"
@@ -76,13 +76,13 @@ def test_readme_holds_the_settings_table():
     assert text.count(FROM) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
     assert text.count(TO) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
     table = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert table == config.readme_table().strip(), "print(poorhttp.config.readme_table()) has the table of today"
+    assert table == config.readme_table().strip(), "print(poorhttp.config.config.readme_table()) has the table of today"
 
 
 def test_serving_path_imports_next_to_nothing():
     code = (
         "import sys; before = set(sys.modules)\n"
-        "import poorhttp.cli, poorhttp.listener, poorhttp.loader\n"
+        "import poorhttp.cli, poorhttp.listen.sockets, poorhttp.app.loader\n"
         f"print([name for name in {LAZY} if name in set(sys.modules) - before])"
     )
     done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{code}"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poorhttp.units import Counts, Span
+from poorhttp.config.units import Counts, Span
 
 
 @pytest.mark.parametrize(

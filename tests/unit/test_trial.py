@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp import config, trial
+from poorhttp.config import config
 from poorhttp.errors import LoadError
+from poorhttp.process import trial
 
 
 @pytest.fixture

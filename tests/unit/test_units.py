@@ -2,7 +2,7 @@
 
 import pytest
 
-from poorhttp.units import (
+from poorhttp.config.units import (
     PORT,
     UNIX_PATH_LIMIT,
     Addresses,

@@ -23,9 +23,11 @@ except ImportError:  # not built: every test here brings an engine of its own
     sys.modules["poorhttp._engine"] = types.ModuleType("poorhttp._engine")
     sys.modules["poorhttp._engine"].Engine = object  # type: ignore[attr-defined]
 
-from poorhttp import listener, signals, supervisor, worker
-from poorhttp.log import ErrorLog
-from poorhttp.units import Address
+from poorhttp.config.units import Address
+from poorhttp.listen import sockets
+from poorhttp.logs.log import ErrorLog
+from poorhttp.process import supervisor, worker
+from poorhttp.system import signals
 
 FAKE_ENGINE = '''
 import os, select, signal, threading
@@ -138,7 +140,7 @@ def test_a_process_alone_stops_last(engine: Any, log: ErrorLog) -> None:
 
 def test_a_socket_that_was_passed_is_not_shut(engine: Any, log: ErrorLog) -> None:
     with socket.create_server(("127.0.0.1", 0)) as passed:
-        taken = [listener.take(passed.fileno())]
+        taken = [sockets.take(passed.fileno())]
         worker.serve(nothing, taken, settings(), log, -1, ready=send(signal.SIGTERM))
     assert not engine.made[0].is_last
 
@@ -215,12 +217,12 @@ def test_the_engine_gets_descriptors_and_logs(engine: Any, log: ErrorLog) -> Non
 
 def test_only_the_engine_keeps_a_port_open(engine: Any, log: ErrorLog, tmp_path: Path) -> None:
     """But a unix socket that was made here is looked at once more, when it is removed."""
-    made = listener.bind(Address(path=str(tmp_path / "made")))
+    made = sockets.bind(Address(path=str(tmp_path / "made")))
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as passed:
         worker.serve(nothing, [tcp, passed, made], settings(), log, -1, ready=send(signal.SIGTERM))
         assert tcp.fileno() == passed.fileno() == -1
     assert made.getsockname() == str(tmp_path / "made")
-    listener.close([made])
+    sockets.close([made])
 
 
 def test_every_slot_has_its_thread_and_the_main_one_has_the_first(engine: Any, log: ErrorLog) -> None:
@@ -438,9 +440,11 @@ import atexit, os, signal, sys, threading, time, types
 module = types.ModuleType("poorhttp._engine")
 sys.modules["poorhttp._engine"] = module
 exec({engine!r}, module.__dict__)
-from poorhttp import listener, signals, worker
-from poorhttp.log import ErrorLog
-from poorhttp.units import Address
+from poorhttp.listen import sockets
+from poorhttp.process import worker
+from poorhttp.system import signals
+from poorhttp.logs.log import ErrorLog
+from poorhttp.config.units import Address
 
 class config:
     threads, graceful_timeout, accesslog, health = 1, 30.0, "", ""
@@ -718,7 +722,7 @@ def test_serving_imports_almost_nothing(script: Callable[..., Script]) -> None:
     show = f"print(sorted({HEAVY} & set(sys.modules)))"
     command = [sys.executable, "-c", f"import sys; {show}"]
     bare = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    assert script(f"from poorhttp import supervisor; {show}").end()[1] == bare.stdout
+    assert script(f"from poorhttp.process import supervisor; {show}").end()[1] == bare.stdout
 
 
 def test_what_another_thread_takes_reaches_the_next_image(script: Callable[..., Script]) -> None:

@@ -1,5 +1,5 @@
 """The PROXY protocol before HTTP: whose connection it is, in each version, and that nothing else gets in. How its bytes
-may look stands in src/net/proxy_protocol.rs.
+may look stands in src/net/proxies/proxy_protocol.rs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The application: found, loaded, and asked one request."""

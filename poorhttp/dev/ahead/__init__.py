@@ -1,0 +1,1 @@
+"""Processes made in advance, so that the next version of the application answers sooner."""

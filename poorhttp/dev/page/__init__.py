@@ -1,0 +1,1 @@
+"""What a browser or a terminal shows of an error."""

@@ -1,0 +1,144 @@
+"""The application of a server in the making, with a page for each exception that it lets through; and the application
+that is served while there is none.
+
+Knows the ways in which a WSGI application can fail: in its call, while its answer is iterated over, and by a body
+without `start_response`. Does not know what a page looks like.
+Contract: a request that does not fail is answered as without it; of each failure the error log has what the page has.
+"""
+
+from __future__ import annotations
+
+from poorhttp import RequestTimeout
+from poorhttp.dev.page import pages, problem
+from poorhttp.errors import returned_text
+from poorhttp.stdlib import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from poorhttp.logs.log import ErrorLog
+
+    WSGI = Callable[..., Iterable[bytes]]
+
+DISPATCHER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "dispatch", "dispatcher.py")
+FAILED = "500 Internal Server Error"
+WAITING = "503 Service Unavailable"
+
+
+class Guard:
+    """Around an application; editor: see `page.answer`."""
+
+    def __init__(self, app: WSGI, error_log: ErrorLog, editor: str) -> None:
+        self._app, self._error_log, self._editor = app, error_log, editor
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ, self._editor)
+        process = os.getpid()
+        begun: list[bool] = []
+
+        def begin(*arguments: Any) -> Any:
+            write = start_response(*arguments)
+            begun[:] = [True]
+            return write
+
+        try:
+            answer = self._app(environ, begin)
+        except BaseException as error:
+            if not _is_of_request(error, process):
+                raise
+            return self.page(error, environ, start_response)
+        if begun:
+            wrapper = environ.get("wsgi.file_wrapper")
+            if isinstance(wrapper, type) and isinstance(answer, wrapper):
+                return answer
+            if type(answer) in (list, tuple) and all(type(block) is bytes for block in answer):
+                return answer  # nothing of the author's runs any more
+        return _Guarded(self, answer, environ, start_response, begun)
+
+    def page(
+        self, error: BaseException, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """The answer in the place of the one that failed; where that has begun, the exception goes on."""
+        try:
+            told = problem.of(error, __file__)
+            status, fields, body = pages.answer(told, environ, FAILED, 0, self._editor)
+            start_response(status, fields, (type(error), error, error.__traceback__))
+        except Exception as fault:
+            if fault is error:
+                raise
+            raise error from None
+        request = f"{environ.get('REQUEST_METHOD', '-')} {environ.get('REQUEST_URI') or environ.get('PATH_INFO', '')}"
+        what = f"{request}: {problem.cut(problem.name_of(type(error)), problem.LONGEST)}"
+        self._error_log.write_trace("E", what, environ.get("REMOTE_ADDR") or "-", told["trace"])
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+
+class _Guarded:
+    """Around the iterable of an answer. begun: not empty once `start_response` was called, which the first step may
+    still do.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        answer: Iterable[bytes],
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+        begun: list[bool],
+    ) -> None:
+        self._guard, self._answer, self._begun = guard, answer, begun
+        self._environ, self._start_response = environ, start_response
+        if hasattr(answer, "close"):
+            self.close = answer.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        process, answer = os.getpid(), self._answer
+        try:
+            if not hasattr(answer, "__iter__") and not hasattr(answer, "__getitem__"):
+                raise TypeError(f"the application returned {_named(answer)}, which is no iterable of bytes")
+            if told := returned_text(answer):
+                raise TypeError(told)
+            for block in answer:
+                if not isinstance(block, bytes):
+                    raise TypeError(f"the application gave {_named(block)} as a block of the body, not bytes")
+                if block and not self._begun:
+                    break
+                yield block
+            if not self._begun:
+                raise RuntimeError("the application returned a body but did not call start_response")
+        except BaseException as error:
+            if not _is_of_request(error, process):
+                raise
+            yield from self._guard.page(error, self._environ, self._start_response)
+
+
+def _is_of_request(error: BaseException, process: int) -> bool:
+    """Whether it is a failure to be shown: a late call is the engine's to answer, a generator that is closed just ends,
+    and a child that the application forked has nobody to tell. A signal to the server raises nothing here.
+    """
+    return not isinstance(error, (RequestTimeout, GeneratorExit)) and os.getpid() == process
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _for_dispatch(error: Exception, environ: dict[str, Any], editor: str) -> tuple[dict[str, str], bytes]:
+    """Fields and body, for the dispatch table, which has caught an exception and told the log of it."""
+    _, fields, body = pages.answer(problem.of(error, DISPATCHER), environ, FAILED, 0, editor)
+    return {name: value for name, value in fields if name != "Content-Length"}, body
+
+
+def stand_in(told: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
+    """The application in the place of one that cannot be served; see `page.answer`."""
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        line, fields, body = pages.answer(told, environ, status, refresh, editor)
+        if not refresh:
+            fields.append(("Retry-After", "1"))  # a save may come at any time
+        start_response(line, fields)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    return application

@@ -1,0 +1,210 @@
+"""A problem as an answer: html, JSON (RFC 9457) or text, by what the client asks for; and who may see it.
+
+Knows the environ of a request. Does not know where problems come from.
+Contract: only a browser or program on this machine that asked for this machine by name is shown anything; every text is
+escaped; the page does nothing, loads nothing, leads nowhere but to the author's editor and cannot be framed.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from json import dumps
+
+from poorhttp.dev.page.problem import HIDDEN, cut, is_secret, without_secrets
+from poorhttp.dev.settings import is_loopback
+from poorhttp.stdlib import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from poorhttp.dev.page.problem import Problem
+
+    Answer = tuple[str, list[tuple[str, str]], bytes]
+
+_FRONTS = re.compile(
+    r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
+)
+"""What is in the environ where a front server passed the request on: its fields, and the engine's word that there were
+some which it left out."""
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
+_FIELDS = [
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", POLICY),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Vary", "Accept"),
+]
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 1.5em; max-width: 70em;
+color: #222; background: #fff }
+h1 { font-size: 1.3em; margin: 0 0 .2em; overflow-wrap: anywhere } h2 { font-size: 1em; margin: 1.6em 0 .4em }
+pre, code, td { font: 13px/1.5 ui-monospace, monospace } pre { margin: 0; padding: .5em; overflow: auto;
+background: #f4f4f4 }
+details { margin: .3em 0; border-left: 3px solid #ccc; padding-left: .7em } details.own { border-color: #c33 }
+summary { cursor: pointer } mark { display: block; background: #fdd } td { vertical-align: top; padding: 0 1em 0 0;
+overflow-wrap: anywhere } .hint { color: #555 } a { color: inherit }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } pre { background: #262626 }
+mark { background: #522; color: inherit } .hint { color: #aaa } }
+"""
+
+_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+
+_SUMMARY = "The application failed; the error log says more."
+
+
+def may_see(environ: dict[str, Any]) -> bool:
+    """Whether this client is on this machine, not behind a proxy here, and asked for this machine: a page of another
+    site can make a browser ask, under a name that leads here, but it cannot choose that one. Who comes by a unix socket
+    has no address: a front server may be there for anybody, and may add no field.
+    """
+    if any(_FRONTS.fullmatch(name) for name in environ):
+        return False
+    if not is_loopback(environ.get("REMOTE_ADDR", "")):
+        return False
+    host = environ.get("HTTP_HOST", "").lower()
+    name, colon, port = host.rpartition(":")
+    if colon and port.isdigit():
+        host = name
+    host = host.rstrip(".")
+    return host in ("localhost", "127.0.0.1", "[::1]") or (host.endswith(".localhost") and host != ".localhost")
+
+
+def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int = 0, editor: str = "") -> Answer:
+    """Status, fields and body. refresh: after so many seconds it is worth trying again, 0: nobody knows. editor: the
+    URL that opens `{path}` at `{line}`, "" for no links.
+    """
+    visible = may_see(environ)
+    kind = _kind(environ.get("HTTP_ACCEPT", ""))
+    if kind == "html":
+        text = html(problem, environ, status, refresh, editor) if visible else _bare(status)
+        body, content = _without_controls(text), "text/html; charset=utf-8"
+    elif kind == "json":
+        body, content = _json(problem, status, visible), "application/problem+json"
+    else:
+        text = text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"
+        body, content = _without_controls(text), "text/plain; charset=utf-8"
+    data = body.encode("utf-8", "backslashreplace")
+    fields = [("Content-Type", content), ("Content-Length", str(len(data))), *_FIELDS]
+    if refresh:
+        fields.append(("Retry-After", str(refresh)))
+    return status, fields, data
+
+
+def _without_controls(text: str) -> str:
+    """Nothing that a terminal obeys, nor what turns the direction of writing."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _kind(accept: str) -> str:
+    """What is named, not what `*/*` would allow: curl wants to be read in a terminal."""
+    kinds = []
+    for part in accept.lower().split(","):
+        kind, _, rest = part.partition(";")
+        if rest.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
+            kinds.append(kind.strip())
+    if "text/html" in kinds:
+        return "html"
+    is_json = any(kind == "application/json" or kind.endswith("+json") for kind in kinds)
+    return "json" if is_json else "text"
+
+
+def text_of(problem: Problem) -> str:
+    """As in a terminal."""
+    where = f"\n{problem['where']}" if problem["where"] else ""
+    hint = f"\nhint: {problem['hint']}" if problem["hint"] else ""
+    trace = problem["trace"].rstrip("\n")
+    return f"{trace}\n{where}{hint}".rstrip("\n") + "\n"
+
+
+def _json(problem: Problem, status: str, visible: bool) -> str:
+    told: dict[str, Any] = {"type": "about:blank", "title": status.partition(" ")[2], "status": int(status[:3])}
+    told["detail"] = problem["title"] if visible else _SUMMARY
+    if visible:
+        frames = [
+            {name: frame[name] for name in ("file", "line", "name", "theirs")}
+            for section in problem["sections"]
+            for frame in section["frames"]
+        ]
+        told |= {"where": problem["where"], "hint": problem["hint"], "traceback": problem["trace"], "frames": frames}
+    return dumps(told, indent=1) + "\n"
+
+
+def _bare(status: str) -> str:
+    return f"<!DOCTYPE html><title>{escape(status)}</title><h1>{escape(status)}</h1><p>{escape(_SUMMARY)}</p>\n"
+
+
+def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, editor: str) -> str:
+    title = escape(problem["title"])
+    again = f'<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
+    parts = [
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{again}<title>{title}</title>',
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
+        f"<p>{_place(problem['where'], problem['file'], editor)}</p>" if problem["where"] else "",
+        f'<p class="hint">{escape(problem["hint"])}</p>' if problem["hint"] else "",
+    ]
+    for section in problem["sections"]:
+        parts.append(f"<h2>{escape(section['heading'])}</h2>" if section["heading"] else "")
+        parts += [_frame(frame, editor) for frame in section["frames"]]
+        parts.append(f"<pre>{escape(section['text'])}</pre>")
+    if problem["trace"] not in (problem["title"], *(section["text"] for section in problem["sections"])):
+        trace = escape(problem["trace"])
+        parts.append(f"<h2>As Python tells it</h2><details><summary>traceback</summary><pre>{trace}</pre></details>")
+    parts.append(f"<h2>Request</h2>{_request(environ)}<p class='hint'>{escape(status)}</p></body></html>\n")
+    return "".join(parts)
+
+
+def _place(shown: str, file: str, editor: str) -> str:
+    """A place in a file (shown: with `:line` behind), with a link to it where there is such a file."""
+    code = f"<code>{escape(shown)}</code>"
+    if not editor or not file or file.startswith("<"):
+        return code
+    from poorhttp.stdlib import urllib  # a start takes longer with it
+
+    try:
+        path = urllib.parse.quote_from_bytes(os.fsencode(os.path.abspath(file)))
+    except UnicodeEncodeError:
+        return code
+    if "//{path}" not in editor:
+        editor = editor.replace("/{path}", "{path}")  # it begins with a slash
+    url = editor.replace("{path}", path).replace("{line}", shown.rpartition(":")[2])
+    return f'<a href="{escape(url)}">{code}</a>'
+
+
+def _frame(frame: dict[str, Any], editor: str) -> str:
+    place = _place(f"{frame['file']}:{frame['line']}", frame["file"], editor)
+    summary = f"<summary>{place} {escape(frame['name'])}</summary>"
+    if not frame["theirs"]:
+        return f"<details>{summary}<pre>{escape(frame['text'])}</pre></details>"
+    lines = ""
+    for number, text in frame["source"]:
+        line = escape(f"{number:5} {text}")
+        lines += f"<mark>{line}</mark>" if number == frame["line"] else f"{line}\n"
+    rows = "".join(f"<tr><td>{escape(name)}<td>{escape(value)}" for name, value in frame["locals"])
+    known = f"<details><summary>variables</summary><table>{rows}</table></details>" if rows else ""
+    code = lines or escape(frame["text"])
+    return f'<details class="own" open>{summary}<pre>{code}</pre>{known}</details>'
+
+
+def _request(environ: dict[str, Any]) -> str:
+    """Method, target and fields; what the application was started with is not the browser's business."""
+    target = environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")
+    path, mark, query = str(target).partition("?")
+    pairs = []
+    for pair in query.split("&"):
+        name, sign, value = pair.partition("=")
+        pairs.append(f"{name}{sign}{HIDDEN if is_secret(name) and value else value}")
+    asked = without_secrets(f"{path}{mark}{'&'.join(pairs)}")
+    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {asked}")]
+    for name, value in sorted(environ.items()):
+        if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            field = name.removeprefix("HTTP_").replace("_", "-").title()
+            text = HIDDEN if is_secret(name) else without_secrets(str(value))
+            rows.append((field, cut(text, 400)))
+    return "<table>" + "".join(f"<tr><td>{escape(name)}<td>{escape(value)}" for name, value in rows) + "</table>"

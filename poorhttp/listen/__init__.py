@@ -1,0 +1,1 @@
+"""Sockets and rights: binding, adopting and closing listening sockets, the user that serves, systemd."""

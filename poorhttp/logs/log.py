@@ -1,0 +1,357 @@
+"""The error log and the access log: descriptors opened for appending, and lines that nobody can forge.
+
+Knows the line format of the error log, that what is not printable is escaped in it (so that no text can end a line,
+move a cursor or hide something), the server's own html pages, and how a log is opened anew after it was rotated. Does
+not know what is worth a line, nor the format of the access log: the engine writes that one by itself.
+Contract: one call is one `os.write` to an O_APPEND descriptor, so lines of several processes never mix; a log that
+cannot be written (disk full, reader gone) never makes a request fail; a descriptor keeps its number when reopened.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import stat
+import sys
+
+from poorhttp.config.settings import LEVELS
+from poorhttp.errors import printable, say
+from poorhttp.stdlib import os, time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any, TextIO
+
+LETTERS = "SACEWNID0"
+"""One letter for each of `LEVELS`, and 0 for a message without a level. S also marks start and stop."""
+
+STDOUT, STDERR = 1, 2
+NO_LOG = -1
+
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_SERVING = os.path.join(_OURS, "process", "worker.py")
+"""What calls the engine, which calls the application: nobody looks for a fault above it."""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{title}</title></head>
+<body style="font-family: sans-serif; text-align: center">
+<h1>{title}</h1>
+{text}
+<hr>
+<small>{foot}</small>
+</body>
+</html>
+"""
+
+
+class _Stream(io.TextIOWrapper):
+    """For all requests: an application that closes it, which it must not (PEP 3333), costs the next one nothing."""
+
+    def close(self) -> None:
+        self.flush()
+
+
+class ErrorLog:
+    """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
+
+    path: file to append to (made if it is not there), "-" is standard error, "|program" a pipe to a program.
+    level: least urgent level that is written, one of `LEVELS`; the last one means everything.
+    debug: whether pages tell the versions of poorhttp and Python.
+    webmaster: who is named at the foot of the pages, as text; "" for nobody.
+    may_be_unread: whether a named pipe that nobody reads is opened too.
+
+    Raises OSError where the file cannot be opened.
+    """
+
+    __slots__ = ("_debug", "_descriptor", "_files", "_hasty", "_threshold", "_webmaster", "stream")
+
+    stream: TextIO
+    """Text stream on the same descriptor, for `wsgi.errors`; written at each end of line."""
+
+    def __init__(self, path: str, level: str, debug: bool, webmaster: str, may_be_unread: bool = False) -> None:
+        if path.startswith("|"):
+            from poorhttp.logs import program
+
+            self._descriptor = program.start(path[1:], _report, -1)
+        else:
+            self._descriptor = STDERR if path == "-" else _open(path, may_be_unread)
+        self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
+        self._debug = debug
+        self._webmaster = webmaster
+        self._files: dict[int, str] = {}
+        self._hasty = -1  # the same pipe, but writing to it never waits; -1: there is none
+        self.follow(self._descriptor, path)
+        self.stream = _Stream(
+            io.BufferedWriter(_Appender(self._descriptor)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
+            line_buffering=True,
+        )
+
+    def write(self, level: str, text: str, remote: str = "-") -> None:
+        """Write one line, if `level` (one of `LETTERS`) is urgent enough. What is not printable is escaped."""
+        if LETTERS.find(level) <= self._threshold:
+            self._append(_line(level, text, remote).encode())
+
+    def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
+        """Write `exc` with its traceback, whatever the level, and return the html body of a 500 page without it.
+
+        remote: the client's address, "-" if there is none. request: what was being done, such as "GET /light".
+        """
+        trace = _traceback(exc)
+        self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
+        return self.page(500, "Internal Server Error", "The application failed; the error log says more.")
+
+    def write_trace(self, level: str, text: str, remote: str, trace: str) -> None:
+        """Write one line and below it, indented, the lines of a traceback, whatever the level."""
+        self._append((_line(level, text, remote) + "".join(_indented(trace))).encode())
+
+    def stack(self, thread: int) -> str | None:
+        """Return where a thread (by its identifier) is in the application, as a traceback shows it; None where the call
+        of the application waits, and another greenlet runs on its thread.
+        """
+        frame = sys._current_frames().get(thread)
+        if "greenlet" in sys.modules and frame and not _comes_from_server(frame):
+            return None
+        try:
+            from poorhttp.stdlib import traceback
+
+            frames = traceback.extract_stack(frame) if frame else []
+            ours = [number for number, each in enumerate(frames) if each.filename == _SERVING]
+            return "".join(traceback.format_list(frames[ours[-1] + 1 if ours else 0 :])) or "(outside Python)\n"
+        except Exception:  # as in `_traceback`
+            return "(no stack: the traceback module cannot be used)\n"
+
+    def page(self, status: int, reason: str, text: str) -> bytes:
+        """Return the html body (utf-8) of an answer that the server gives by itself."""
+        return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
+
+    def follow(self, descriptor: int, path: str) -> None:
+        """Let `reopen` renew this log too (the access log), unless it is none, a standard stream or a program."""
+        if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
+            self._files[descriptor] = path
+
+    def wait(self, is_to: bool) -> None:
+        """Whether lines wait for a pipe that nobody reads. Who serves waits, and the watchdog sees after him; who sees
+        after others loses them rather than stand still.
+        """
+        if self._hasty >= 0:
+            os.close(self._hasty)
+            self._hasty = -1
+        try:
+            if not is_to and stat.S_ISFIFO(os.fstat(self._descriptor).st_mode):
+                # Not O_NONBLOCK on the descriptor itself: that would be everybody's who has it.
+                way = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+                self._hasty = os.open(f"/proc/self/fd/{self._descriptor}", way)
+        except OSError:
+            return  # a log that was closed, or a system without /proc
+
+    def _append(self, data: bytes) -> None:
+        _append(self._hasty if self._hasty >= 0 else self._descriptor, data)
+
+    def reopen(self) -> None:
+        """Open every file anew, after it was renamed; where that fails go on with the old one, and say so once."""
+        failed: set[str] = set()
+        for descriptor, path in self._files.items():
+            try:
+                reopen_access_log(descriptor, path)
+            except OSError as error:
+                if path not in failed:
+                    self.write("E", f"cannot reopen the log {path}: {error.strerror}; writing to the old file")
+                failed.add(path)
+
+    def flush(self) -> None:
+        """Write what the application left in `stream` without an end of line. Never raises."""
+        try:
+            self.stream.flush()
+        except (OSError, RuntimeError, ValueError):
+            return  # a signal interrupted a write to this very stream, or the application closed it
+
+    def fileno(self) -> int:
+        """Return the descriptor; it stays the same for the life of the process."""
+        return self._descriptor
+
+    def streams(self) -> list[int]:
+        """Which of standard output and error go here too, as in the background; none where it is one of them."""
+        if self._descriptor <= STDERR:
+            return []
+        return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
+
+    def _html(self, title: str, text: str) -> bytes:
+        foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
+        if self._debug:
+            foot = f"{_versions()}{', ' if foot else ''}{foot}"
+        return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
+
+
+def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
+    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
+
+    report: the error log's, for what there is to say about a "|program". may_be_unread: as for an `ErrorLog`.
+    """
+    if not path:
+        return NO_LOG
+    if path.startswith("|"):
+        from poorhttp.logs import program
+
+        return program.start(path[1:], _report, report)
+    return STDOUT if path == "-" else _open(path, may_be_unread)
+
+
+def reopen_access_log(descriptor: int, path: str) -> None:
+    """Open `path` anew under the same number; nothing for no log and for a standard stream. Raises OSError."""
+    if descriptor == NO_LOG or path == "-":
+        return
+    new = _open(path)
+    os.dup2(new, descriptor, inheritable=descriptor <= STDERR)
+    os.close(new)
+
+
+def check(path: str) -> None:
+    """Whether this log could be opened; nothing is started, and nothing of its name is made. Raises OSError."""
+    if path.startswith("|"):
+        from poorhttp.logs import program
+
+        program.words(path[1:])
+    elif path not in ("", "-"):
+        is_new = not os.path.lexists(path)
+        kinds = stat.S_IFREG, stat.S_IFDIR, stat.S_IFSOCK  # a try of them does nothing to others
+        if os.path.exists(path) and stat.S_IFMT(os.stat(path).st_mode) not in kinds:
+            if not os.access(path, os.W_OK, effective_ids=True):  # who reads a pipe would see the end of a try
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return
+        # One that is not there is not made: a server that is told to open its logs anew would write into it.
+        place = f"{path}.{os.getpid()}" if is_new else path
+        try:
+            os.close(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL) * is_new))
+            if is_new:
+                os.unlink(place)
+        except OSError as error:
+            error.filename = path
+            raise
+
+
+class _Appender(io.RawIOBase):
+    """The raw side of `ErrorLog.stream`: a failing log is no reason for a failing request."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, data: Any, /) -> int:
+        _append(self._descriptor, data)
+        return len(data)
+
+
+def _open(path: str, may_be_unread: bool = False) -> int:
+    # A named pipe that nobody reads is refused, not waited for: at USR1 the whole server would wait, also for its end.
+    way = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, way, 0o644)
+    except OSError as error:
+        if error.errno != errno.ENXIO or not may_be_unread or not stat.S_ISFIFO(os.stat(path).st_mode):
+            raise
+        say(f"note: nobody reads the log {path}, its lines are lost; start who reads it, and then: poorhttp logrotate")
+        descriptor = _open_unread(path, way)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _open_unread(path: str, way: int) -> int:
+    """Open a named pipe by being there to read it, for a moment: who reads it later gets the lines of then."""
+    try:
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:  # until it is opened anew
+        return os.open(os.devnull, way)
+    try:
+        return os.open(path, way, 0o644)
+    finally:
+        os.close(reader)
+
+
+def _is_same(one: int, other: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(one), os.fstat(other))
+    except OSError:  # the application has closed it
+        return False
+
+
+def _append(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    try:
+        os.write(descriptor, data)
+    except OSError as error:
+        if error.errno == errno.EBADF and descriptor != 2:  # the application has closed it
+            _append(2, data)  # elsewhere there is no better place to complain in
+
+
+def _line(level: str, text: str, remote: str) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')}: [{printable(remote)}] [{level}] {printable(text)}\n"
+
+
+def _comes_from_server(frame: FrameType | None) -> bool:
+    while frame and frame.f_code.co_filename != _SERVING:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _report(text: str) -> bytes:
+    return _line("W", text, "-").encode()
+
+
+def _indented(trace: str) -> Iterator[str]:
+    """Yield the lines of a traceback; none can pass for a line of its own, for those begin with a date."""
+    for line in trace.rstrip("\n").split("\n"):
+        yield f"    {printable(line)}\n"
+
+
+def _traceback(exc: BaseException) -> str:
+    try:
+        return _formatted(exc)
+    except Exception:  # out of descriptors or memory, or a module of the application hides one that is needed (3.13)
+        trace, frames = exc.__traceback__, ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            frames += f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n'
+        trace = trace.tb_next
+    try:
+        text = f": {exc}".removesuffix(": ")
+    except BaseException:  # it is the application's
+        text = ""
+    return f"{frames}{type(exc).__name__}{text} (without source: the traceback module cannot be used)\n"
+
+
+def _formatted(exc: BaseException) -> str:
+    from poorhttp.stdlib import traceback
+
+    told = traceback.TracebackException.from_exception(exc)
+    # What interrupts a late call is raised wherever the interpreter is: also in a handler of the signal that wakes it.
+    while type(exc).__name__ == "RequestTimeout" and len(told.stack) > 1 and told.stack[-1].filename == _SERVING:
+        del told.stack[-1]
+    # What of ours has called the application tells its author nothing.
+    if not all(each.filename.startswith(_OURS) for each in told.stack):
+        while told.stack[0].filename.startswith(_OURS):
+            del told.stack[0]
+    return "".join(told.format())
+
+
+def _html_text(text: str) -> str:
+    """Escape by hand: the html module would bring the regular expressions with it."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def _versions() -> str:
+    from poorhttp import __version__
+
+    return f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"

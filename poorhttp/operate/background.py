@@ -1,0 +1,223 @@
+"""A server in the background: started there, and waited for until it serves.
+
+Knows sessions and standard streams. Does not know what a start consists of.
+Contract: `start` returns when the server serves, or with the exit code of one that does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, say, tell
+from poorhttp.operate import control
+from poorhttp.process import server
+from poorhttp.status import running
+from poorhttp.stdlib import os, select, signal, time
+from poorhttp.system import procfs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from poorhttp.config.config import Config
+    from poorhttp.logs.log import ErrorLog
+
+SILENCE = 3.0
+"""Seconds of waiting after which it is told what is waited for."""
+
+LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
+"""What a start tells whoever waits for it: the application is there, and the error log gets what is said from now on;
+clients are served; it failed, and has said why, before a byte that is its exit code; another one is ahead of it.
+"""
+
+MOMENT = 0.3
+"""Seconds within which a start that has bound its sockets has written its pidfile."""
+
+ENDS = signal.SIGTERM, signal.SIGHUP
+"""What ends a start that waits, besides Ctrl-C."""
+HELD = *ENDS, signal.SIGINT
+"""What must not come before it would end what was begun."""
+
+
+def start(settings: Config, home: str, patience: float, may_be_unread: bool = False) -> int:
+    """Serve in a process of its own session; return when it serves, or with its exit code.
+
+    home: as for `server.serve`. patience: seconds after which one that does not serve is ended. may_be_unread: whether
+    a log may be a named pipe that nobody reads, as where a server was stopped for this one.
+    """
+    pid = running.find(settings)
+    if pid > 0:
+        return _await_other(settings, pid, patience)
+    check(settings)
+    told, ready = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    pid = os.fork()
+    if pid == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
+        os.close(told)
+        os.setsid()
+        sys.exit(_serve(settings, home, ready, may_be_unread))
+    os.close(ready)
+    try:
+        for each in ENDS:
+            if signal.getsignal(each) == signal.SIG_DFL:  # nohup
+                signal.signal(each, _leave)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
+        end = time.monotonic() + patience
+        word, is_loaded = _outcome(settings, pid, told, patience)
+        # Something that the application began may keep it from ending.
+        has_ended = word not in (SERVES, None) and procfs.wait_for_end(pid, max(end - time.monotonic(), MOMENT))
+    except (KeyboardInterrupt, SystemExit):
+        _end(pid)
+        raise
+    if word == SERVES:
+        _hear_no_more()
+        say(f"started: pid {pid}")
+        return 0
+    if has_ended:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    else:
+        _end(pid)
+    from poorhttp.process import trial
+    from poorhttp.status import pidfile
+
+    log = f"the error log tells why: {settings.errorlog}"
+    if word == YIELDS:
+        return _await_other(settings, running.find(settings), patience)
+    pidfile.remove(settings.pidfile, pid)
+    if word == FAILED:
+        code = ord(os.read(told, 1) or b"\1")
+    elif not has_ended:
+        say(f"pid {pid} did not serve in {patience:g} s; ended")
+        say(f"hint: {log if is_loaded else '--wait SECONDS gives it another time'}")
+        return 1
+    if is_loaded:
+        say(f"pid {pid} ended before it served; {log}")
+    elif word != FAILED:
+        raise LoadError(trial.died(code), f"{trial.FAULTS} poorhttp check tells where")
+    return abs(code) or 1
+
+
+def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[bytes | None, bool]:
+    """How a start ends that was begun: one of its words, an empty one where it died, None where it is late; and whether
+    its application was loaded.
+    """
+    began, is_told, is_loaded = time.monotonic(), False, False
+    end, limit = began + patience, began + min(SILENCE, patience)
+    while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
+        if word == LOADED:
+            is_loaded = True
+        else:
+            doing = "no process answers clients" if is_loaded else f"it loads {settings.application}"
+            say(f"pid {pid} does not serve yet: {doing}")
+            limit, is_told = end, True
+    if word == b"" and not procfs.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
+        word = SERVES if _comes_to_serve(settings, pid, end) else None
+    return word, is_loaded
+
+
+def _comes_to_serve(settings: Config, pid: int, end: float) -> bool:
+    while not running.serves(settings, pid):
+        if not procfs.lives(pid) or time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _await_other(settings: Config, pid: int, patience: float) -> int:
+    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
+    if pid > 0 and _comes_to_serve(settings, pid, time.monotonic() + patience):
+        say(f"running already: pid {pid}")
+        return 0
+    which = f"pid {pid}, which another start began," if pid > 0 else "what another start began"
+    is_late = pid > 0 and procfs.lives(pid)
+    say(f"{which} did not serve in {patience:g} s" if is_late else f"{which} ended before it served")
+    return 1
+
+
+def _is_another_there(settings: Config) -> bool:
+    """Whether the address is in use, or the pidfile taken, by a start that has just been quicker."""
+    end = time.monotonic() + MOMENT
+    while running.find(settings) <= 0:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def check(settings: Config) -> None:
+    """Whether it can be in the background. Raises ConfigError."""
+    for name in "errorlog", "accesslog":
+        if getattr(settings, name) == "-":
+            raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
+
+
+def _word(told: int, end: float) -> bytes | None:
+    """What a start tells until then, None where it tells nothing; empty where nobody is there to do so."""
+    return os.read(told, 1) if select.select([told], [], [], max(end - time.monotonic(), 0.0))[0] else None
+
+
+def _leave(signum: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + signum)
+
+
+def _hear_no_more() -> None:
+    for each in HELD:
+        signal.signal(each, signal.SIG_IGN)
+
+
+def _end(pid: int) -> None:
+    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
+    _hear_no_more()
+    os.kill(pid, signal.SIGTERM)
+    if not procfs.wait_for_end(pid, control.GRACE):
+        say(f"pid {pid} did not stop in {control.GRACE:.0f} s; killed")
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
+    def tell_start(word: bytes) -> None:
+        with suppress(OSError):  # the application has closed it, or nobody waits any more
+            os.write(ready, word)
+
+    def let_go() -> None:
+        while waiting:
+            with suppress(OSError):
+                os.close(waiting.pop())
+
+    def serving(error_log: ErrorLog) -> Callable[[], None]:
+        """Let go of the terminal. What is printed goes to the error log."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        for descriptor in 1, 2:
+            os.dup2(error_log.fileno(), descriptor)
+        tell_start(LOADED)
+        return served
+
+    def served() -> None:
+        tell_start(SERVES)
+        let_go()
+
+    waiting, code = [ready], 1
+    os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
+    try:
+        return server.serve(settings, None, home, serving=serving, may_be_unread=may_be_unread)
+    except PoorhttpError as error:
+        if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
+            tell_start(YIELDS)
+            let_go()
+            return error.exit_code
+        tell(error)
+        code = error.exit_code
+        return code
+    except SystemExit:
+        if waiting:
+            say(f"pid {os.getpid()} was stopped before it served")
+        raise
+    finally:
+        if waiting:
+            tell_start(FAILED + bytes([code]))

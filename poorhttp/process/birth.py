@@ -1,0 +1,70 @@
+"""How a worker comes to be: the fork with its two pipes, and what it tells where it cannot begin to serve.
+
+Knows what lies between a worker and its supervisor until the worker serves. Does not know when one is started, nor what
+it does then.
+Contract: a worker that hangs before it serves ends with its supervisor (see `worker.forking_own`). A fault is told as
+data, whole or not at all: the supervisor, which never waits for a worker, tells it to people.
+"""
+
+from __future__ import annotations
+
+import marshal
+
+from poorhttp.errors import PoorhttpError, shown
+from poorhttp.process import worker
+from poorhttp.stdlib import os, thread
+
+LONGEST, LONGEST_DETAIL = 2000, 10_000
+"""Characters of a line of a fault, and of its detail: an empty pipe takes all of it at once, 64 KiB."""
+
+
+def fork(pipes: list[int]) -> int:
+    """Fork: the pid. Raises OSError.
+
+    pipes: what of them is open, for whoever forks meanwhile (though not in the middle of making them); in the end the
+    lifeline, and that on which the child tells of itself. The parent has the write end of the one and the read end of
+    the other, the child (pid 0) the other ends.
+    """
+    worker.forking_own[thread.get_ident()] = os.getpid()
+    try:
+        pipes += os.pipe()
+        pipes += os.pipe()
+        pid = os.fork()
+    except OSError:
+        while pipes:
+            os.close(pipes.pop())
+        raise
+    finally:
+        worker.forking_own.pop(thread.get_ident(), None)
+    ours, theirs = (pipes[1:3], pipes[0::3]) if pid else (pipes[0::3], pipes[1:3])
+    pipes[:] = ours
+    for descriptor in theirs:
+        os.close(descriptor)
+    if not pid:
+        os.set_blocking(pipes[1], False)
+    return pid
+
+
+def tell(report: int, told: bytes) -> None:
+    """Tell the supervisor."""
+    try:
+        os.write(report, told)
+    except BrokenPipeError:
+        return  # it was killed, and this worker is about to hear of it
+
+
+def fault(error: PoorhttpError) -> bytes:
+    """What a worker tells of this error, behind `worker.FAILED`."""
+    lines = (each[:LONGEST] for each in (error.message, error.hint))
+    return marshal.dumps((error.exit_code, *lines, "\n".join(shown(error.detail))[-LONGEST_DETAIL:]))
+
+
+def fault_of(told: bytes) -> PoorhttpError:
+    """The inverse."""
+    try:
+        code, message, hint, detail = marshal.loads(told)
+    except (EOFError, TypeError, ValueError):
+        code, message, hint, detail = 1, "a worker cannot begin to serve, and could not tell why", "", ""
+    error = PoorhttpError(message, hint, detail)
+    error.exit_code = code
+    return error

@@ -1,0 +1,93 @@
+"""Which server runs already: found by its pidfile, or by the ini file that it was started with.
+
+Knows pidfiles, scoreboards and /proc. Does not know what is done with the server then.
+"""
+
+from __future__ import annotations
+
+from poorhttp.errors import ConfigError
+from poorhttp.status import pidfile, reader
+from poorhttp.status.pidfile import is_server, wrote
+from poorhttp.stdlib import os
+from poorhttp.system import procfs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from poorhttp.config.config import Config
+
+ORPHANED = 5.0
+"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free: one, but on
+a machine that has much else to do.
+"""
+
+
+def find(settings: Config) -> int:
+    """The number of the running server; 0 if there is none, -1 if there is only a pidfile, which a dead one has left
+    or which names another program.
+
+    Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
+    """
+    pid, is_its = named(settings)
+    return pid if pid <= 0 or (is_its and is_server(pid)) else -1
+
+
+def left(settings: Config) -> int:
+    """The number of the server that is gone and has left its pidfile; 0 where none has. Raises as `find` does."""
+    pid, is_its = named(settings)
+    return 0 if is_its else max(pid, 0)
+
+
+def other(settings: Config) -> str:
+    """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
+    pid, is_its = named(settings)
+    is_other = pid > 0 and is_its and not is_server(pid)
+    return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
+
+
+def named(settings: Config) -> tuple[int, bool]:
+    """The number in the pidfile, 0 without one, -1 in an empty one; whether its process, which lives, wrote it."""
+    path = settings.pidfile
+    if not path:
+        raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file (-c FILE), or --pidfile FILE")
+    try:
+        descriptor = pidfile.open_(path)
+        if descriptor < 0:
+            return 0, False
+        try:
+            pid = pidfile.number(path, descriptor)
+            return pid, pid > 0 and wrote(pid, descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
+        raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", hint) from None
+
+
+def serves(settings: Config, pid: int) -> bool:
+    """Whether a process of a server was ready to serve clients, or this user may not know: then its board says so, and
+    while a new image loads that of the workers of the one before. `dev` has no reader.
+    """
+    try:
+        return is_dev(settings, pid) or any(reader.serves(each) for each in (pid, *procfs.children(pid)))
+    except PermissionError:
+        return True
+
+
+def is_dev(settings: Config, pid: int) -> bool:
+    """Whether it is `poorhttp dev`."""
+    words = procfs.read(pid, "cmdline").split(b"\0")
+    return settings.autoreload or not {b"dev", b"--reload", b"--autoreload"}.isdisjoint(words)
+
+
+def elsewhere(settings: Config) -> str:
+    """Tell of a server of the same ini file with another pidfile, which was changed in it since; "" for none."""
+    path, name = os.path.realpath(settings.ini), os.fsencode(os.path.basename(settings.ini))
+    for pid in procfs.numbers() if settings.ini else ():
+        try:
+            begun = reader.start(pid) if name in procfs.read(pid, "cmdline") else {}
+        except PermissionError:
+            continue
+        if begun.get("ini") and os.path.realpath(begun["ini"]) == path:
+            where = f"with --pidfile {begun['pidfile']} until a reload" if begun["pidfile"] else "without a pidfile"
+            return f"pid {pid} runs by this ini file, {where}"
+    return ""
