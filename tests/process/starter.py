@@ -28,6 +28,8 @@ SHAPES = {
     "2x2": ("--type=forking", "--processes=2", "--threads=2"),
 }
 SUPERVISED = ("2x1", "2x2")
+EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
+"""For what processes and threads decide together; the fixture `shape` has two of them."""
 
 PATIENCE = 15.0
 """Seconds after which a condition that does not come true is a failure."""
@@ -156,12 +158,15 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Return as soon as `condition()` is true; fail, saying `what` was awaited, if it is not in time."""
-    end = time.monotonic() + seconds
+    """Return as soon as `condition()` is true; fail, saying `what` was awaited, if it is not in time. It is looked at less and
+    less often: looking, which may mean reading of /proc, takes time from what is waited for.
+    """
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        waited = time.monotonic() - began
+        if waited > seconds:
             pytest.fail(f"waited {seconds} s in vain for: {what}")
-        time.sleep(0.01)
+        time.sleep(min(0.005 + waited / 20, 0.05))
 
 
 def by_rename(path: Path, text: bytes) -> None:

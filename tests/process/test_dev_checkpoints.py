@@ -13,7 +13,7 @@ import psutil
 import pytest
 from starter import SHAPES, Server, Start, lives, wait_for
 
-EDITS = int(os.environ.get("EDITS", "60"))
+EDITS = int(os.environ.get("EDITS", "40"))
 
 APP = """
 import os

@@ -127,10 +127,10 @@ def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
 @pytest.mark.parametrize("before", ["/compute/0.0001", "/compute/0.02"])
 def test_a_short_call_does_not_wait_for_the_end_of_a_long_one(serve: Any, before: str) -> None:
     server = serve(APP, (1, 4))
-    ask_on(server, before, 100)
+    ask_on(server, before, 60)
     with server.connect() as first, server.connect() as second, server.connect() as short:
         for client in (first, second):
-            client.send("GET /compute/2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.send("GET /compute/0.7 HTTP/1.1\r\nHost: a\r\n\r\n")
         for _ in range(3):
             assert short.request("/compute/0.001").status == 200
         assert not has_come(first) and not has_come(second), "they go on"
@@ -167,7 +167,7 @@ def test_a_call_that_comes_beside_one_that_waits_is_not_kept_outside(serve: Any)
     with contextlib.ExitStack() as closing:
         long, waiting, short = (closing.enter_context(server.connect()) for _ in range(3))
         for _ in range(3):
-            long.send("GET /compute/0.6 HTTP/1.1\r\nHost: a\r\n\r\n")
+            long.send("GET /compute/0.4 HTTP/1.1\r\nHost: a\r\n\r\n")
             assert short.request("/compute/0").status == 200
             waiting.send("GET /sleep/0.2 HTTP/1.1\r\nHost: a\r\n\r\n")
             assert short.request("/compute/0").status == 200
