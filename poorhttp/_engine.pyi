@@ -112,8 +112,8 @@ class Engine:
             signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process whose
             threads have not left kills itself.
         access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
-        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its `fileno()`
-            gets the last line of a process whose interpreter does not answer any more.
+        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its
+            `fileno()` gets the last line of a process whose interpreter does not answer any more.
 
         report: where the engine tells of calls that do not return, clients that wait, load and `max_requests`. For a
             worker: a descriptor that does not block, for single bytes (see poorhttp.process.worker); where the worker

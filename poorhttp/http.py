@@ -10,13 +10,13 @@ from __future__ import annotations
 from poorhttp.dispatch.constants import *  # noqa: F403
 from poorhttp.dispatch.constants import DONE
 from poorhttp.dispatch.outcome import SERVER_RETURN as SERVER_RETURN
-from poorhttp.dispatch.outcome import redirect as redirect
+from poorhttp.dispatch.redirect import redirect as redirect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from poorhttp.dispatch.form import Field as Field
+    from poorhttp.dispatch.field import Field as Field
+    from poorhttp.dispatch.field import FormError as FormError
     from poorhttp.dispatch.form import FieldStorage as FieldStorage
-    from poorhttp.dispatch.form import FormError as FormError
     from poorhttp.dispatch.request import Request
 
 _OF_FORMS = ("Field", "FieldStorage", "FormError")

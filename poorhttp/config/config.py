@@ -678,8 +678,8 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme_table() -> str:
-    """Return the settings as the table (Markdown) that README.md holds between its settings markers."""
+def settings_table() -> str:
+    """Return the settings as the table (Markdown) of docs/settings.md."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     for setting in SETTINGS.values():
         default = f"`{setting.shown_default}`" if setting.shown_default else ""

@@ -102,7 +102,7 @@ X_FORWARDED = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 
 
 class Settings:
-    """The settings, in the order in which help, ini file and README show them."""
+    """The settings, in the order in which help, ini file and docs/settings.md show them."""
 
     __slots__ = ()
 

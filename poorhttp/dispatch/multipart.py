@@ -10,7 +10,7 @@ from __future__ import annotations
 from io import BytesIO
 
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
-from poorhttp.dispatch.form import Field, FormError
+from poorhttp.dispatch.field import Field, FormError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,19 +1,13 @@
-"""How a handler ends other than by returning: the exception that carries a status, and the redirect built on it.
+"""The exception that ends a handler with a status.
 
-Knows the request's answer; knows nothing of the table. Contract: raise SERVER_RETURN anywhere below a handler.
+Knows nothing of requests or the table. Contract: a handler, or whatever it calls, may raise SERVER_RETURN.
 """
 
 from __future__ import annotations
 
-from poorhttp.dispatch.constants import DONE, HTTP_MOVED_PERMANENTLY, HTTP_MOVED_TEMPORARILY
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from poorhttp.dispatch.request import Request
-
-_SAFE = frozenset(b"!#$%&'()*+,-./:;=?@[]_~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+    from typing import Any
 
 
 class SERVER_RETURN(Exception):
@@ -26,40 +20,3 @@ class SERVER_RETURN(Exception):
         super().__init__(code, *details)
         self.code = code
         self.details = details
-
-
-def redirect(req: Request, uri: str, permanent: int = 0, text: str | None = None) -> NoReturn:
-    """Send the client to `uri` (a path of this host, or http://... or https://...) and end the handler.
-
-    What was written is dropped; `text` is html for the few clients that do not follow, by default a link.
-    Characters that a URI cannot hold are percent-encoded. Raises ValueError for control characters, backslashes, other
-    schemes, and `//host`, which a browser takes for another host; RuntimeError if part of the answer has been sent.
-    """
-    target = checked_target(uri)
-    req.discard()
-    req.status = HTTP_MOVED_PERMANENTLY if permanent else HTTP_MOVED_TEMPORARILY
-    req.headers_out["Location"] = target
-    req.write(_link(target) if text is None else text)
-    raise SERVER_RETURN(DONE)
-
-
-def checked_target(uri: str) -> str:
-    """Return `uri` fit for a Location field; see `redirect` for what is refused."""
-    if not isinstance(uri, str):
-        raise TypeError(f"a redirect goes to a str, not {type(uri).__name__}: {uri!r}")
-    if not uri or "\\" in uri or any(c < " " or c == "\x7f" for c in uri):
-        raise ValueError(f"cannot redirect to {uri!r}: empty, or with a backslash or a control character")
-    # RFC 3986 section 3.1: a scheme ends at the first colon, if no / ? or # stands before it.
-    path = uri.partition("?")[0].partition("#")[0]
-    scheme, colon, _ = path.partition(":")
-    if path.lstrip(" ").startswith("//") or path.startswith(" "):
-        raise ValueError(f"cannot redirect to {uri!r}: write the scheme, http: or https:")
-    if colon and "/" not in scheme and not path.lower().startswith(("http://", "https://")):
-        raise ValueError(f"cannot redirect to {uri!r}: only http:// and https:// or a path of this host")
-    return "".join([chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in uri.encode("utf-8")])
-
-
-def _link(target: str) -> str:
-    from poorhttp.dispatch.pages import escape
-
-    return f'<p>The document has moved <a href="{escape(target)}">here</a>.</p>\n'

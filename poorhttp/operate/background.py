@@ -1,7 +1,7 @@
-"""A server in the background: started there, and waited for until it serves.
+"""`poorhttp start`: starts a server in the background and waits until it serves.
 
-Knows sessions and standard streams. Does not know what a start consists of.
-Contract: `start` returns when the server serves, or with the exit code of one that does not.
+Knows sessions (setsid(2)) and standard streams. Does not know the steps of a start.
+Contract: `start` returns when the server serves, or with the exit code of a server that failed to.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ if TYPE_CHECKING:
     from poorhttp.logs.log import ErrorLog
 
 SILENCE = 3.0
-"""Seconds of waiting after which it is told what is waited for."""
+"""Seconds after which `start` says what it waits for."""
 
 LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
-"""What a start tells whoever waits for it: the application is there, and the error log gets what is said from now on;
-clients are served; it failed, and has said why, before a byte that is its exit code; another one is ahead of it.
+"""What the server tells the command that waits for it: the application is loaded, and messages go to the error log from
+now on; clients are served; the start failed and has said why (the next byte is its exit code); another start was
+quicker.
 """
 
 MOMENT = 0.3
-"""Seconds within which a start that has bound its sockets has written its pidfile."""
+"""Seconds within which a start that has bound its sockets writes its pidfile."""
 
 ENDS = signal.SIGTERM, signal.SIGHUP
-"""What ends a start that waits, besides Ctrl-C."""
+"""Signals that end the command while it waits, besides Ctrl-C."""
 HELD = *ENDS, signal.SIGINT
-"""What must not come before it would end what was begun."""
+"""Signals that are blocked until the command can end the server that it began."""
 
 
 def start(settings: Config, home: str, patience: float, may_be_unread: bool = False) -> int:
-    """Serve in a process of its own session; return when it serves, or with its exit code.
+    """Start a server in a session of its own; return 0 when it serves, else its exit code.
 
-    home: as for `server.serve`. patience: seconds after which one that does not serve is ended. may_be_unread: whether
-    a log may be a named pipe that nobody reads, as where a server was stopped for this one.
+    home: as for `server.serve`. patience: seconds after which a server that does not serve is ended. may_be_unread:
+    whether a log may be a named pipe without a reader, as after the stop of the server that this one replaces.
     """
     pid = running.find(settings)
     if pid > 0:
@@ -62,12 +63,12 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
     os.close(ready)
     try:
         for each in ENDS:
-            if signal.getsignal(each) == signal.SIG_DFL:  # nohup
+            if signal.getsignal(each) == signal.SIG_DFL:  # nohup(1) ignores HUP
                 signal.signal(each, _leave)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         end = time.monotonic() + patience
         word, is_loaded = _outcome(settings, pid, told, patience)
-        # Something that the application began may keep it from ending.
+        # A thread or child of the application may keep the process from ending.
         has_ended = word not in (SERVES, None) and procfs.wait_for_end(pid, max(end - time.monotonic(), MOMENT))
     except (KeyboardInterrupt, SystemExit):
         _end(pid)
@@ -101,9 +102,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
 
 
 def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[bytes | None, bool]:
-    """How a start ends that was begun: one of its words, an empty one where it died, None where it is late; and whether
-    its application was loaded.
-    """
+    """The last word of the server (b"" where it died, None where it is late), and whether it loaded its application."""
     began, is_told, is_loaded = time.monotonic(), False, False
     end, limit = began + patience, began + min(SILENCE, patience)
     while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
@@ -113,7 +112,7 @@ def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[by
             doing = "no process answers clients" if is_loaded else f"it loads {settings.application}"
             say(f"pid {pid} does not serve yet: {doing}")
             limit, is_told = end, True
-    if word == b"" and not procfs.wait_for_end(pid, MOMENT):  # it was asked to reload, and is a new image now
+    if word == b"" and not procfs.wait_for_end(pid, MOMENT):  # it lives: a reload has made it a new program
         word = SERVES if _comes_to_serve(settings, pid, end) else None
     return word, is_loaded
 
@@ -127,7 +126,7 @@ def _comes_to_serve(settings: Config, pid: int, end: float) -> bool:
 
 
 def _await_other(settings: Config, pid: int, patience: float) -> int:
-    """One that is there already, and perhaps about to serve: whether it does is this start's outcome too."""
+    """Wait for a server that another start began; the outcome of that start is the outcome of this one."""
     if pid > 0 and _comes_to_serve(settings, pid, time.monotonic() + patience):
         say(f"running already: pid {pid}")
         return 0
@@ -138,7 +137,7 @@ def _await_other(settings: Config, pid: int, patience: float) -> int:
 
 
 def _is_another_there(settings: Config) -> bool:
-    """Whether the address is in use, or the pidfile taken, by a start that has just been quicker."""
+    """Whether another start, which was quicker, has the address or the pidfile."""
     end = time.monotonic() + MOMENT
     while running.find(settings) <= 0:
         if time.monotonic() > end:
@@ -148,14 +147,14 @@ def _is_another_there(settings: Config) -> bool:
 
 
 def check(settings: Config) -> None:
-    """Whether it can be in the background. Raises ConfigError."""
+    """Raise ConfigError where a log is a standard stream, which nobody reads in the background."""
     for name in "errorlog", "accesslog":
         if getattr(settings, name) == "-":
             raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
 
 
 def _word(told: int, end: float) -> bytes | None:
-    """What a start tells until then, None where it tells nothing; empty where nobody is there to do so."""
+    """The next word of the server; None where there is none until `end`, b"" where the process is gone."""
     return os.read(told, 1) if select.select([told], [], [], max(end - time.monotonic(), 0.0))[0] else None
 
 
@@ -169,7 +168,7 @@ def _hear_no_more() -> None:
 
 
 def _end(pid: int) -> None:
-    """A start that is late, or that was ended, shall not come to pass when nobody expects it any more."""
+    """End a server that is late, so that it does not begin to serve after the command has returned."""
     _hear_no_more()
     os.kill(pid, signal.SIGTERM)
     if not procfs.wait_for_end(pid, control.GRACE):
@@ -180,7 +179,7 @@ def _end(pid: int) -> None:
 
 def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
     def tell_start(word: bytes) -> None:
-        with suppress(OSError):  # the application has closed it, or nobody waits any more
+        with suppress(OSError):  # the application has closed it, or the command is gone
             os.write(ready, word)
 
     def let_go() -> None:
@@ -189,7 +188,7 @@ def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
                 os.close(waiting.pop())
 
     def serving(error_log: ErrorLog) -> Callable[[], None]:
-        """Let go of the terminal. What is printed goes to the error log."""
+        """Close the terminal. What is printed from now on goes to the error log."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.close(nothing)
@@ -203,7 +202,7 @@ def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
         let_go()
 
     waiting, code = [ready], 1
-    os.register_at_fork(after_in_child=let_go)  # neither a worker nor what the application forks is waited for
+    os.register_at_fork(after_in_child=let_go)  # the command waits for the server, not for its children
     try:
         return server.serve(settings, None, home, serving=serving, may_be_unread=may_be_unread)
     except PoorhttpError as error:

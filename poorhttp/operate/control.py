@@ -1,16 +1,16 @@
-"""Commands about a server that runs already, found by its pidfile: stop, reload, status and the like.
+"""Commands about a running server, found by its pidfile: stop, reload, logrotate and status.
 
-Knows pidfiles, signals and /proc. Does not know how a server is started or what it serves.
-Contract: a signal goes to the process that wrote the pidfile or to none: numbers are used again. Each command says in
-words what it found and did, and in its exit code: 0 done, 1 it failed; `status` 0 running, 1 not, but a pidfile is
-running.left, 3 not running, 4 not known (LSB).
+Knows signals and exit codes. Does not know how a server is started or what it serves.
+Contract: a signal goes to the process that wrote the pidfile or to none, since process numbers are used again. Each
+command says in words what it found and did. Exit codes: 0 done, 1 failed. Those of `status`: 0 running, 1 not running
+but a pidfile is left, 3 not running, 4 unknown (LSB).
 """
 
 from __future__ import annotations
 
 from poorhttp.errors import ConfigError
-from poorhttp.status import reader, running
-from poorhttp.status.scoreboard import REPLACING, SUCCEEDED, TRYING
+from poorhttp.status import reader, render, running
+from poorhttp.status.layout import REPLACING, SUCCEEDED, TRYING
 from poorhttp.stdlib import os, signal, time
 from poorhttp.system import procfs
 
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from poorhttp.config.config import Config
-    from poorhttp.operate.watch import Rates
 
 STOPPED, FAILED = 0, 1
 RUNNING, DEAD, ABSENT, UNKNOWN = 0, 1, 3, 4
-"""Exit codes of `status`, as the Linux Standard Base has them for init scripts."""
+"""Exit codes of `status`, those of the Linux Standard Base for init scripts."""
 
 GRACE = 5.0
 """Seconds beyond graceful_timeout after which `stop` kills."""
@@ -34,7 +33,7 @@ GLANCE = 0.05
 
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:
-    """Ask the server to finish, wait for its end, and end it if it is late."""
+    """Send TERM, wait for the end of the server, and kill it if it is late."""
     pid = running.find(settings)
     if pid <= 0:
         say(_absent(settings))
@@ -49,17 +48,17 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
         if not procfs.wait_for_end(pid, GRACE):
             return FAILED
         end = time.monotonic() + running.ORPHANED
-        for each in orphans:  # they have its sockets
+        for each in orphans:  # they still hold its sockets
             procfs.wait_for_end(each, end - time.monotonic())
     from poorhttp.status import pidfile
 
-    # Where it became another user it may not have been able to, as where it was killed.
+    # The server could not remove it if it was killed, or if after `user` the directory is not writable for it.
     pidfile.remove(settings.pidfile, pid)
     return STOPPED
 
 
 def _absent(settings: Config) -> str:
-    """Say why no server is found, and where there is one of the same ini file."""
+    """Words about why no server was found, and about a server of the same ini file with another pidfile."""
     pid, _ = running.named(settings)
     why = f"there is no pidfile {settings.pidfile}"
     if pid:
@@ -68,9 +67,9 @@ def _absent(settings: Config) -> str:
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
-    """Ask the server to try its code and configuration anew, and say how that ends.
+    """Ask the server to reload, and say how the reload ends; where that cannot be seen (`dev`, another user), only ask.
 
-    patience: seconds for that. Where nobody can tell (`dev`, or another user) it only asks.
+    patience: seconds to wait for the end.
     """
     from poorhttp.status.reader import last_reload
 
@@ -81,7 +80,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
     end = time.monotonic() + patience
     try:
         before = last_reload(pid)
-        # One that goes on may have read the code of before, and while its image loads there is no board.
+        # A reload that goes on may have read the old code. While its program loads there is no scoreboard.
         while _is_loading(settings, pid, before) and procfs.lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
             before = last_reload(pid)
@@ -99,8 +98,8 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = last_reload(pid) or before or {}  # for a moment there is none, or an empty one: the next image begins
-        is_it = last.get("time") != (before or {}).get("time")  # and not the end of one that was going on
+        last = last_reload(pid) or before or {}  # while the new program begins there is none
+        is_it = last.get("time") != (before or {}).get("time")  # not the end of an earlier reload
         if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
             why = f", {last['why']}; the error log tells more" if last["why"] else ""
             say(f"pid {pid}: reload {last['result']}{why}")
@@ -109,31 +108,31 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
             say(f"pid {pid} has ended; the error log tells why")
             return FAILED
         time.sleep(GLANCE)
-    say(f"pid {pid}: the reload has no end after {patience:g} s; the error log will tell, or a longer --wait")
+    say(f"pid {pid}: the reload has not ended in {patience:g} s; the error log tells more, --wait waits longer")
     return FAILED
 
 
 def _is_loading(settings: Config, pid: int, last: dict[str, Any] | None) -> bool:
-    """Whether a reload goes on there. `dev` has no board at any time."""
+    """Whether a reload goes on in this server. `dev` never has a scoreboard."""
     return not running.is_dev(settings, pid) if last is None else last.get("result") == TRYING
 
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:
-    """Ask the server to open its logs anew."""
+    """Ask the server to reopen its logs."""
     pid = running.find(settings)
     if pid <= 0:
         say(_absent(settings))
         return FAILED
     _send(pid, signal.SIGUSR1)
-    say(f"pid {pid}: asked to open its logs anew; the error log tells what it could not open")
+    say(f"pid {pid}: asked to reopen its logs; the error log names those that it could not open")
     return STOPPED
 
 
 def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
-    """Say whether the server runs, since when, with which workers, what they do, and what all weigh together, with what
-    the application has started.
+    """Say whether the server runs, since when, with which workers, what they do, and how much memory all its processes
+    take together, children of the application included.
 
-    rates: to tell requests per second. width: of a terminal.
+    rates: to show requests per second. width: of the terminal in characters, 0: any.
     """
     try:
         pid = running.find(settings)
@@ -157,7 +156,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
         say("no workers (WINCH); TTIN or HUP starts them"[: width or None])
     tree = {pid, *procfs.below([pid], procfs.processes())}
     sizes = [procfs.pss(each) for each in tree if procfs.lives(each)]
-    say(f"memory: {sum(sizes) / 1024:.1f} MiB" if all(sizes) else "memory: not told to this user")
+    say(f"memory: {sum(sizes) / (1 << 20):.1f} MiB" if all(sizes) else "memory: not told to this user")
     if not procfs.stat(pid):
         say(f"what it does is not known: {procfs.HIDDEN}"[: width or None])
     elif not is_told:
@@ -165,15 +164,15 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     elif told is None:
         say("what it does is not known: it does not serve yet, or is of another version"[: width or None])
     else:
-        for line in reader.text(told, rates.of(told, time.monotonic()) if rates else None, width):
+        for line in render.text(told, rates.of(told, time.monotonic()) if rates else None, width):
             say(line)
     return RUNNING
 
 
 def facts(settings: Config) -> tuple[int, str]:
-    """The same as JSON, and the exit code: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
+    """The exit code of `status`, and JSON: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
     of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
-    `board`, what `poorhttp.status.reader.of` tells, or null (then `error` may say why).
+    `board`, what `poorhttp.status.reader.of` returns, or null (then `error` may say why).
     """
     from poorhttp.stdlib import json
 
@@ -194,19 +193,37 @@ def facts(settings: Config) -> tuple[int, str]:
     return RUNNING, json.dumps(told)
 
 
+class Rates:
+    """Requests per second of each process, from the counts of two looks."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[float, int]] = {}
+
+    def of(self, told: dict[str, Any], now: float) -> dict[int, float] | None:
+        """The rates since the last call; None at the first call."""
+        counts = {row["pid"]: row["requests"] for row in told["processes"]}
+        before, self._before = self._before, {pid: (now, count) for pid, count in counts.items()}
+        rates = {}
+        for pid, count in counts.items():
+            then, less = before.get(pid, (now, count))
+            if now > then:
+                rates[pid] = max(count - less, 0) / (now - then)
+        return rates or None
+
+
 def _weight(pid: int) -> dict[str, object]:
     seconds = procfs.age(pid)
     return {
         "pid": pid,
         "seconds": None if seconds is None else round(seconds, 1),
-        "pss": procfs.pss(pid) * 1024 or None,
+        "pss": procfs.pss(pid) or None,
     }
 
 
 def _since(pid: int, text: str) -> str:
-    """The text with its age; "" where that is not known."""
+    """The text with the age of the process; "" where that is not known."""
     seconds = procfs.age(pid)
-    return "" if seconds is None else text.format(reader.duration(seconds))
+    return "" if seconds is None else text.format(render.duration(seconds))
 
 
 def _send(pid: int, signum: int) -> None:

@@ -1,7 +1,7 @@
-"""`poorhttp status --watch`: the status again each second; in a terminal in its place, else block after block.
+"""`poorhttp status --watch`: shows the status each second, in a terminal in place, else block after block.
 
-Knows terminals. Does not know what is shown (`poorhttp.status.reader`).
-Contract: however it ends, the terminal is as it was.
+Knows terminals. Does not know what is shown (`poorhttp.status.render`).
+Contract: however it ends, the terminal is as it was before.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from poorhttp.stdlib import os, select, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from poorhttp.config.config import Config
 
 PERIOD = 1.0
@@ -23,11 +21,11 @@ PERIOD = 1.0
 
 CLEAR, HOME, REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 OTHER, FORMER = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-"""To the terminal's second screen without a cursor, and back."""
+"""Escape sequences: to the second screen of the terminal without a cursor, and back."""
 
 
 def run(settings: Config, is_json: bool) -> int:
-    """Show it until the server is gone, a key or a signal ends it; return the exit code of `status` then."""
+    """Show the status until the server is gone, or a key or signal ends it. Return the last exit code of `status`."""
     is_terminal = not is_json and os.isatty(0) and os.isatty(1)
     try:
         with _Terminal() if is_terminal else _Pipe() as place:
@@ -37,7 +35,7 @@ def run(settings: Config, is_json: bool) -> int:
 
 
 def _loop(settings: Config, is_json: bool, place: _Pipe) -> int:
-    rates = Rates()
+    rates = control.Rates()
     while True:
         began = time.monotonic()
         lines: list[str] = []
@@ -51,26 +49,8 @@ def _loop(settings: Config, is_json: bool, place: _Pipe) -> int:
             return code
 
 
-class Rates:
-    """Requests per second of each process, from what is told one time after another."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[float, int]] = {}
-
-    def of(self, told: dict[str, Any], now: float) -> dict[int, float] | None:
-        """Since the last time; None at the first one."""
-        counts = {row["pid"]: row["requests"] for row in told["processes"]}
-        before, self._before = self._before, {pid: (now, count) for pid, count in counts.items()}
-        rates = {}
-        for pid, count in counts.items():
-            then, less = before.get(pid, (now, count))
-            if now > then:
-                rates[pid] = max(count - less, 0) / (now - then)
-        return rates or None
-
-
 class _Pipe:
-    """Somewhere that is no terminal."""
+    """Output that is no terminal."""
 
     def __enter__(self) -> _Pipe:
         return self
@@ -79,27 +59,27 @@ class _Pipe:
         return
 
     def width(self) -> int:
-        """Characters of a line, 0: any."""
+        """The width of a line in characters; 0: any."""
         return 0
 
     def show(self, lines: list[str], code: int) -> None:
         put("\n".join(lines) + "\n")
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is to end."""
+        """Wait; return whether the user wants to leave."""
         time.sleep(seconds)
         return False
 
 
 class _Terminal(_Pipe):
-    """A terminal, whose second screen is used."""
+    """A terminal. The status is on its second screen."""
 
     def __enter__(self) -> _Terminal:
         from poorhttp.stdlib import signal, termios
 
         self._mode = termios.tcgetattr(0)
         mode = termios.tcgetattr(0)
-        # Ctrl-C is a key too: its signal may be ignored, and Ctrl-Z's would leave the terminal as it is here.
+        # Ctrl-C is read as a key, since its signal may be ignored. Ctrl-Z would leave the terminal in this mode.
         mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
         self._old = [(each, signal.signal(each, _interrupt)) for each in (signal.SIGTERM, signal.SIGHUP)]
         termios.tcsetattr(0, termios.TCSADRAIN, mode)
@@ -113,8 +93,8 @@ class _Terminal(_Pipe):
         from poorhttp.stdlib import signal, termios
 
         for each in self._old:
-            signal.signal(each[0], signal.SIG_IGN)  # what comes now would leave it half done
-        with suppress(OSError, PoorhttpError, termios.error):  # after a HUP it may be gone
+            signal.signal(each[0], signal.SIG_IGN)  # another signal would interrupt this
+        with suppress(OSError, PoorhttpError, termios.error):  # after HUP the terminal may be gone
             termios.tcsetattr(0, termios.TCSADRAIN, self._mode)
             put(FORMER + "".join(f"{line}\n" for line in self._last))
         for signum, old in self._old:
@@ -124,7 +104,7 @@ class _Terminal(_Pipe):
         return os.get_terminal_size(1).columns
 
     def show(self, lines: list[str], code: int) -> None:
-        rows = os.get_terminal_size(1).lines or len(lines) + 1  # some do not tell
+        rows = os.get_terminal_size(1).lines or len(lines) + 1  # some terminals report 0
         shown = "\r\n".join(f"{line}\x1b[K" for line in lines[: max(rows - 1, 1)])
         put(f"{HOME}{shown}{REST}")
         self._last = lines if code != control.RUNNING else []

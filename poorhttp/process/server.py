@@ -15,7 +15,7 @@ from poorhttp import __version__
 from poorhttp.config.units import Address
 from poorhttp.errors import ConfigError, InUseError, LoadError, PoorhttpError, say, tell
 from poorhttp.listen import backlog, sockets
-from poorhttp.status import pidfile, scoreboard
+from poorhttp.status import layout, pidfile, scoreboard
 from poorhttp.stdlib import held, make_way, os, signal, time
 from poorhttp.system.signals import HANDLED, expect_end, restore, take_back
 
@@ -171,7 +171,7 @@ def serve(
             error_log.write("S", f"reloaded: {', '.join(facts)}")
             say_notes(settings, lambda text: error_log.write("N", text))
             if shown is not None:
-                shown.note_reload(scoreboard.REPLACING if is_supervised(settings) else scoreboard.SUCCEEDED)
+                shown.note_reload(layout.REPLACING if is_supervised(settings) else layout.SUCCEEDED)
         else:
             for line in facts:
                 say(line)
@@ -396,7 +396,7 @@ def try_again(
         fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
         why = f"what the trial could load cannot be loaded: {fault.message}"
         if shown is not None:
-            shown.note_reload(scoreboard.FAILED, why)  # before it is said: who reads that may ask for it
+            shown.note_reload(layout.FAILED, why)  # before it is said: who reads that may ask for it
         manager.reload_failed(why, is_served=bool(handover.workers))
         tell(fault)
         if error_log is not None:

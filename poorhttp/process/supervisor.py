@@ -24,7 +24,7 @@ from poorhttp.listen.systemd import Manager
 from poorhttp.process import birth, worker
 from poorhttp.process.plan import Drain, Exit, Kill, Quit, Spawn, State, Stop, Worker, plan, wait
 from poorhttp.status import calls
-from poorhttp.status.scoreboard import FAILED, SUCCEEDED
+from poorhttp.status.layout import FAILED, SUCCEEDED
 from poorhttp.stdlib import os, select, signal, socket, tell_of_fork, time
 from poorhttp.system import signals
 from poorhttp.system.exits import end_with, name_of, reason

@@ -14,7 +14,7 @@ import sys
 from poorhttp.errors import PoorhttpError, say
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import NOTIFIED, PASSED
-from poorhttp.status import scoreboard
+from poorhttp.status import layout
 from poorhttp.stdlib import nameless, os, signal, time
 from poorhttp.system import procfs
 from poorhttp.system.program import Program
@@ -299,7 +299,7 @@ class Reload:
         environ[os.fsencode(TRIAL)] = os.fsencode("\n".join(facts))
         self._error_log.write("S", "reload: trying the new code and configuration in a child")
         self._manager.reloading()
-        self.note(scoreboard.TRYING)
+        self.note(layout.TRYING)
         self._said = nameless("said")
         self._told = nameless("told")
         self._trial = Program(sys.orig_argv[1:], environ, self._home, self._told, self._said)
@@ -400,7 +400,7 @@ class Reload:
         for line in said:
             self._error_log.write("E", f"| {line}")
         why = f"{self.outcome}: {why}"
-        self.note(scoreboard.FAILED, why)  # before it is said: who reads that may ask for it
+        self.note(layout.FAILED, why)  # before it is said: who reads that may ask for it
         self._error_log.write("E", f"reload failed, {why}")
         self._manager.reload_failed(why)
 

@@ -1,16 +1,13 @@
-"""What a thread is about: one call into the application, read from its cell of the board.
+"""One call into the application, read from the cell of its thread on the scoreboard.
 
-Knows the words of a cell (`src/net/report/board.rs` writes them). Does not know whose cell it
-is, nor how a call is shown.
-Contract: the bytes are another process's, and what clients sent is in them: nothing is believed that does not fit. It
-is for telling alone; nothing is decided by it.
+Knows the words of a cell, which the engine writes. Does not know whose cell it is, nor how a call is shown.
+Contract: another process wrote these bytes, and they hold what clients sent. A cell that does not fit is no call. No
+decision rests on a call; it is only told.
 """
 
 from __future__ import annotations
 
-from sys import byteorder
-
-from poorhttp.status.scoreboard import CELL, ROW, WORD
+from poorhttp.status.layout import CELL, ROW, WORD, numbers
 from poorhttp.stdlib import socket, time
 
 TYPE_CHECKING = False
@@ -18,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEXTS = 12 * WORD
-"""Where the texts of a cell begin; each begins with a word of its own."""
+"""The offset of the texts in a cell. Each of them begins at a whole word."""
 
 CLOCK = getattr(time, "CLOCK_MONOTONIC_COARSE", time.CLOCK_MONOTONIC)
-"""That of the engine."""
+"""The clock of the engine."""
 
 
 class Call:
     """A call that goes on, or went on when its process died.
 
     began: ms of `CLOCK`. client: its address, "" where there is none. method, target, host, request_id: as they were
-    sent, each byte as a character; what is too long for the cell is cut. version: of HTTP, as 1.1. is_given_up: its
-    client was answered 504, though it did not return.
+    sent, a character for each byte, cut where the cell ends. version: of HTTP, such as 1.1. is_given_up: the client was
+    answered 504, though the call has not returned.
     """
 
     __slots__ = ("began", "client", "host", "is_given_up", "method", "request_id", "target", "version")
@@ -43,15 +40,15 @@ class Call:
         self.method, _, self.target = line.partition(" ")
 
     def seconds(self) -> float:
-        """For how long it has gone on."""
+        """Seconds since it began."""
         return max(int(time.clock_gettime(CLOCK) * 1000) - self.began, 0) / 1000
 
     def about(self) -> str:
-        """Which request it is, for the error log."""
+        """The request, for the error log."""
         return f"{self.method} {self.target}" + (f" (request id {self.request_id})" if self.request_id else "")
 
     def path(self) -> str:
-        """That of the target, without its query."""
+        """The path of the target, without its query."""
         path = self.target.partition("?")[0]
         if not path.startswith("/"):  # a whole URI (RFC 9112 section 3.2.2)
             path = path.partition("://")[2]
@@ -59,13 +56,13 @@ class Call:
         return path
 
     def head(self) -> bytes:
-        """As much of the request's head as is known."""
+        """The head of the request, as much of it as is known."""
         host = f"Host: {self.host}\r\n" if self.host else ""
         return f"{self.method} {self.target} HTTP/{self.version}\r\n{host}\r\n".encode("latin-1")
 
 
 def of_row(row: bytes) -> Iterator[Call]:
-    """The calls of a process that writes nothing any more."""
+    """The calls in the row of a process that has ended."""
     for start in range(ROW, len(row), CELL):
         call = of_cell(row[start : start + CELL])
         if call is not None:
@@ -73,7 +70,7 @@ def of_row(row: bytes) -> Iterator[Call]:
 
 
 def of_cell(cell: bytes) -> Call | None:
-    """The call of a thread; None where it is in none, or where it is just being written."""
+    """The call in a cell; None where its thread is in no call, or is writing the cell."""
     began, last, sequence, shown, _, given_up, _, _, is_newer, *lengths = numbers(cell[:TEXTS])
     if not last or sequence % 2 or shown != began:
         return None
@@ -85,11 +82,6 @@ def of_cell(cell: bytes) -> Call | None:
     if start > CELL:
         return None
     return Call(began, given_up == began, _address(cell[6 * WORD : 8 * WORD]), "1.1" if is_newer else "1.0", texts)
-
-
-def numbers(data: bytes) -> tuple[int, ...]:
-    """The words of these bytes."""
-    return tuple(int.from_bytes(data[start : start + WORD], byteorder) for start in range(0, len(data), WORD))
 
 
 def _address(octets: bytes) -> str:

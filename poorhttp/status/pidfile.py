@@ -1,6 +1,7 @@
-"""The file with the number of this process: written whole, replaced where it is stale, removed only where it is ours.
+"""The pidfile: written whole, replaced where it is stale, removed only by the process that it names.
 
-Knows one path. Does not know who is looked for by it (`poorhttp.operate.control`).
+Knows one path, and how to tell the process that wrote a pidfile from a later one of the same number. Does not know what
+is done with that process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
 
 MODE = 0o644
-"""Whatever the umask: who serves may be another user than who began it (`user`), and looks into it at a reload."""
+"""The mode, whatever the umask: after `user` the server runs as another user, which reads the file at a reload."""
 
 _ANOTHER = "choose another pidfile, or remove it"
 
@@ -29,29 +30,29 @@ EXEC = 0.5
 def write(path: str, lock: int = -1) -> int:
     """Write this process's number, whole or not at all, and lock the file; return the descriptor that holds the lock.
 
-    Who keeps it open until this process ends is told from another process that has the number later, whatever the
-    clock says. lock: what the image before this one had, -1 for none; it is returned where the file is still the same
-    one. Raises ConfigError if another process lives.
+    The lock, which this process holds until its end, tells it from a later process of the same number, whatever the
+    clock says. lock: the descriptor of the program before a reload, -1 for none; it is returned where the file is still
+    the same. Raises ConfigError if the process that the file names is another one and lives.
     """
-    draft = f"{path}.{os.getpid()}"
+    fresh = f"{path}.{os.getpid()}"
     try:
         while not _is_ours(path):
-            _discard(draft)  # of one that had this number, and was killed
-            # Nobody else can open, and so lock, what is not locked yet.
-            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            _discard(fresh)  # left by a killed process that had this number
+            # With this mode no other user can open, and so lock, the file before it is locked.
+            descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             is_placed = False
             try:
                 os.write(descriptor, b"%d\n" % os.getpid())
                 _lock(descriptor)
                 os.fchmod(descriptor, MODE)
-                is_placed = _placed(draft, path)
+                is_placed = _placed(fresh, path)
             finally:
                 if not is_placed:
                     os.close(descriptor)
-                _discard(draft)
+                _discard(fresh)
             if is_placed:
                 return descriptor
-        # It is where the image before this one wrote it.
+        # The program before this one wrote it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
         hint = "is its directory there, and may this user write in it?"
@@ -63,28 +64,27 @@ def write(path: str, lock: int = -1) -> int:
     return descriptor
 
 
-def _discard(draft: str) -> None:
+def _discard(fresh: str) -> None:
     try:
-        os.unlink(draft)
+        os.unlink(fresh)
     except FileNotFoundError:
         return  # contextlib.suppress would say it, but with what that imports it weighs half a megabyte
 
 
-def _placed(draft: str, path: str) -> bool:
-    """Whether it has this name now: not where another start was quicker."""
+def _placed(fresh: str, path: str) -> bool:
+    """Give the file its name; False where another start was quicker."""
     try:
-        os.link(draft, path)
+        os.link(fresh, path)
     except FileExistsError:
         return False
     except OSError:  # a file system without links
-        os.replace(draft, path)
+        os.replace(fresh, path)
     return True
 
 
 def remove(path: str, pid: int = 0) -> None:
-    """Remove it if it names this process: neither a forked child nor a server that was replaced removes another's.
-
-    pid: of a process that is gone, in whose place this is done.
+    """Remove the file if it names this process, so that neither a forked child nor a server that was replaced removes
+    the file of another one. pid: remove it in the place of this process, which has ended.
     """
     try:
         if path and _look(path) == (pid or os.getpid()):
@@ -96,7 +96,7 @@ def remove(path: str, pid: int = 0) -> None:
 
 
 def check(path: str) -> None:
-    """Whether `write` could write it, if no server lived. Raises ConfigError."""
+    """Raise ConfigError where `write` could not write the file, whether or not a server runs."""
     try:
         _look(path)
     except OSError as error:
@@ -107,7 +107,7 @@ def check(path: str) -> None:
 
 
 def names(path: str, pid: int) -> bool:
-    """Whether it is there, can be read and names this process. Raises ConfigError where it is no pidfile."""
+    """Whether the file can be read and names this process. Raises ConfigError where it is no pidfile."""
     try:
         return _look(path) == pid
     except OSError:
@@ -115,7 +115,7 @@ def names(path: str, pid: int) -> bool:
 
 
 def _look(path: str) -> int:
-    """The number in it, 0 where there is none, -1 in an empty one. Raises ConfigError, OSError."""
+    """The number in the file, 0 without a file, -1 in an empty one. Raises ConfigError, OSError."""
     descriptor = open_(path)
     if descriptor < 0:
         return 0
@@ -126,8 +126,8 @@ def _look(path: str) -> int:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it is this process's already; if not, there is none any more. Raises ConfigError where it is another
-    living one's, or no pidfile.
+    """Whether the file names this process already. If not, a stale file is removed. Raises ConfigError where another
+    living process wrote it, or it is no pidfile.
     """
     descriptor = open_(path)
     if descriptor < 0:
@@ -151,7 +151,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait until no other start replaces this file. Who locks it for a second is none, and keeps nobody from it."""
+    """Lock the file, which another start may hold for a moment. After a second go on without the lock."""
     from poorhttp.stdlib import fcntl
 
     for _ in range(100):
@@ -163,8 +163,8 @@ def _lock(descriptor: int) -> None:
 
 
 def open_(path: str) -> int:
-    """Open to be read; -1 where there is none. It may be a pipe, or a link that somebody put there, which is not
-    followed. Raises ConfigError, OSError.
+    """Open the file for reading; -1 without a file. A pipe does not block; a symbolic link is not followed. Raises
+    ConfigError, OSError.
     """
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -177,7 +177,7 @@ def open_(path: str) -> int:
 
 
 def number(path: str, descriptor: int) -> int:
-    """The number in an open pidfile, -1 in an empty one, as a loss of power leaves it. Raises ConfigError, OSError."""
+    """The number in an open pidfile, -1 in an empty one, as a power failure leaves it. Raises ConfigError, OSError."""
     text = os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
     pid = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else -1
     if text and not 0 < pid < LIMIT:
@@ -186,10 +186,10 @@ def number(path: str, descriptor: int) -> int:
 
 
 def wrote(pid: int, descriptor: int) -> bool:
-    """Whether the process of this number lives and wrote this open pidfile; a worker writes none.
+    """Whether the process of this number lives and wrote this open pidfile; a worker never does.
 
-    A poorhttp locks it until its end. Where that cannot be told, and of other programs, one that is older than the file
-    may have written it: two do not have the same number at a time. Raises ConfigError where that cannot be told either.
+    A poorhttp holds a lock on the file until its end. Of another program, or where locks cannot be seen, the ages
+    decide: a process that is younger than the file did not write it. Raises ConfigError where neither can be seen.
     """
     if not procfs.lives(pid):
         return False
@@ -205,7 +205,7 @@ def wrote(pid: int, descriptor: int) -> bool:
 
 
 def _holders(descriptor: int, pid: int) -> set[int] | None:
-    """The processes that lock this file; None where that cannot be told. Without /proc it is this one, if any does."""
+    """The processes that lock this file; None where that cannot be seen. Without /proc, any lock is that of `pid`."""
     from poorhttp.stdlib import fcntl
 
     try:
@@ -221,14 +221,14 @@ def _holders(descriptor: int, pid: int) -> set[int] | None:
             locks = [line.split() for line in file]
     except OSError:
         return None if procfs.stat(pid) else {pid}
-    # The device is left out: a file system may show another one there than stat(2) does, and even another inode.
+    # The device is not compared: some file systems show another device there than stat(2) does, or another inode.
     end = b":%d" % os.fstat(descriptor).st_ino
     return {int(each[4]) for each in locks if each[1] == b"FLOCK" and each[5].endswith(end)} or None
 
 
 def is_server(pid: int) -> bool:
-    """Whether it was started as the command, or has the engine in its memory, as a program that calls `poorhttp.run()`;
-    also where this user may not look there.
+    """Whether the process is a poorhttp: started as the command, or a program that has loaded the engine to call
+    `poorhttp.run()`. True also where this user may not look into the process.
     """
     end = time.monotonic() + EXEC
     while not (line := procfs.read(pid, "cmdline")) and procfs.stat(pid)[:1] not in procfs.ENDED:

@@ -16,36 +16,34 @@ if TYPE_CHECKING:
     from poorhttp.config.config import Config
 
 ORPHANED = 5.0
-"""Seconds within which the workers of a server that was killed are gone, and what they listened on is free: one, but on
-a machine that has much else to do.
+"""Seconds after which the workers of a killed server have ended and its addresses are free. On an idle machine it takes
+one second.
 """
 
 
 def find(settings: Config) -> int:
-    """The number of the running server; 0 if there is none, -1 if there is only a pidfile, which a dead one has left
-    or which names another program.
-
-    Raises ConfigError where there is no pidfile to look at, or one that cannot be read or trusted.
+    """The process number of the running server; 0 without a pidfile, -1 where a dead server has left the pidfile or it
+    names another program. Raises ConfigError where no pidfile is set, or it cannot be read or trusted.
     """
     pid, is_its = named(settings)
     return pid if pid <= 0 or (is_its and is_server(pid)) else -1
 
 
 def left(settings: Config) -> int:
-    """The number of the server that is gone and has left its pidfile; 0 where none has. Raises as `find` does."""
+    """The process number of a server that has ended and left its pidfile; 0 without one. Raises what `find` does."""
     pid, is_its = named(settings)
     return 0 if is_its else max(pid, 0)
 
 
 def other(settings: Config) -> str:
-    """Which living process of another program the pidfile names, in words; "" for none. Raises as `find` does."""
+    """Words about the living process of another program in the pidfile; "" for none. Raises what `find` does."""
     pid, is_its = named(settings)
     is_other = pid > 0 and is_its and not is_server(pid)
     return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
 
 
 def named(settings: Config) -> tuple[int, bool]:
-    """The number in the pidfile, 0 without one, -1 in an empty one; whether its process, which lives, wrote it."""
+    """The number in the pidfile (0 without one, -1 in an empty one), and whether that process lives and wrote it."""
     path = settings.pidfile
     if not path:
         raise ConfigError("no pidfile is set", "name one: pidfile = FILE in the ini file (-c FILE), or --pidfile FILE")
@@ -64,8 +62,8 @@ def named(settings: Config) -> tuple[int, bool]:
 
 
 def serves(settings: Config, pid: int) -> bool:
-    """Whether a process of a server was ready to serve clients, or this user may not know: then its board says so, and
-    while a new image loads that of the workers of the one before. `dev` has no reader.
+    """Whether a process of this server is ready to serve clients; also where this user may not know. While a new
+    program loads, the workers of the one before serve. The main process of `dev` has no scoreboard.
     """
     try:
         return is_dev(settings, pid) or any(reader.serves(each) for each in (pid, *procfs.children(pid)))
@@ -80,7 +78,7 @@ def is_dev(settings: Config, pid: int) -> bool:
 
 
 def elsewhere(settings: Config) -> str:
-    """Tell of a server of the same ini file with another pidfile, which was changed in it since; "" for none."""
+    """Words about a running server of the same ini file in which the pidfile was changed since; "" for none."""
     path, name = os.path.realpath(settings.ini), os.fsencode(os.path.basename(settings.ini))
     for pid in procfs.numbers() if settings.ini else ():
         try:

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 HIDDEN = "/proc is not there, or does not show it to this user"
 
-
 ENDED: tuple[list[bytes], ...] = ([], [b"Z"], [b"X"])
-"""The state of a process, from /proc, that is gone or only waits for its parent to look."""
+"""The states of a process that is gone, or that only waits for its parent to reap it."""
 
 
 def lives(pid: int) -> bool:
-    """Whether it runs; a zombie does not. Where /proc does not tell, one that is not this process's child is none."""
+    """Whether it runs. A zombie does not. Without /proc only a child of this process is seen to be a zombie."""
     fields = stat(pid)
     if fields:
         return fields[:1] not in ENDED
@@ -44,7 +43,7 @@ def wait_for_end(pid: int, seconds: float) -> bool:
 
 
 def numbers() -> list[int]:
-    """Those of all processes; none where that is not told."""
+    """The numbers of all processes; none without /proc."""
     try:
         return [int(each) for each in os.listdir("/proc") if each.isdecimal()]
     except OSError:
@@ -52,14 +51,14 @@ def numbers() -> list[int]:
 
 
 def children(pid: int) -> Iterator[int]:
-    """Its workers, and other children; a trial of a reload is none. None where that is not told."""
+    """The children of a process, but not the trial of a reload; none without /proc."""
     for each in numbers():
         if stat(each)[1:2] == [b"%d" % pid] and b"POORHTTP_TRIAL=" not in read(each, "environ"):
             yield each
 
 
 def age(pid: int) -> float | None:
-    """Seconds since its start; None where it is gone, or that is not told."""
+    """Seconds since its start; None where the process is gone, and without /proc."""
     fields = stat(pid)
     if not fields:
         return None
@@ -69,43 +68,31 @@ def age(pid: int) -> float | None:
 
 
 def pss(pid: int) -> int:
-    """KiB; 0 where this user may not know."""
+    """Bytes of a process, of shared memory its share (PSS); 0 where this user may not know."""
     for line in read(pid, "smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
-            return int(line.split()[1])
+            return int(line.split()[1]) << 10
     return 0
 
 
 def weigh(pid: int) -> int:
-    """Bytes of a process: its share of what it shares with others (PSS), or, where this user may not know that, all
-    that is resident (RSS), so that what is shared counts many times; 0 where the process is gone.
+    """Bytes of a process: its PSS, or its RSS, which counts shared memory in full, where this user may not know the
+    PSS; 0 where the process is gone.
     """
-    for line in read(pid, "smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) << 10
     resident = read(pid, "statm").split()[1:2]
-    return int(resident[0]) * os.sysconf("SC_PAGE_SIZE") if resident else 0
+    return pss(pid) or (int(resident[0]) * os.sysconf("SC_PAGE_SIZE") if resident else 0)
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """The parent of each process of this moment, and when it was started, in ticks: numbers are used again. None where
-    that is not told, or no descriptor is left to ask.
+    """The parent of each process, and the time of its start in ticks, which tells it from a later process of the same
+    number; none without /proc.
     """
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return {}
-    seen = {}
-    for each in names:
-        if each.isdecimal():
-            fields = read(int(each), "stat").rpartition(b") ")[2].split()
-            if fields:
-                seen[int(each)] = int(fields[1]), int(fields[19])
-    return seen
+    told = {each: stat(each) for each in numbers()}
+    return {each: (int(fields[1]), int(fields[19])) for each, fields in told.items() if fields}
 
 
 def below(tops: Iterable[int], seen: dict[int, tuple[int, int]], without: Container[int] = ()) -> set[int]:
-    """What these processes have started, and what that has started; without: whom to leave out, with all below."""
+    """The children of these processes, their children, and so on; without: processes left out with all below them."""
     found: set[int] = set()
     level = set(tops)
     while level:
@@ -115,11 +102,12 @@ def below(tops: Iterable[int], seen: dict[int, tuple[int, int]], without: Contai
 
 
 def stat(pid: int) -> list[bytes]:
-    """The fields from the state on (proc(5)), empty where the process is gone; its name may hold anything."""
+    """The fields of `stat` behind the name, which may hold anything; none where the process is gone."""
     return read(pid, "stat").rpartition(b") ")[2].split()
 
 
 def read(pid: int, what: str) -> bytes:
+    """The first 64 KiB of a file about a process; nothing where it cannot be read."""
     try:
         with open(f"/proc/{pid}/{what}", "rb") as file:
             return file.read(1 << 16)

@@ -148,7 +148,7 @@ def test_a_reload_says_how_it_ended_and_in_its_exit_code(run: Run, tmp_path: Pat
         assert run("reload") == (0, f"pid {pid}: reload succeeded\n")
     (tmp_path / "app.py").write_text("import time, os\nif not os.path.exists('go'): time.sleep(3600)\n" + APP)
     code, said = run("reload", "--wait=0.5")
-    assert code == 1 and said.startswith(f"pid {pid}: the reload has no end after 0.5 s"), said
+    assert code == 1 and said.startswith(f"pid {pid}: the reload has not ended in 0.5 s"), said
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(run, "reload", "--wait=20")
         (tmp_path / "app.py").write_text(APP)
@@ -236,7 +236,7 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
     assert reader.last_reload(pid) is None
     code, said = run("reload", "--wait=0.1")
-    assert code == 1 and "the reload has no end after 0.1 s" in said, said
+    assert code == 1 and "the reload has not ended in 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")
     code, said = run("reload")
     assert code == 1 and "reload failed, the server goes on as it was: exit code 3" in said, said

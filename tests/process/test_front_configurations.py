@@ -227,8 +227,9 @@ def test_a_stream_arrives_while_it_goes_on(front: Front, name: str) -> None:
 
 
 def test_haproxy_finds_each_server_well_by_a_check_written_by_hand(launch: Start, tmp_path: Path) -> None:
-    """With the two lines of README, and with those of HAProxy's manual. Without a path it asks the application."""
-    by_hand = re.findall(r"^ +(option httpchk)\n +(http-check send .*)\n", (ROOT / "README.md").read_text(), re.M)
+    """With the two lines of docs/proxy.md, and with those of HAProxy's manual. Without a path it asks the application."""
+    text = (ROOT / "docs" / "proxy.md").read_text()
+    by_hand = re.findall(r"^ +(option httpchk)\n +(http-check send .*)\n", text, re.M)
     checks = [*by_hand, ("option httpchk",), ("option httpchk /health",), ("option httpchk GET /health",), ()]
     assert len(checks) == 5
     server = launch(str(ROOT / "examples"), "--bind=127.0.0.1:0", "--health=/health")

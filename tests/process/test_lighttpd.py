@@ -1,4 +1,4 @@
-"""Behind the real lighttpd, configured as the README says: two servers share the load and keep the connection's order."""
+"""Behind the real lighttpd, configured as docs/proxy.md says: two servers share the load and keep the connection's order."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/metrics.md, as it stands there, with the real `prometheus_client` in its multiprocess mode."""
+"""docs/monitoring.md, as it stands there, with the real `prometheus_client` in its multiprocess mode."""
 
 import os
 import re
@@ -12,7 +12,7 @@ pytest.importorskip("prometheus_client", reason="needs prometheus_client: pip in
 
 
 def block(language: str) -> str:
-    (text,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text(), re.DOTALL)
+    (text,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "monitoring.md").read_text(), re.DOTALL)
     return str(text)
 
 

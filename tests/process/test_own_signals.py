@@ -1,5 +1,5 @@
 """What an application does to the signals of its process, when it is loaded, in a request and at its end, has the same
-end in every type: the signals that README tells of are the server's.
+end in every type: the signals of docs/running.md are the server's.
 """
 
 import os

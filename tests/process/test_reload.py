@@ -19,7 +19,7 @@ import pytest
 from starter import PATIENCE, ROOT, Server, Start, wait_for, within
 from versions import VERSION, write
 
-from poorhttp.status import reader, scoreboard
+from poorhttp.status import layout, reader
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -366,9 +366,9 @@ def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
     new = min(server.workers() - before)
     os.kill(new, signal.SIGKILL)
     server.await_text(f"worker {new} died")  # so whatever it would have made of the reload is done
-    assert result(server) == scoreboard.REPLACING
+    assert result(server) == layout.REPLACING
     os.kill(deaf, signal.SIGCONT)
-    wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
+    wait_for(lambda: result(server) == layout.SUCCEEDED, "the end of the reload")
     assert server.stop() == 0
 
 
@@ -378,7 +378,7 @@ def test_a_reload_waits_for_no_call(start: Start, supervised: str) -> None:
         held = pool.submit(server.get, "/held")
         server.await_mark("held")
         server.send(signal.SIGHUP)
-        wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
+        wait_for(lambda: result(server) == layout.SUCCEEDED, "the end of the reload")
         assert not held.done()
         (server.marks / "release").touch()
         assert held.result(PATIENCE) == (200, "released")
@@ -411,7 +411,7 @@ def test_a_reload_waits_for_no_call_that_keeps_the_interpreter(
         hog = pool.submit(server.get, f"/{seconds}")
         wait_for((tmp_path / "called").exists, "the call")
         server.send(signal.SIGHUP)
-        wait_for(lambda: result(server) == scoreboard.SUCCEEDED, "the end of the reload")
+        wait_for(lambda: result(server) == layout.SUCCEEDED, "the end of the reload")
         assert not hog.done()
         os.close(os.open(tmp_path / "fifo", os.O_WRONLY))
         assert hog.result(PATIENCE) == (200, "ok")

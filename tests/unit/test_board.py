@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import stdlib
-from poorhttp.operate.watch import Rates
-from poorhttp.status import calls, pidfile, reader
-from poorhttp.status.scoreboard import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD, Board
+from poorhttp.operate.control import Rates
+from poorhttp.status import calls, page, pidfile, reader, render
+from poorhttp.status.layout import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD
+from poorhttp.status.scoreboard import Board
 from poorhttp.system import procfs
 
 HOSTILE = b"GET /<script>\x1b[2J\x9b\r\n&\"'\xff\x00%0a"
@@ -88,14 +89,14 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> Non
     started(board)
     serve(board, 0, HOSTILE)
     told = gathered(board)
-    for line in reader.text(told):
+    for line in render.text(told):
         assert line.isascii() and line.isprintable()
-    assert "\\x1b[2J\\x9b\\r\\n" in "".join(reader.text(told))
-    page = reader.html(told)
-    assert "<script>" not in page and "&lt;script&gt;" in page and "&#39;\\xff\\x00%0a" in page
-    assert page.replace("\n", "").isprintable()
-    assert json.loads(reader.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
-    assert "script" not in reader.prometheus(told)
+    assert "\\x1b[2J\\x9b\\r\\n" in "".join(render.text(told))
+    shown = render.html(told)
+    assert "<script>" not in shown and "&lt;script&gt;" in shown and "&#39;\\xff\\x00%0a" in shown
+    assert shown.replace("\n", "").isprintable()
+    assert json.loads(render.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
+    assert "script" not in render.prometheus(told)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +205,16 @@ def test_slots_run_out_and_do_no_harm(board: Board) -> None:
 
 
 def test_the_last_reload(board: Board) -> None:
-    assert gathered(board)["last_reload"] is None and "last reload: none" in reader.text(gathered(board))
+    assert gathered(board)["last_reload"] is None and "last reload: none" in render.text(gathered(board))
     board.note_reload("failed", "exit code 3\nname value")
     told = gathered(board)
     assert told["last_reload"]["result"] == "failed" and told["last_reload"]["why"] == "exit code 3 name value"
     assert abs(told["last_reload"]["time"] - time.time()) < 60
-    assert "poorhttp_last_reload_success 0\n" in reader.prometheus(told)
+    assert "poorhttp_last_reload_success 0\n" in render.prometheus(told)
     board.note_reload("trying")
-    assert "last_reload" not in reader.prometheus(gathered(board))
+    assert "last_reload" not in render.prometheus(gathered(board))
     board.note_reload("succeeded")
-    assert "poorhttp_last_reload_success 1\n" in reader.prometheus(gathered(board))
+    assert "poorhttp_last_reload_success 1\n" in render.prometheus(gathered(board))
 
 
 def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
@@ -260,12 +261,12 @@ def test_any_bytes_are_read_without_a_fault(board: Board) -> None:
     for slot in range(3):
         write(board, slot, {0: os.getpid()})
     told = gathered(board)
-    reader.text(told)
-    reader.html(told)
-    reader.prometheus(told)
+    render.text(told)
+    render.html(told)
+    render.prometheus(told)
     board.tell(reload="\x1b[2J", reload_time="9" * 400, started="-1")
     told = gathered(board)
-    assert all(line.isprintable() for line in reader.text(told))
+    assert all(line.isprintable() for line in render.text(told))
 
 
 def claim(rows: int, cells: int) -> int:
@@ -332,23 +333,23 @@ def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("path", "query", "accept", "kind"),
     [
-        ("/server-status", "", "*/*", reader.JSON),
-        ("/server-status", "", "", reader.JSON),
-        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", reader.HTML),
-        ("/server-status", "json", "text/html", reader.JSON),
-        ("/server-status", "", "application/json", reader.JSON),
-        ("/server-status", "prometheus", "text/html", reader.PROMETHEUS),
-        ("/server-status/metrics", "", "text/html", reader.PROMETHEUS),
+        ("/server-status", "", "*/*", page.JSON),
+        ("/server-status", "", "", page.JSON),
+        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", page.HTML),
+        ("/server-status", "json", "text/html", page.JSON),
+        ("/server-status", "", "application/json", page.JSON),
+        ("/server-status", "prometheus", "text/html", page.PROMETHEUS),
+        ("/server-status/metrics", "", "text/html", page.PROMETHEUS),
     ],
 )
 def test_everybody_gets_what_he_understands(path: str, query: str, accept: str, kind: str) -> None:
-    assert reader.wanted(path, query, accept) == kind
+    assert page.wanted(path, query, accept) == kind
 
 
 def test_the_format_of_prometheus(board: Board) -> None:
     started(board)
     serve(board, 0, b"GET /path")
-    lines = reader.prometheus(gathered(board)).splitlines()
+    lines = render.prometheus(gathered(board)).splitlines()
     named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(named) == len(set(named))
     for line in lines:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from poorhttp import http
 from poorhttp.dispatch import TableError, application
 from poorhttp.dispatch.headers import Headers
-from poorhttp.dispatch.outcome import checked_target
 from poorhttp.dispatch.pages import escape, page, traceback_page
+from poorhttp.dispatch.redirect import checked_target
 from poorhttp.dispatch.request import Request
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

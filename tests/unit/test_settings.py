@@ -71,12 +71,13 @@ def test_committed_ini_holds_every_default():
     assert read.application in (f"{ROOT}/examples", "examples")
 
 
-def test_readme_holds_the_settings_table():
-    text = (ROOT / "README.md").read_text()
-    assert text.count(FROM) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
-    assert text.count(TO) == 1, f"README.md must have the table of the settings between {FROM} and {TO}"
+def test_the_page_holds_the_settings_table():
+    text = (ROOT / "docs" / "settings.md").read_text()
+    assert text.count(FROM) == text.count(TO) == 1
     table = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert table == config.readme_table().strip(), "print(poorhttp.config.config.readme_table()) has the table of today"
+    assert table == config.settings_table().strip(), (
+        "print(poorhttp.config.config.settings_table()) has the table of today"
+    )
 
 
 def test_serving_path_imports_next_to_nothing():

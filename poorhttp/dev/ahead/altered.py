@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WRAPPED = classmethod, staticmethod
 KINDS = {FunctionType, BuiltinFunctionType, property, *WRAPPED}
-OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
 
 
 class Names:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     WSGI = Callable[..., Iterable[bytes]]
 
-DISPATCHER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "dispatch", "dispatcher.py")
+DISPATCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "dispatch", "dispatcher.py")
 FAILED = "500 Internal Server Error"
 WAITING = "503 Service Unavailable"
 

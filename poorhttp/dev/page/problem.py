@@ -252,7 +252,7 @@ def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
 
 
 _NOT_SHOWN = (
-    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), ""),
     os.path.join(os.path.dirname(os.__file__), "importlib", ""),
     "<frozen importlib",
 )

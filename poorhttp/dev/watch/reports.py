@@ -30,7 +30,7 @@ ENTERED = b"e"
 
 NOT_THEIRS = (
     os.path.join(os.path.dirname(os.__file__), ""),
-    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), ""),
     "/proc/",
     "/sys/",
     "/usr/share/",
