@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
+from starter import EVERY_SHAPE, PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
 
 from poorhttp.system import signals
 
@@ -106,6 +106,7 @@ def prepared() -> Callable[[Server], None]:
     return wait
 
 
+@EVERY_SHAPE
 def test_every_shape_serves_what_was_saved(dev: Dev, tmp_path: Path, shape: str) -> None:
     server = dev(shape)
     serves(server, "0")

@@ -28,7 +28,11 @@ def application(environ, start_response):
     return [str(told).encode()]
 """
 
-KINDS = {**SHAPES, "2x1 not preloaded": (*SHAPES["2x1"], "--preload=no")}
+KINDS = {
+    "1x4": SHAPES["1x4"],
+    "2x1": SHAPES["2x1"],
+    "2x1 not preloaded": (*SHAPES["2x1"], "--preload=no"),
+}
 
 
 @pytest.fixture(params=KINDS)
