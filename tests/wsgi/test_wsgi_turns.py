@@ -102,8 +102,8 @@ def test_who_comes_new_waits_no_longer_than_those_who_are_here(serve: Any, shape
 
 
 def often_enough(holds: Callable[[], bool]) -> bool:
-    """Whether it holds in one of three trials: on a machine that is busy with other things one may say nothing."""
-    return any(holds() for _ in range(3))
+    """Whether it holds in one of six trials: on a machine that is busy with other things one may say nothing."""
+    return any(holds() for _ in range(6))
 
 
 def test_calls_that_compute_are_inside_one_at_a_time_and_calls_that_wait_together(serve: Any) -> None:
@@ -125,7 +125,7 @@ def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
         with contextlib.ExitStack() as closing:
             waiting = [closing.enter_context(server.connect()) for _ in range(7)]
             for client in waiting:
-                client.send("GET /sleep/1 HTTP/1.1\r\nHost: a\r\n\r\n")
+                client.send("GET /sleep/1.5 HTTP/1.1\r\nHost: a\r\n\r\n")
             with server.connect() as client:
                 for _ in range(60):
                     assert client.request("/compute/0.003").status == 200
@@ -133,7 +133,7 @@ def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
             assert all(client.response().status == 200 for client in waiting)
             return was_first
 
-    assert often_enough(are_served_meanwhile), "sixty calls of 3 ms took less than a second"
+    assert often_enough(are_served_meanwhile), "sixty calls of 3 ms took less than 1.5 s"
 
 
 @pytest.mark.parametrize("before", ["/compute/0.0001", "/compute/0.02"])
