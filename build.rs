@@ -1,4 +1,4 @@
-//! Lets the engine know for which Python it is built: `cfg(Py_3_14)` and the like.
+//! Tells the compiler for which Python the engine is built: `cfg(Py_3_14)` and the like.
 
 fn main() {
     #[cfg(feature = "python")]

@@ -1,7 +1,12 @@
-"""The boundary between policy (Python) and bytes (Rust): one class, and three small ones.
+"""The manual of the engine: what Python (policy) can ask of Rust (bytes).
 
-Times are seconds in `Config` and in messages; sizes are bytes. Every setting the engine obeys is read from the
-`Config` attribute of the same name, once, in `Engine.__init__`; the engine has no defaults of its own.
+The life of an `Engine`: `__init__` in the process that serves, `adopt` for connections of its predecessor, `watch`,
+then `run` on each thread. `run` returns after `stop`, or after a byte on a control descriptor. If `makes_way` is true
+then, `listeners` and `take_unread` give what a successor goes on with.
+
+The engine reads each setting once, in `Engine.__init__`, from the attribute of `Config` with the name of the setting.
+It has no defaults. Times in `Config` are seconds, sizes are bytes. Descriptors that are passed stay the caller's: the
+engine duplicates them, but for those of logs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,80 +17,99 @@ from poorhttp.config.config import Config
 from poorhttp.logs.log import ErrorLog
 from poorhttp.status.scoreboard import Row
 
+TIMING: dict[str, int]
+"""Times that the engine and Python must agree on, by name, in milliseconds."""
+
+WORDS: dict[str, int]
+"""The bytes on a control descriptor that are no signals, by name."""
+
+REPORTS: dict[str, int]
+"""The bytes that the engine of a worker writes to its `report`, by name."""
+
 class RequestTimeout(BaseException):
     """Raised inside an application that gave nothing for `request_timeout` seconds.
 
-    No Exception, so that a framework which answers every Exception itself does not swallow it.
+    It is no Exception, so that a framework which answers all Exceptions does not swallow it.
     """
 
 class SignalHandler:
-    """A signal handler that calls the given one, once more where a RequestTimeout of the late call of the main thread
-    was raised in it.
+    """A signal handler that calls `handler`, and once more if a RequestTimeout was raised in the first call.
+
+    A RequestTimeout for the late call of the main thread is raised in the first Python code that runs there, which may
+    be the handler's.
     """
 
     def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None: ...
     def __call__(self, signal: int, frame: FrameType | None) -> None: ...
 
 class HeldBody:
-    """What was written of an answer and not sent; the base of poorhttp.dispatch.answer.Answer.
+    """The part of an answer's body that was written and not sent; the base of poorhttp.dispatch.answer.Answer.
 
-    Takes any arguments, for the `__init__` of a subclass. poorhttp.dispatch.held_body is the same in Python.
+    Accepts any arguments, for the `__init__` of a subclass, which must call `_hold` and define `_refuse` and `flush`.
+    poorhttp.dispatch.held_body is this class in Python.
     """
 
     @property
     def _limit(self) -> int: ...
-    _room: int  # how many bytes may be added (in Python: characters); below 0 what is held is sent before more is
-    _raw: bool  # the subclass's: set by `_take` where some of it was bytes
+    _room: int  # bytes (in Python: characters) that may be added; below 0 the next `write` first sends what is held
+    _raw: bool  # of the subclass: `_take` sets it if some of the body was written as bytes
 
     def __new__(cls, *args: object, **kwargs: object) -> Self: ...
     def _hold(self, limit: int) -> None:
-        """Hold nothing, with room for so much."""
+        """Forget what is held, and make room for `limit` bytes."""
 
     def write(self, data: str | bytes) -> None:
         """Add to the body: str is encoded as utf-8, bytes stay as they are. Sends only when the buffer is full.
 
-        Raises UnicodeEncodeError for lone surrogates: here, or in `_take`, where it leaves all as it was.
+        Raises UnicodeEncodeError for lone surrogates: here, or (in Python) in `_take`, which then leaves all as it was.
         """
 
     def _take(self) -> bytes:
-        """What was written, and hold nothing any more."""
+        """Return what is held, and hold nothing any more."""
 
     def _holds(self) -> bool:
-        """Whether something was written, were it empty."""
+        """Whether something was written, even if it was empty."""
 
     def _refuse(self, data: object) -> None:
-        """The subclass's: raise TypeError for what is neither str nor bytes."""
+        """Of the subclass: raise TypeError for data that is neither str nor bytes."""
 
     def flush(self) -> None:
-        """The subclass's: take what is held and send it."""
+        """Of the subclass: take what is held and send it."""
 
 def take_waiting(listener: int) -> list[int]:
-    """Let nobody in any more at a listening socket that does not block, in no process, and take who waits there: the
-    descriptors of the connections, as many as leave this process some to go on. It listens no more. Raises OSError.
+    """Close a listening socket to new clients, in all processes that share it, and accept the clients that wait.
+
+    listener: a descriptor that does not block. Returns the descriptors of the connections. Leaves clients in the queue
+    if this process would run out of descriptors. Raises OSError.
     """
 
 def log_lost(config: Config, access_log: int, client: str | None, head: bytes, request_id: str, status: int) -> None:
-    """Add the line of a request whose process is gone to the access log, with 0 bytes sent. head: its head, as far as
-    it is known; access_log: as for an `Engine`. Waits for no reader of the log. Raises ValueError for no address.
+    """Add the line of a request whose process is gone to the access log, with 0 bytes sent.
+
+    access_log: as for an `Engine`. client: an address, None on a unix socket. head: the head of the request, as far as
+    it is known. request_id: "" for none. Does not wait for the reader of the log. Raises ValueError if client is no
+    address.
     """
 
 def try_temporary_file() -> None:
-    """Make a temporary file, where a large request body would go, and let go of it. Raises OSError."""
+    """Make a temporary file as for a large request body, and let go of it. Raises OSError."""
 
 def check_head(status: str, headers: list[tuple[str, str]]) -> int | None:
-    """Check the status and the headers of an answer as `start_response` does. Returns how many bytes its body must
-    have; None where no Content-Length was given, or where the answer has no body. Raises TypeError or ValueError for
-    what would be answered 500.
+    """Check the status and the headers of an answer as `start_response` does.
+
+    Returns how many bytes the body must have; None if there is no Content-Length, or if such an answer has no body.
+    Raises TypeError or ValueError for what a server would answer with 500.
     """
 
 def on_parent_death(kills: bool) -> None:
-    """Let the kernel kill this process when the thread that forked it ends (PR_SET_PDEATHSIG of prctl(2)). `kills`
-    False: let the kernel continue it then (SIGCONT), so that a process which was stopped sees the end of its parent
-    too. That is forgotten where the process becomes another user, and does nothing where a sandbox refuses it.
+    """Tell the kernel what to do with this process when the thread that forked it ends (PR_SET_PDEATHSIG, prctl(2)).
+
+    kills: kill it; False: continue it (SIGCONT), so that a stopped process sees the end of its parent too. The kernel
+    forgets this when the process changes its user. A sandbox may refuse it, which has no effect.
     """
 
 class Engine:
-    """One process's server. Build it after fork, never before: it owns an epoll instance and an eventfd."""
+    """The server of one process. Build it after the fork, never before: it owns an epoll instance and an eventfd."""
 
     def __init__(
         self,
@@ -96,83 +120,91 @@ class Engine:
         error_log: ErrorLog,
         config: Config,
         report: int | Callable[[int], None] | None = None,
-        board: Row | None = None,
+        row: Row | None = None,
         countdown: int | None = None,
     ) -> None:
         """Prepare to serve `app`.
 
-        listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix); the engine duplicates
-            them, the caller keeps and closes its own.
-        control: descriptors to read; each byte is a signal number (SIGTERM: stop gracefully, or tell `report`; SIGINT:
-            stop gracefully, but what is in flight gets a second, or do nothing where there is a `report`; the second
-            one or SIGQUIT: stop at once) or none (255: stop gracefully; 254: as SIGINT in any case; 0: close each
-            connection with its next answer, and stop a second later or when all are gone; a worker accepts nobody
-            meanwhile). End of file means that the parent died: all is over within half a second or so. After each byte
-            Python's own handlers run, on the thread of slot 0, which must be the main thread; they run too where a
-            signal came without its byte. Two seconds after `graceful_timeout`, or after a stop at once, a process whose
-            threads have not left kills itself.
-        access_log: descriptor to which whole lines are appended, -1 for none. Reopen by `os.dup2` onto the same number.
-        error_log: where faults are told (see poorhttp.logs.log.ErrorLog); its `stream` becomes `wsgi.errors`, its
-            `fileno()` gets the last line of a process whose interpreter does not answer any more.
+        listeners: descriptors of bound, listening, non-blocking stream sockets (tcp or unix).
 
-        report: where the engine tells of calls that do not return, clients that wait, load and `max_requests`. For a
-            worker: a descriptor that does not block, for single bytes (see poorhttp.process.worker); where the worker
-            was told to drain and all its threads are stuck, it kills its process. For a process alone: a function,
-            which is called on another thread.
+        control: descriptors from which single bytes are read. End of file means that the parent died: the process ends
+            within half a second or so. After each byte, and also after a signal without a byte, the handlers of Python
+            run on the thread of slot 0, which must be the main thread. The bytes:
 
-        board: this process's row in the memory that shows what it does, and what answers who asks for that (at
-            `config.status_path`, and anything on the last of `listeners` where `config.control_socket` is set).
+            SIGTERM    stop gracefully; a worker tells its `report` instead
+            SIGINT     stop gracefully, with one second for what is in flight; a worker ignores it
+            SIGQUIT    stop at once, as after a second signal
+            STOP       of `WORDS`: stop gracefully, a worker too
+            INTERRUPT  stop gracefully, with one second for what is in flight, a worker too
+            DRAIN      close each connection with its next answer, then stop, one second later at the latest. A worker
+                       accepts nobody meanwhile.
 
-        countdown: a descriptor that does not block, from which a process takes a byte when it has accepted, at a stop,
-            who waited. Who finds end of file is the last one: it lets nobody in any more, accepts who came meanwhile,
-            and closes, so that hardly anybody is reset; None where others accept there that do not stop.
+            A process whose threads have not returned kills itself: two seconds after `graceful_timeout`, or two seconds
+            after a stop at once.
 
-        Where `config` has `gates` (see poorhttp.dev), descriptors, nobody is accepted while one of them is readable.
+        access_log: descriptor to which whole lines are appended; -1 for none. To reopen it, `os.dup2` onto the number.
 
-        Raises OSError where a descriptor cannot be used, AttributeError or TypeError where `config` lacks a setting.
+        error_log: where faults are logged. Its `stream` becomes `wsgi.errors`. Its `fileno()` gets the last line of a
+            process whose interpreter does not answer any more.
+
+        report: where calls that do not return, waiting clients, load and `max_requests` are reported, in the single
+            bytes of `REPORTS`. A worker passes a descriptor that does not block; if it was told to drain and all its
+            threads are stuck, it kills itself. A single process passes a function, which is called on another thread.
+
+        row: the row of this process in the scoreboard. Its `answer` is a WSGI application, which answers requests for
+            `config.status_path`, and all requests on the last of `listeners` if `config.control_socket` is set.
+
+        countdown: a pipe that does not block, shared by all processes that stop. At a stop each process accepts the
+            clients that wait, then takes one byte. The process that reads end of file is the last one: it closes the
+            listeners to new clients, accepts those that came meanwhile, and closes, so that hardly any client is reset.
+            None if a process that does not stop accepts there too.
+
+        If `config` has `gates` (a `dev` server), a list of descriptors, no client is accepted while one of them is
+        readable.
+
+        Raises OSError if a descriptor cannot be used, AttributeError or ValueError if `config` lacks a setting or a
+        setting has another type.
         """
 
     def watch(self) -> None:
-        """Start the thread that watches the others, unless the first `run` is to do so. Raises OSError where it cannot
-        be started.
-        """
+        """Start the thread that watches the others; else the first `run` starts it. Raises OSError."""
 
     def run(self, slot: int) -> None:
-        """Serve until stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ...
+        """Serve until the engine is stopped. Call it once from each of `config.threads` threads, with slot 0, 1, 2 ...
 
-        With `config.health` and one process there is one thread more, which never calls the application.
+        If `config.health` is set and there is one process, call it once more with the next slot: that thread answers
+        health checks and never calls the application. Raises RuntimeError for a slot that is taken or too large, or if
+        the thread that watches the others cannot be started.
         """
 
     def stop(self) -> None:
-        """Accept no more, finish what is in flight (`graceful_timeout` at most), then let every run() return."""
+        """Accept no more, finish what is in flight (within `graceful_timeout`), then let every `run` return."""
 
     def listeners(self) -> list[int]:
-        """Descriptors of the listeners, the engine's own: to be looked at, or, where it makes way, for a successor.
-
-        Empty after a stop.
-        """
+        """The engine's own descriptors of the listeners, for a look at them or for a successor. Empty after a stop."""
 
     def take_unread(self) -> list[tuple[int, int]]:
-        """Connections that were accepted and of which nothing was read, the caller's from now on, with the numbers of
-        their listeners: for a successor. Call it when it makes way.
+        """Connections that were accepted and of which nothing was read, with the index of their listener.
+
+        They are the caller's from now on. Call it if `makes_way` is true.
         """
 
     def adopt(self, connection: int, listener: int) -> None:
-        """Go on with such a connection, of which it has a copy; before run()."""
+        """Serve a connection of `take_unread` of the predecessor. Call it before `run`. Raises OSError."""
 
     def stopped_at_once_by(self) -> int:
-        """The first signal that asked to stop at once: a QUIT, or a second one of the others; 0 for none."""
+        """The first signal that asked to stop at once, which is SIGQUIT or a second signal; 0 for none."""
 
     def has_failed(self) -> bool:
-        """Whether it stopped because nothing could be waited for any more: the application took its descriptors."""
+        """Whether the engine stopped because its descriptors failed: the application has closed them."""
 
     def makes_way(self) -> bool:
-        """Whether it has finished for a successor's sake, after a 0 byte, and no stop came meanwhile."""
+        """Whether the engine has drained for a successor (DRAIN), and no stop came meanwhile."""
 
     def abandon(self) -> None:
-        """In a child that the application forked: serve no more, keep no port; it ends as it returns from its call."""
+        """Serve no more and keep no port, in a child that the application forked. It ends when its call returns."""
 
     def stats(self) -> dict[str, int]:
-        """Counts since the start: `connections` (open now), `accepted`, `requests`, `refused` with an answer, and `cut`
-        without one.
+        """Counts since the start, but for the first: `connections` (open now), `accepted`, `requests`, `refused`
+        (answered by the server) and `cut` (closed without an answer).
         """

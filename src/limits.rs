@@ -1,8 +1,8 @@
-//! The settings that the engine obeys, each named as in the configuration.
+//! The settings that limit connections, requests and calls, each named as in the configuration.
 //!
-//! Knows no default: policy (Python) declares every setting once, the engine only reads it.
+//! Has no defaults: Python declares every setting.
 
-/// Times in milliseconds, sizes in bytes; 0 means "none" where a comment says so.
+/// Times are milliseconds, sizes are bytes. 0 means "no limit" if the comment says so.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct Limits {
@@ -12,17 +12,17 @@ pub struct Limits {
     pub head_timeout: u64,
     /// Longest silence inside a request body.
     pub body_timeout: u64,
-    /// Slowest average of a request body, bytes per second; 0: any.
+    /// Slowest average rate of a request body, in bytes per second; 0: no limit.
     pub body_rate: u64,
-    /// Longest time that the application may work without giving a byte; 0: any.
+    /// Longest time that the application may work without giving a byte; 0: no limit.
     pub request_timeout: u64,
-    /// An application that gives nothing for so long is told of while it works; 0: never.
+    /// After this time without a byte of the application its request is logged, while it still runs; 0: never.
     pub slow_request: u64,
     /// Longest wait for a client to take a byte of its answer.
     pub write_timeout: u64,
     /// How long a refused client may still send before the connection is cut.
     pub linger_timeout: u64,
-    /// How long a stop waits for what is in flight.
+    /// How long a stop waits for the requests in flight.
     pub graceful_timeout: u64,
     /// Longest request line, without its CRLF.
     pub max_request_line: usize,
@@ -34,21 +34,21 @@ pub struct Limits {
     pub max_body: u64,
     /// Above this a request body is kept in a temporary file.
     pub body_memory: usize,
-    /// Most connections of one process; fewer where descriptors are scarce.
+    /// Most connections of one process; fewer if the process may not open that many descriptors.
     pub max_connections: usize,
-    /// Most connections of one client address; 0: any.
+    /// Most connections of one client address; 0: no limit.
     pub max_connections_per_address: usize,
-    /// Answers after which the supervisor is told that this worker has given its share.
+    /// Number of answers after which this worker asks the supervisor to replace it.
     pub max_requests: u64,
-    /// The supervisor decides by the load how many workers there are.
+    /// The supervisor wants to know the load, by which it starts and ends workers.
     pub tells_load: bool,
-    /// Other processes accept at the same listeners.
+    /// Other processes accept from the same listeners.
     pub has_neighbours: bool,
 }
 
 impl Limits {
-    /// Whether a body of which so many bytes came in so many milliseconds is below `body_rate`. It is judged once it has
-    /// had `body_timeout` to get going.
+    /// Whether a body is slower than `body_rate`: `received` bytes have come in `elapsed` ms. A body has `body_timeout`
+    /// to get going.
     pub const fn is_too_slow(&self, received: u64, elapsed: u64) -> bool {
         elapsed > self.body_timeout && received.saturating_mul(1000) < self.body_rate.saturating_mul(elapsed)
     }

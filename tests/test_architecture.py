@@ -406,7 +406,7 @@ def rules_of(path: Path) -> list[str]:
     return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-@pytest.mark.parametrize("name", ["body", "framing", "head", "response"])
+@pytest.mark.parametrize("name", ["body", "framing", "head_parser", "response"])
 def test_every_refusal_names_its_section(name: str) -> None:
     """Who refuses something says which section of which specification has it so."""
     rules = [rule for rule in rules_of(ROOT / "src" / "http" / f"{name}.rs") if REFUSES.search(rule)]
@@ -426,11 +426,11 @@ def test_every_refusal_that_has_a_name_names_its_section() -> None:
 # `http` may parse an address (std::net::Ipv6Addr) but knows no socket, no file and no clock.
 RUST_WALLS = {
     "http": [
-        *("crate::net", "crate::wsgi", "crate::engine", "pyo3", "rustix"),
+        *("crate::net", "crate::wsgi", "crate::engine", "crate::config", "pyo3", "rustix"),
         *("std::os", "std::fs", "SocketAddr", "TcpStream", "TcpListener", "Instant", "SystemTime::now"),
     ],
-    "net": ["crate::wsgi", "crate::engine", "pyo3"],
-    "wsgi": ["crate::engine"],
+    "net": ["crate::wsgi", "crate::engine", "crate::config", "pyo3"],
+    "wsgi": ["crate::engine", "crate::config"],
 }
 
 
@@ -442,8 +442,57 @@ def test_rust_imports_point_one_way(part: str) -> None:
             assert not re.search(rf"\b{re.escape(wall)}\b", code), f"{name_of(path)} knows {wall}"
 
 
-def test_limits_know_nothing() -> None:
-    assert not re.search(r"\bcrate::|\bpyo3\b", code_of(ROOT / "src" / "limits.rs"))
+@pytest.mark.parametrize("name", ["limits", "timing"])
+def test_limits_and_times_know_nothing(name: str) -> None:
+    assert not re.search(r"\bcrate::|\bpyo3\b", code_of(ROOT / "src" / f"{name}.rs"))
+
+
+# The layers of src/net, the lowest first: a module may know its own layer and those before it. A layer is a folder, some
+# files beside the folders, or the files of a folder that know less than the rest of it.
+NET_LAYERS: list[set[str]] = [
+    {"clock", "heap", "lock", "panics"},
+    {"proxies"},
+    {"report"},
+    {"lifecycle"},
+    {"connections/outbox", "connections/spool", "connections/transport"},
+    {"handler"},
+    {"shared"},
+    {"connections"},
+    {"events"},
+    {"watch"},
+    {"threads"},
+]
+
+
+def net_imports() -> dict[str, set[str]]:
+    """Each module of src/net, as `folder/file`, with those that it knows."""
+    root = ROOT / "src" / "net"
+    paths = {path.relative_to(root).with_suffix("").as_posix(): path for path in root.rglob("*.rs")}
+    modules = {name: path for name, path in paths.items() if path.name != "mod.rs"}
+    known = {}
+    for name, path in modules.items():
+        code = re.sub(r"\bsuper::", f"crate::net::{name.rpartition('/')[0]}::", code_of(path)).replace("::::", "::")
+        uses = [use.replace("::", "/") for use in re.findall(r"\bcrate::net::([a-z_:]+)", code)]
+        known[name] = {it for it in modules if it != name and any(f"{use}/".startswith(f"{it}/") for use in uses)}
+        assert all(any(f"{use}/".startswith(f"{it}/") for it in modules) for use in uses), f"{name}: one module a line"
+    return known
+
+
+def net_layer(module: str) -> int:
+    names = (module, module.partition("/")[0])
+    return next(index for name in names for index, layer in enumerate(NET_LAYERS) if name in layer)
+
+
+def test_the_layers_of_the_network_point_one_way() -> None:
+    arrows = [(name, it) for name, known in net_imports().items() for it in known]
+    assert not [f"{name} knows {it}" for name, it in arrows if net_layer(it) > net_layer(name)]
+
+
+def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
+    rest = net_imports()
+    while leaves := {name for name, known in rest.items() if not known & rest.keys()}:
+        rest = {name: known for name, known in rest.items() if name not in leaves}
+    assert not rest
 
 
 # ----------------------------------------------------------------------------------------------------------- Clock
@@ -464,11 +513,11 @@ WALL_CLOCK = {
     "poorhttp/listen/systemd.py: Manager.reload_failed": "told: when",
     "src/http/own_fields.rs: SystemTime": "the field Date, of a second that is given",
     "src/net/report/access_log.rs: unix_second": "the time of a line",
-    "src/net/report/board.rs: unix_second": "told: since when a process runs",
+    "src/net/report/scoreboard.rs: unix_second": "told: since when a process runs",
     "src/net/clock.rs: Realtime": "the one place of the engine that reads it",
-    "src/net/proxies/peer.rs: unix_second": "a grain of salt for the ids of requests",
-    "src/net/threads/shared.rs: unix_second": "the field Date",
-    "src/wsgi/application.rs: unix_second": "how far local time is from UTC, and the time of a line",
+    "src/net/proxies/request_id.rs: unix_second": "a grain of salt for the ids of requests",
+    "src/net/connections/own_answers.rs: unix_second": "the field Date",
+    "src/wsgi/error_log.rs: unix_second": "how far local time is from UTC, and the time of a line",
     "src/wsgi/exchange.rs: unix_second": "the field Date",
 }
 READS = {"time", "time_ns", "localtime", "gmtime", "strftime", "ctime", "asctime", "CLOCK_REALTIME", "datetime"}

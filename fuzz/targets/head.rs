@@ -4,7 +4,7 @@
 #![no_main]
 
 use _engine::http::framing::BodyFraming;
-use _engine::http::head::HeadParser;
+use _engine::http::head_parser::HeadParser;
 use _engine::limits::Limits;
 use http_desync_guardian::http_token_utils::{TokenSimilarity, determine_similarity};
 use http_desync_guardian::request_analyzer::HttpRequestData;

@@ -48,7 +48,7 @@ fn split(bytes: &[u8], separator: u8) -> (&[u8], &[u8]) {
     (&bytes[..at], bytes.get(at + 1..).unwrap_or_default())
 }
 
-/// As `wsgi/exchange.rs` does it. None: refused.
+/// As `wsgi/start_response.rs` and `wsgi/exchange.rs` do it. None: refused.
 fn encode(
     out: &mut Vec<u8>,
     asked: Asked,

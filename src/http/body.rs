@@ -1,6 +1,6 @@
 //! Decoding request bodies: Content-Length and chunked (RFC 9112 section 7.1).
 //!
-//! A decoder is fed whatever bytes came and gives back the data among them. It keeps no data, only where it is.
+//! A decoder gets the bytes as they come and returns the data among them. It keeps its position, and no data.
 
 use super::framing::BodyFraming;
 use super::grammar::{is_tchar, is_value_byte};
@@ -8,17 +8,17 @@ use super::line::At;
 use super::reject::Reject;
 use crate::limits::Limits;
 
-/// Digits of a chunk size, which hold 64 bits.
+/// The most digits of a chunk size, which hold 64 bits.
 const DIGITS: u8 = 16;
-/// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit); zeros before a size count where they are
-/// more than fill its sixteen digits.
+/// Longest line of chunk extensions, in bytes (RFC 9112 7.1.1 asks for a limit). Zeros before a size count too, once
+/// they are more than fill its sixteen digits.
 const MAX_EXTENSION: usize = 4 * 1024;
-/// Chunk extensions of a whole body, in bytes; each has two at least, so that their number is bounded too.
+/// Chunk extensions of a whole body, in bytes. Each has at least two, so that their number is limited too.
 const MAX_EXTENSIONS: usize = 16 * 1024;
 /// Trailers of a body, in bytes (RFC 9112 7.1.2).
 const MAX_TRAILERS: usize = 16 * 1024;
 
-/// Fields that a trailer must not hold: they frame, route or authorise (RFC 9110 6.5.1).
+/// Fields that must not be trailers: they frame, route or authorise (RFC 9110 6.5.1).
 const FORBIDDEN_TRAILERS: [&[u8]; 14] = [
     b"authorization",
     b"cache-control",
@@ -50,14 +50,15 @@ pub struct Decoded<'b> {
 /// Reads one body.
 #[derive(Debug)]
 pub enum Decoder {
-    /// So many bytes are left.
+    /// This many bytes are left.
     Length(u64),
     /// In a chunked body.
     Chunked(Chunked),
 }
 
 impl Decoder {
-    /// The decoder for `framing`, none where there is no body. Refuses a length beyond `max_body` before it is read.
+    /// The decoder for `framing`; `None` if there is no body. Refuses a length beyond `max_body` before the body is
+    /// read.
     pub fn new(framing: BodyFraming, limits: &Limits) -> Result<Option<Self>, Reject> {
         match framing {
             BodyFraming::None | BodyFraming::Length(0) => Ok(None),
@@ -67,7 +68,7 @@ impl Decoder {
         }
     }
 
-    /// How many bytes of data follow, where that is known.
+    /// How many bytes of data follow, if that is known.
     pub fn rest(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -93,11 +94,11 @@ fn take(input: &[u8], left: u64) -> &[u8] {
     input.get(..length).unwrap_or_default()
 }
 
-/// Where in a chunked body.
+/// A position in a chunked body.
 #[derive(Debug, Default)]
 pub struct Chunked {
     state: State,
-    /// Size of the chunk being read; inside its data, what is left of it.
+    /// Size of the chunk that is being read; inside its data, the number of bytes that are left.
     size: u64,
     digits: u8,
     total: u64,
@@ -122,7 +123,7 @@ enum State {
     LastLf,
 }
 
-/// Where in the extensions of a chunk: `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
+/// A position in the extensions of a chunk: `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
     /// In the whitespace before the first `;`.
@@ -223,7 +224,7 @@ impl Chunked {
             if self.digits < DIGITS {
                 self.digits += 1;
             } else {
-                // Only zeros lead here, of which there may be any number.
+                // Only leading zeros come here; the grammar allows any number of them.
                 self.lengthen()?;
             }
             self.size = self.size << 4 | u64::from(digit);
@@ -241,8 +242,8 @@ impl Chunked {
         Ok(next)
     }
 
-    /// Extensions mean nothing here; they are held to their grammar (RFC 9112 7.1.1), for who reads another one finds
-    /// another end of the line, and to a length.
+    /// Extensions have no effect. They are held to their grammar (RFC 9112 7.1.1), since a program with another grammar
+    /// finds another end of the line, and to a length.
     fn extension_byte(&mut self, extension: Extension, byte: u8) -> Result<State, Reject> {
         self.lengthen()?;
         match byte {
@@ -254,7 +255,7 @@ impl Chunked {
         }
     }
 
-    /// One more byte of a line that says nothing: only so many are taken (RFC 9112 7.1.1).
+    /// Count one more byte without effect, and refuse too many of them (RFC 9112 7.1.1).
     fn lengthen(&mut self) -> Result<(), Reject> {
         self.extension += 1;
         self.extensions += 1;
@@ -274,7 +275,7 @@ impl Chunked {
         if self.size == 0 { State::Trailer(At::FieldStart) } else { State::Data }
     }
 
-    /// Trailers are checked and thrown away: they never get into the head (RFC 9110 6.5.1).
+    /// Trailers are checked and dropped: they never become fields of the head (RFC 9110 6.5.1).
     fn trailer_byte(&mut self, at: At, byte: u8, limits: &Limits) -> Result<State, Reject> {
         self.trailers += 1;
         if self.trailers > MAX_TRAILERS {

@@ -1,8 +1,8 @@
-//! Who asks, as a front server tells it: `Forwarded` (RFC 7239), or the `X-Forwarded-` fields that came before it.
+//! The client of a request, as the proxy in front tells it: `Forwarded` (RFC 7239), or the older `X-Forwarded-` fields.
 //!
-//! Knows the fields of one head and asks the caller which addresses are trusted. Only the fields that the front server
-//! sets are read ([`Fields`]), for it lets through what a client writes into the others. What cannot be true is refused:
-//! the front server sent it, and a guess would be believed.
+//! Knows the fields of one head, and asks the caller which addresses are trusted. Reads only the fields that the proxy
+//! sets ([`Fields`]): the others may come from the client. A value that cannot be true is refused, since the
+//! application would believe a guess.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use super::grammar::{decimal, is_host, is_target_byte, is_tchar, is_token, trim}
 use super::head::RequestHead;
 use super::reject::Reject;
 
-/// A set of the fields that tell who asks.
+/// A set of the fields that describe the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields(u8);
 
@@ -32,7 +32,7 @@ const NAMES: [(&str, Fields); 5] = [
 ];
 
 impl Fields {
-    /// Those of these names, in lower case; none if there is another name among them.
+    /// The set of these names, in lower case. Returns `None` if a name is unknown.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         names.into_iter().try_fold(Self(0), |fields, name| {
             let (_, field) = NAMES.iter().find(|(known, _)| *known == name)?;
@@ -40,12 +40,12 @@ impl Fields {
         })
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it holds the field of this name.
+    /// Whether the set has the field of this name.
     pub fn has(self, name: &[u8]) -> bool {
         NAMES.iter().any(|(known, field)| self.holds(*field) && name.eq_ignore_ascii_case(known.as_bytes()))
     }
@@ -55,19 +55,19 @@ impl Fields {
     }
 }
 
-/// Which of a peer's fields about who asks reach the application.
+/// Which fields about the client reach the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
-    /// All: a trusted peer, and nothing is read here.
+    /// All: the peer is a trusted proxy, and the application reads the fields itself.
     All,
-    /// Of those in [`Fields`] these only: the others may be a client's.
+    /// Only these of the fields that describe the client: the others may come from the client.
     Only(Fields),
     /// None: the peer is a client.
     None,
 }
 
 impl Passing {
-    /// Whether a field of this name does.
+    /// Whether a field of this name reaches the application.
     pub fn lets(self, name: &[u8]) -> bool {
         match self {
             Self::All => true,
@@ -75,13 +75,13 @@ impl Passing {
                 let known = NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
                 known.is_none_or(|(_, field)| fields.holds(*field))
             }
-            Self::None => !is_for_fronts(name),
+            Self::None => !is_for_proxies(name),
         }
     }
 }
 
-/// Whether clients have no business with a field: front servers write it, also who was logged in and the like.
-fn is_for_fronts(name: &[u8]) -> bool {
+/// Whether only proxies may write this field. Some of them name the user who is logged in.
+fn is_for_proxies(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
         || name.eq_ignore_ascii_case(b"forwarded")
@@ -91,12 +91,12 @@ fn is_for_fronts(name: &[u8]) -> bool {
 /// The client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Client {
-    /// Nothing was told: it is the peer itself.
+    /// The peer itself: no field names another client.
     #[default]
     Peer,
     /// It has no address, or a secret one (RFC 7239 6.2, 6.3).
     Unknown,
-    /// Its address, and its port; 0 where that was not told.
+    /// Its address and its port; 0 if the port is not known.
     Address(IpAddr, u16),
 }
 
@@ -109,7 +109,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As `wsgi.url_scheme` has it.
+    /// The value of `wsgi.url_scheme`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -126,21 +126,21 @@ impl Scheme {
     }
 }
 
-/// What was told of one request.
+/// What a proxy tells about one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Who asks.
+    /// The client.
     pub client: Client,
-    /// How.
+    /// The scheme of the client's request.
     pub scheme: Option<Scheme>,
-    /// What its Host was.
+    /// Its Host.
     pub host: Option<Vec<u8>>,
-    /// The beginning of the path that the front server cut off: empty, or a path without a slash at its end.
+    /// The beginning of its path, which the proxy cut off: empty, or a path without a slash at its end.
     pub prefix: Option<Vec<u8>>,
 }
 
 impl Origin {
-    /// What the `fields` of a head say. Of several hops the client is the last one that is not trusted.
+    /// Read the `fields` of a head. Of several hops the client is the last one that is not trusted.
     pub fn read(
         head: &RequestHead,
         bytes: &[u8],
@@ -167,7 +167,7 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Whether it says anything of the URL.
+    /// Whether it changes the URL.
     pub const fn has_url(&self) -> bool {
         self.scheme.is_some() || self.host.is_some() || self.prefix.is_some()
     }
@@ -178,13 +178,13 @@ fn values<'a>(head: &'a RequestHead, bytes: &'a [u8], name: &'static str) -> imp
     head.fields.iter().filter(is_it).map(|field| field.value.of(bytes))
 }
 
-/// What the nearest front server wrote, where each adds its own behind that of the one before.
+/// The value of the nearest proxy: each proxy appends its own.
 fn last_member(value: &[u8]) -> &[u8] {
     value.rsplit(|&byte| byte == b',').next().map_or(b"", trim)
 }
 
-/// X-Forwarded-For is written by no RFC: a list of addresses, the nearest last. Empty members count as in any list (RFC
-/// 9110 5.6.1.2), that is not at all.
+/// X-Forwarded-For has no RFC. It is a list of addresses, the nearest one last. Empty members are ignored, as in any
+/// list (RFC 9110 5.6.1.2).
 fn forwarded_for(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -> bool) -> Result<Client, Reject> {
     let mut client = Client::Peer;
     for value in values(head, bytes, "x-forwarded-for").rev() {
@@ -193,7 +193,7 @@ fn forwarded_for(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -
                 b"unix:" => Some(Client::Unknown), // nginx, of a client on a unix socket
                 _ => ipv6(member).map(|address| Client::Address(address, 0)).or_else(|| node(member)),
             }
-            .ok_or(Reject::bad("X-Forwarded-For holds something else than addresses"))?;
+            .ok_or(Reject::bad("X-Forwarded-For holds something that is not an address"))?;
             if !matches!(client, Client::Address(address, _) if is_trusted(address)) {
                 return Ok(client);
             }
@@ -206,18 +206,18 @@ fn scheme(text: &[u8]) -> Result<Scheme, Reject> {
     match text {
         _ if text.eq_ignore_ascii_case(b"http") => Ok(Scheme::Http),
         _ if text.eq_ignore_ascii_case(b"https") => Ok(Scheme::Https),
-        _ => Err(Reject::bad("the front server names a scheme that is neither http nor https")),
+        _ => Err(Reject::bad("the proxy names a scheme that is neither http nor https")),
     }
 }
 
 /// RFC 9110 7.2.
 fn host(text: &[u8]) -> Result<&[u8], Reject> {
-    if is_host(text) { Ok(text) } else { Err(Reject::bad("the front server names a host that is none")) }
+    if is_host(text) { Ok(text) } else { Err(Reject::bad("the proxy names a host that is not HOST or HOST:PORT")) }
 }
 
-/// RFC 3986 3.3, and nothing in it that would lead elsewhere: it becomes the beginning of links.
+/// RFC 3986 3.3. A prefix becomes the beginning of links, so that no part of it may lead elsewhere.
 fn prefix(text: &[u8]) -> Result<&[u8], Reject> {
-    // Of a part with parameters (RFC 3986 3.3) some heed only what stands before them.
+    // Some programs ignore the parameters of a part (RFC 3986 3.3).
     let leads_elsewhere = |part: &[u8]| {
         let name = part.split(|&byte| byte == b';').next().unwrap_or_default();
         part.is_empty() || matches!(name, b"." | b"..")
@@ -242,14 +242,13 @@ fn prefix(text: &[u8]) -> Result<&[u8], Reject> {
     if path.is_empty() || (path.starts_with(b"/") && is_path(path)) {
         Ok(path)
     } else {
-        Err(Reject::bad("X-Forwarded-Prefix is no path"))
+        Err(Reject::bad("X-Forwarded-Prefix is not a plain path"))
     }
 }
 
-/// RFC 7239 4: one element for each hop, the nearest last. Scheme and host are those of the hop to which the client
-/// belongs.
+/// RFC 7239 4: one element for each hop, the nearest last. Scheme and host are those of the hop that names the client.
 fn forwarded(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -> bool) -> Result<Origin, Reject> {
-    const MALFORMED: Reject = Reject::bad("Forwarded is not made as RFC 7239 has it");
+    const MALFORMED: Reject = Reject::bad("Forwarded does not follow RFC 7239");
     let mut hops = Vec::new();
     for value in values(head, bytes, "forwarded") {
         elements(value, &mut hops).ok_or(MALFORMED)?;
@@ -257,7 +256,7 @@ fn forwarded(head: &RequestHead, bytes: &[u8], is_trusted: impl Fn(IpAddr) -> bo
     let mut origin = Origin::default();
     for hop in hops.iter().rev() {
         origin.client = match &hop.node {
-            Some(text) => node(text).ok_or(Reject::bad("Forwarded names a client that is no address"))?,
+            Some(text) => node(text).ok_or(Reject::bad("Forwarded names a client that is not an address"))?,
             None => Client::Unknown,
         };
         origin.scheme = hop.proto.as_deref().map(scheme).transpose()?;
@@ -278,7 +277,7 @@ struct Hop<'a> {
     by: Option<Cow<'a, [u8]>>,
 }
 
-/// `forwarded-element *( OWS "," OWS forwarded-element )`, and an element may be missing (RFC 7239 4, RFC 9110 5.6.1).
+/// `forwarded-element *( OWS "," OWS forwarded-element )`; an element may be empty (RFC 7239 4, RFC 9110 5.6.1).
 fn elements<'a>(value: &'a [u8], hops: &mut Vec<Hop<'a>>) -> Option<()> {
     let mut rest = trim(value);
     let mut hop: Option<Hop<'a>> = None;
@@ -367,7 +366,7 @@ fn ipv4(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V4(std::str::from_utf8(text).ok()?.parse::<Ipv4Addr>().ok()?))
 }
 
-/// An IPv4 address in the clothes of IPv6 is an IPv4 address (RFC 4291 2.5.5.2).
+/// An IPv4-mapped address is an IPv4 address (RFC 4291 2.5.5.2).
 fn ipv6(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(std::str::from_utf8(text).ok()?.parse::<Ipv6Addr>().ok()?).to_canonical())
 }

@@ -1,4 +1,4 @@
-//! How long a request body is: RFC 9112 section 6.3, as far as it concerns requests, refusing what it lets a server repair.
+//! How long a request body is: RFC 9112 section 6.3, for requests. What it lets a server repair is refused instead.
 
 use memchr::memchr;
 
@@ -20,7 +20,7 @@ pub enum BodyFraming {
 const CODING: Reject = Reject::bad("Transfer-Encoding is malformed, or chunked is not its last and plain coding");
 const BOTH: Reject = Reject::bad("there are both Transfer-Encoding and Content-Length");
 
-/// What the fields of one head said about framing so far.
+/// What the fields of a head have said about framing so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FramingFields {
     length: Option<u64>,
@@ -38,15 +38,15 @@ enum Coding {
 
 impl FramingFields {
     /// Note a Content-Length field (RFC 9110 8.6). A second one is refused even if it says the same: 6.3 step 5 lets a
-    /// recipient repair that, and two recipients that repair differently are how requests get smuggled. Beside
-    /// Transfer-Encoding it is an attempt at that (6.3 step 3).
+    /// recipient repair that, and two recipients that repair differently let an attacker smuggle a request. Beside
+    /// Transfer-Encoding it is such an attack (6.3 step 3).
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         self.begin_length()?;
         self.length = Some(decimal(value).ok_or(Reject::bad("Content-Length is not a number of at most 63 bits"))?);
         Ok(())
     }
 
-    /// Refuse a Content-Length field that is wrong whatever its value is (RFC 9112 6.3 steps 3 and 5).
+    /// Refuse a Content-Length field that is wrong with any value (RFC 9112 6.3 steps 3 and 5).
     pub fn begin_length(&self) -> Result<(), Reject> {
         if self.coding != Coding::Absent {
             return Err(BOTH);
@@ -57,7 +57,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Note a Transfer-Encoding field (RFC 9112 6.1). In HTTP/1.0 it is faulty framing.
+    /// Note a Transfer-Encoding field (RFC 9112 6.1), which HTTP/1.0 does not have.
     pub fn transfer_encoding(&mut self, value: &[u8], is_http_10: bool) -> Result<(), Reject> {
         self.begin_coding(is_http_10)?;
         for member in members(value) {
@@ -76,7 +76,7 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Refuse a Transfer-Encoding field that is wrong whatever its value is (RFC 9112 6.1, 6.3 step 3).
+    /// Refuse a Transfer-Encoding field that is wrong with any value (RFC 9112 6.1, 6.3 step 3).
     pub fn begin_coding(&self, is_http_10: bool) -> Result<(), Reject> {
         if is_http_10 {
             return Err(Reject::bad("Transfer-Encoding in HTTP/1.0"));
@@ -92,8 +92,8 @@ impl FramingFields {
         matches!(self.coding, Coding::Chunked | Coding::UnknownThenChunked)
     }
 
-    /// The verdict at the end of the head (6.3). What no later field could mend was refused where it stood; a coding
-    /// that is well-formed but unknown is not wrong, so it waits until here (501, 6.1).
+    /// The verdict at the end of the head (6.3). A coding that is well-formed but unknown is refused only here (501,
+    /// 6.1): it is not a fault, and a fault in a later field comes first.
     pub fn decide(&self) -> Result<BodyFraming, Reject> {
         match (self.coding, self.length) {
             (Coding::Absent, Some(length)) => Ok(BodyFraming::Length(length)),

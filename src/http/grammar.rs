@@ -13,7 +13,7 @@ const TARGET: u8 = 4;
 /// A byte of `reg-name` that needs no look at the next, RFC 3986 3.2.2.
 const REG_NAME: u8 = 8;
 
-/// To which classes each byte belongs: a look into a table costs a third of the comparisons.
+/// The classes of each byte: a table costs a third of the comparisons.
 static CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -66,14 +66,14 @@ pub fn is_value_byte(byte: u8) -> bool {
     is_of(VALUE, byte)
 }
 
-/// A whole field value. Eight bytes at a time are looked at for controls; only where there is one, which may be a
-/// HTAB, each byte is.
+/// A whole field value. Controls are searched eight bytes at a time. If there is one, which may be a HTAB, each byte is
+/// checked.
 pub fn is_value(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last_chunk::<8>() else {
         return bytes.iter().all(|&byte| is_value_byte(byte));
     };
     let (words, _) = bytes.as_chunks::<8>();
-    // The last eight overlap the word before them where the length is no multiple of eight.
+    // The last eight overlap the word before them, unless the length is a multiple of eight.
     let suspicious = words.iter().chain([last]).fold(0, |found, word| found | controls(u64::from_ne_bytes(*word)));
     suspicious == 0 || bytes.iter().all(|&byte| is_value_byte(byte))
 }
@@ -83,12 +83,12 @@ const fn controls(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let deleted = word ^ (ONES * 0x7f);
-    // A borrow may mark the byte above a marked one, never one where none is marked.
+    // A borrow may mark the byte above a marked one, but no byte if none should be marked.
     ((word.wrapping_sub(ONES * 0x20) & !word) | (deleted.wrapping_sub(ONES) & !deleted)) & HIGH
 }
 
-/// A byte of a request target. RFC 3986 allows fewer: quotes, backslash, `<>{|}^` and the backtick are let through
-/// because clients send them unescaped and nothing here gives them a meaning; `#` would hide a part of the target.
+/// A byte of a request target. RFC 3986 allows fewer. Quotes, backslash, `<>{|}^` and the backtick are accepted because
+/// clients send them unescaped and they have no meaning here. `#` is not: it would hide a part of the target.
 pub fn is_target_byte(byte: u8) -> bool {
     is_of(TARGET, byte)
 }
@@ -125,7 +125,7 @@ pub fn decimal(bytes: &[u8]) -> Option<u64> {
 
 /// `uri-host [ ":" port ]` as `Host` and an authority hold it: RFC 9110 7.2, RFC 3986 3.2.2 and 3.2.3.
 ///
-/// No userinfo; no comma, though RFC 3986 would let a name hold one: it is how two Host fields look after a merge.
+/// No userinfo. No comma, although RFC 3986 allows it in a name: two Host fields that were merged look like that.
 pub fn is_host(bytes: &[u8]) -> bool {
     let after = match bytes {
         [b'[', rest @ ..] => {
@@ -152,12 +152,12 @@ pub fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
-/// RFC 3986 3.2.3, held to the ports that there are.
+/// RFC 3986 3.2.3, up to the largest port.
 fn is_port(bytes: &[u8]) -> bool {
     bytes.is_empty() || decimal(bytes).is_some_and(|port| bytes.len() <= 5 && port <= 65535)
 }
 
-/// `IPv6address`, RFC 3986 3.2.2; no `IPvFuture`, and no zone (RFC 6874), which means nothing to another host.
+/// `IPv6address`, RFC 3986 3.2.2. No `IPvFuture`, and no zone (RFC 6874), which has no meaning on another host.
 pub fn is_ipv6(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }

@@ -1,8 +1,9 @@
-//! Where in a line that has no LF yet: enough of the grammar to refuse the first byte that no later one can mend.
+//! The position in a line that has no LF yet: enough of the grammar to refuse the first byte that no later byte can
+//! mend.
 //!
-//! A whole line is judged by [`super::head`] and [`super::framing`], which are faster; here each byte is a step, so that
-//! a line that comes byte by byte costs as much as one that comes whole. Both must say the same: what is refused here
-//! is refused there, with the same status.
+//! Whole lines are read by [`super::head_parser`] and [`super::framing`], which are faster. Here each byte is a step,
+//! so that a line that comes byte by byte costs as much as one that comes whole. Both refuse the same bytes with the
+//! same status; the tests below hold them to that.
 
 use super::grammar::{is_reg_name_byte, is_target_byte, is_tchar, is_value_byte};
 use super::reject::Reject;
@@ -19,19 +20,19 @@ pub enum At {
     Method,
     /// Before the target.
     TargetStart,
-    /// Before the target of CONNECT, which may be anything (RFC 9112 3.2.3).
+    /// Before the target of CONNECT, which is not checked (RFC 9112 3.2.3).
     AuthorityStart,
     /// In the target.
     Target,
     /// Behind a target of `*`.
     Asterisk,
-    /// This far in `http://` or, one more from its `s` on, in `https://`.
+    /// After this many bytes of `http://` or, one more from its `s` on, of `https://`.
     Scheme(u8),
     /// In the authority of an absolute target (RFC 9112 3.2.2).
     Authority(Host),
-    /// This far in `HTTP/1.1`.
+    /// After this many bytes of `HTTP/1.1`.
     Version(u8),
-    /// This far in `HTTP/2.0` and the like, behind the digit.
+    /// After this many bytes behind the first digit of `HTTP/2.0` or another later version.
     Later(u8),
     /// Before a field line, or before the blank line.
     FieldStart,
@@ -56,13 +57,13 @@ pub enum Host {
     Start,
     /// In a name.
     Name,
-    /// In a name, behind `%` and so many digits.
+    /// In a name, after `%` and this many digits.
     Escape(u8),
-    /// Between brackets; whether what stands there may be an address is the caller's to see.
+    /// Between brackets; the caller checks that an address stands there.
     Literal,
     /// Behind the brackets.
     LiteralEnd,
-    /// In the port, of this value, behind so many digits.
+    /// In the port, which has this value and this many digits so far.
     Port(u32, u8),
     /// In the whitespace behind it.
     End,
@@ -110,9 +111,9 @@ pub enum Length {
 pub enum Coding {
     /// Before one.
     Start,
-    /// In a name that is so many bytes of `chunked` so far; 8: another name.
+    /// In a name that has this many bytes of `chunked` so far; 8: another name.
     Name(u8),
-    /// In the whitespace behind a name, which was `chunked` or not.
+    /// In the whitespace after a name; whether that was `chunked`.
     NameEnd(bool),
     /// In parameters.
     Parameters,
@@ -155,12 +156,12 @@ impl At {
         if method == b"CONNECT" { Self::AuthorityStart } else { Self::TargetStart }
     }
 
-    /// Whether between the brackets of an address.
+    /// Whether it is between the brackets of an address.
     pub fn is_in_literal(self) -> bool {
         matches!(self, Self::HostValue(Host::Literal) | Self::Authority(Host::Literal))
     }
 
-    /// Go on with `byte`, which is not LF (RFC 9112 3, 5 and 2.2: a bare CR is nowhere right).
+    /// The position after `byte`, which is not LF (RFC 9112 3, 5 and 2.2: a bare CR is always wrong).
     pub fn step(self, byte: u8) -> Result<Self, Reject> {
         let next = match self {
             Self::TargetStart | Self::AuthorityStart | Self::Target | Self::Asterisk => self.in_target(byte),
@@ -211,7 +212,7 @@ impl At {
     fn in_version(self, byte: u8) -> Result<Self, Reject> {
         match (self, byte) {
             (Self::Version(8), b'\r') => Ok(Self::Cr),
-            // Behind a major version of 0 no minor one is right.
+            // No minor version is right after the major version 0.
             (Self::Version(at @ 5), b'1') | (Self::Version(at @ 7), b'0'..=b'9') => Ok(Self::Version(at + 1)),
             (Self::Version(5), b'2'..=b'9') => Ok(Self::Later(0)),
             (Self::Version(at @ (0..=4 | 6)), _) if b"HTTP/1.".get(usize::from(at)) == Some(&byte) => {
@@ -249,10 +250,10 @@ impl At {
     }
 }
 
-const WRONG: Reject = Reject::bad("a byte stands where it cannot stand");
-/// How a record of TLS begins (RFC 8446 5.1): somebody asks for https.
+const WRONG: Reject = Reject::bad("a byte is not allowed at its place in the head");
+/// The first byte of a TLS record (RFC 8446 5.1): the client asks for https.
 const HANDSHAKE: u8 = 22;
-const TLS: Reject = Reject::bad("TLS is spoken, and here is http: https needs a proxy in front");
+const TLS: Reject = Reject::bad("the client speaks TLS, and this is http: https needs a proxy in front");
 
 #[cfg(test)]
 mod tests {

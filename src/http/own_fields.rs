@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Both fields as lines, one behind the other, so that an answer which has neither takes them in one piece.
+/// Both fields as lines, one after the other, so that an answer without them is given both in one copy.
 #[derive(Clone, Debug, Default)]
 pub struct OwnFields {
     server: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct OwnFields {
 }
 
 impl OwnFields {
-    /// With this value of Server; without the field if it is empty.
+    /// `server`: the value of Server; empty for no such field.
     pub fn new(server: &[u8]) -> Self {
         Self { server: server.to_vec(), ..Self::default() }
     }
@@ -22,7 +22,7 @@ impl OwnFields {
         &self.server
     }
 
-    /// With the Date of `second`, counted from the Unix epoch.
+    /// Update Date to `second`, counted from the Unix epoch.
     pub fn at(&mut self, second: u64) -> &Self {
         if self.second != Some(second) {
             let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(second));

@@ -1,17 +1,18 @@
 //! The state machine of the receiving side of one connection: bytes in, whole requests out.
 //!
-//! [`Inbound`] holds the bytes that came, tells when a request is whole (head and body), and keeps what came after it
-//! for the next one. It reads no socket and knows no time; the same bytes give the same steps, however they are cut.
+//! [`Inbound`] holds the bytes that came, tells when a request is whole (head and body), and keeps the bytes after it
+//! for the next one. Reads no socket and knows no time. The steps do not depend on how the bytes are cut.
 
 use super::body::Decoder;
 use super::framing::BodyFraming;
-use super::head::{HeadParser, RequestHead};
+use super::head::RequestHead;
+use super::head_parser::HeadParser;
 use super::reject::Reject;
 use crate::limits::Limits;
 
 /// Where the data of a request body goes.
 pub trait BodySink: Default {
-    /// Keep `data`, which follows all that was kept before; `rest` tells how many bytes follow it, where that is known.
+    /// Keep `data`, which follows the data of the calls before. `rest`: how many bytes follow, if that is known.
     fn write(&mut self, data: &[u8], rest: Option<u64>, limits: &Limits) -> Result<(), Reject>;
 }
 
@@ -43,9 +44,9 @@ pub struct Inbound<B> {
     parser: HeadParser,
     decoder: Option<Decoder>,
     state: State,
-    /// The body of the request as far as it came.
+    /// The body of the request, as far as it has come.
     pub body: B,
-    /// Bytes of the body that came so far, as they were on the wire.
+    /// Bytes of the body that have come so far, with their framing.
     pub body_received: u64,
 }
 
@@ -97,8 +98,8 @@ impl<B: BodySink> Inbound<B> {
         self.state == State::Body
     }
 
-    /// Bytes that a client whose request is refused has still to send by its own account: the rest of its body, `u64::MAX`
-    /// of a chunked one. None where the head told no body, or the client waits for 100 before it sends one.
+    /// Bytes that a client whose request is refused has announced and not sent yet: the rest of its body, or `u64::MAX`
+    /// if that is chunked. 0 if there is no body, or if the client waits for 100 before it sends one.
     pub fn announced(&self) -> u64 {
         let behind = self.head_bytes().len().saturating_sub(self.parser.length()) as u64;
         match (&self.decoder, self.parser.head.framing) {
@@ -111,7 +112,7 @@ impl<B: BodySink> Inbound<B> {
         }
     }
 
-    /// Whether nothing came behind the request, which is whole.
+    /// Whether nothing came after the request, which is whole.
     pub fn is_last(&self) -> bool {
         self.bytes.len() == self.start + self.parser.length()
     }
@@ -143,13 +144,13 @@ impl<B: BodySink> Inbound<B> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         let body_start = self.start + self.parser.length();
         let mut at = body_start;
-        // The runs of data are moved together first: one write for all, however small the chunks are.
+        // The data of all chunks is moved together first, for one write.
         let mut data_end = body_start;
         while at < self.bytes.len() {
             let step = decoder.decode(self.bytes.get(at..).unwrap_or_default(), limits)?;
             let (length, done) = (step.data.len(), step.done);
             at += step.consumed;
-            // Data is the last that a step consumes.
+            // The data of a step is at the end of what it consumed.
             if length > 0 && at - length > data_end {
                 self.bytes.copy_within(at - length..at, data_end);
             }
@@ -170,7 +171,7 @@ impl<B: BodySink> Inbound<B> {
         Ok(())
     }
 
-    /// Drop the request that was served; what came after it becomes the next.
+    /// Drop the request that was served. The bytes after it become the next one.
     pub fn next_request(&mut self) {
         self.start += self.parser.length();
         if self.start >= self.bytes.len() {
@@ -184,19 +185,20 @@ impl<B: BodySink> Inbound<B> {
         self.body_received = 0;
     }
 
-    /// Forget everything, keeping what was allocated.
+    /// Forget everything, and keep the allocated memory.
     pub fn clear(&mut self) {
         self.next_request();
         self.bytes.clear();
         self.start = 0;
     }
 
-    /// How many bytes are kept of the request and of what came behind it; or were, of a body that was taken.
+    /// How many bytes of memory or file hold the request and the bytes after it. A body that was taken still counts.
     pub fn held(&self) -> usize {
         self.bytes.len().saturating_add(usize::try_from(self.body_received).unwrap_or(usize::MAX))
     }
 
-    /// Make room for so many more bytes: in `spare`, where its own buffer has not enough, which becomes the spare one.
+    /// Make room for `room` more bytes. If the buffer is too small, `spare` takes its place, and the buffer becomes
+    /// spare.
     pub fn make_room(&mut self, room: usize, spare: &mut Vec<u8>) {
         let bytes = self.buffer();
         if bytes.capacity() - bytes.len() < room {
@@ -207,7 +209,8 @@ impl<B: BodySink> Inbound<B> {
         }
     }
 
-    /// Keep what came in a buffer of just its size, as it will wait; the one before becomes the spare one.
+    /// Move the bytes to a buffer of just their size, since the connection is going to wait. The old buffer becomes
+    /// spare.
     pub fn pack(&mut self, spare: &mut Vec<u8>) {
         if self.buffer().capacity() > self.bytes.len() {
             let packed = self.bytes.clone();

@@ -1,15 +1,15 @@
-//! Encoding responses: the head as the application gave it, checked; then how the body is framed (RFC 9112 section 6).
+//! Encodes responses: checks and writes the head of the application, and frames the body (RFC 9112 section 6).
 //!
-//! Nothing that is not a valid status or field gets onto the wire, so an application cannot split a response.
+//! Only a valid status and valid fields are sent, so that an application cannot split a response.
 
 use super::grammar::{decimal, is_token, is_value, members};
 use super::head::Version;
 use super::own_fields::OwnFields;
 
-/// What the application did wrong; text for its developer.
+/// What the application did wrong, for its developer.
 pub type Fault = &'static str;
 
-/// What of the request decides how its answer is framed.
+/// What in the request decides how its answer is framed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     /// HEAD: the answer has no body (RFC 9110 9.3.2).
@@ -26,7 +26,7 @@ pub enum Framing {
     /// There is none: HEAD, 204, 304.
     #[default]
     None,
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
     /// Chunked.
     Chunked,
@@ -50,7 +50,7 @@ pub struct ResponseHead {
 
 impl ResponseHead {
     /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable"; RFC 9112 4). A number
-    /// above 599 is none (RFC 9110 15); one below 200 would be no answer, and is the server's business (15.2).
+    /// above 599 is not a status (RFC 9110 15). Below 200 it is not a final answer, and only servers send it (15.2).
     pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {
         let digit = |byte: &u8| byte.is_ascii_digit().then(|| u16::from(byte - b'0'));
         let code = match status {
@@ -71,8 +71,8 @@ impl ResponseHead {
         Ok(Self { mark, status: hundreds * 100 + tens * 10 + ones, ..Self::default() })
     }
 
-    /// Add a field (RFC 9110 5.1, 5.5). Returns whether it was taken: a hop-by-hop field is the server's business (RFC
-    /// 9110 7.6.1, PEP 3333 "Other HTTP Features"), so it is left out, but for the wish to close.
+    /// Add a field (RFC 9110 5.1, 5.5). Returns whether it was written: a hop-by-hop field is the server's business
+    /// (RFC 9110 7.6.1, PEP 3333 "Other HTTP Features") and is left out, but `Connection: close` is obeyed.
     pub fn field(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<bool, Fault> {
         if !is_token(name) {
             return Err("a header name is not a token");
@@ -89,7 +89,7 @@ impl ResponseHead {
                 if self.length.is_some_and(|before| before != length) {
                     return Err("there are two different Content-Length headers");
                 }
-                // Written at the end, or not at all, as the framing wants it.
+                // The framing decides at the end whether it is written.
                 self.length = Some(length);
                 return Ok(true);
             }
@@ -107,10 +107,10 @@ impl ResponseHead {
         Ok(true)
     }
 
-    /// Add the id of the request, if that is not empty. It was taken for a plain one, or made here.
+    /// Add the id of the request, if it is not empty.
     pub fn id(&mut self, out: &mut Vec<u8>, id: &str) {
         if !id.is_empty() {
-            // So it cannot be refused.
+            // It is a plain token, or was made here, so that it cannot be refused.
             let _ = self.field(out, b"X-Request-ID", id.as_bytes());
         }
     }
@@ -120,25 +120,28 @@ impl ResponseHead {
         self.status == 204 || self.status == 304
     }
 
-    /// The length of the body that must come, where the application gave one.
+    /// The length that the body must have, if the application gave one.
     pub const fn promised(&self) -> Option<u64> {
-        if self.is_bodiless() { None } else { self.told() }
+        if self.is_bodiless() { None } else { self.own_length() }
     }
 
-    /// End the head. `body` is the length of the body where it is known. Returns how the body is framed and whether
-    /// the connection goes on after it.
+    /// End the head. `body`: the length of the body, if it is known. Returns how the body is framed, and whether the
+    /// connection goes on after it.
     pub fn finish(&self, out: &mut Vec<u8>, asked: Asked, body: Option<u64>, own: &OwnFields) -> (Framing, bool) {
         let framing = self.framing(asked, body);
-        // A body that is seen to be too short can end only with the connection; say so (RFC 9112 6.3, 9.6).
+        // A body that is known to be too short can end only with the connection (RFC 9112 6.3, 9.6).
         let is_short = matches!(framing, Framing::Length(length) if body.is_some_and(|body| body < length));
         let persistent = asked.persistent && !self.close && !is_short && framing != Framing::Close;
         out.extend_from_slice(own.lines(self.has_date, self.has_server));
         match framing {
             Framing::Length(length) => content_length(out, length),
-            // RFC 9110 8.6: HEAD and 304 may tell the length of what they leave out, 204 must not.
+            // RFC 9110 8.6: HEAD and 304 may have the length of the body that they leave out, 204 must not.
             Framing::None if self.status != 204 => {
-                let left_out =
-                    if self.status == 304 { self.length } else { self.told().or(body.filter(|&length| length > 0)) };
+                let left_out = if self.status == 304 {
+                    self.length
+                } else {
+                    self.own_length().or(body.filter(|&length| length > 0))
+                };
                 if let Some(length) = left_out {
                     content_length(out, length);
                 }
@@ -155,8 +158,8 @@ impl ResponseHead {
         (framing, persistent)
     }
 
-    /// The length that the application gave; that of 205 is 0, whatever it gave (RFC 9110 15.3.6).
-    const fn told(&self) -> Option<u64> {
+    /// The length that the application gave; 0 for 205 in any case (RFC 9110 15.3.6).
+    const fn own_length(&self) -> Option<u64> {
         if self.status == 205 { Some(0) } else { self.length }
     }
 
@@ -165,7 +168,7 @@ impl ResponseHead {
         if asked.is_head || self.is_bodiless() {
             return Framing::None;
         }
-        match (self.told().or(body), asked.version) {
+        match (self.own_length().or(body), asked.version) {
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http11) => Framing::Chunked,
             (None, Version::Http10) => Framing::Close,
@@ -173,7 +176,7 @@ impl ResponseHead {
     }
 }
 
-/// RFC 9110 7.6.1, and the obsolete ones that PEP 3333 means through `wsgiref.util.is_hop_by_hop`.
+/// RFC 9110 7.6.1, and the obsolete ones of `wsgiref.util.is_hop_by_hop`, which PEP 3333 names.
 fn is_hop_by_hop(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 10] = [
         b"connection",
@@ -196,7 +199,7 @@ fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// One chunk, RFC 9112 7.1. `data` must not be empty: that would be the last chunk.
+/// One chunk, RFC 9112 7.1. `data` must not be empty: an empty chunk is the last one.
 pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     chunk_size(out, data.len() as u64);
     out.extend_from_slice(data);
@@ -212,7 +215,7 @@ pub fn chunk_size(out: &mut Vec<u8>, size: u64) {
 /// The last chunk, without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// The answer before a body that the client holds back (RFC 9110 15.2.1).
+/// The answer that makes a client send the body that it holds back (RFC 9110 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_length_is_told() {
+    fn a_known_length_is_own_length() {
         let (text, framing, persistent) = encode("200 OK", &[("X", "1")], ASKED, Some(5));
         let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT";
         assert_eq!(text, format!("HTTP/1.1 200 OK\r\nX: 1\r\n{date}\r\nServer: poor\r\nContent-Length: 5\r\n\r\n"));

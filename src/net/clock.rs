@@ -1,10 +1,11 @@
-//! Two clocks of the kernel's tick (1 to 10 ms): they cost nanoseconds, and no deadline here needs more.
+//! Time, read from the two coarse clocks of the kernel. They move once a tick (1 to 10 ms), which is enough for each
+//! deadline here, and cost nanoseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Milliseconds of a clock that never jumps. It stands still while the machine sleeps.
+/// Milliseconds of a clock that never jumps, and stands still while the machine sleeps.
 pub fn now() -> u64 {
     milliseconds(clock_gettime(ClockId::MonotonicCoarse))
 }
@@ -14,18 +15,12 @@ pub fn unix_second() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
 
-/// Put a time off, unless it is 0: none.
-pub fn delay(time: &AtomicU64, milliseconds: u64) {
-    // It fails where it is none.
-    let _ = time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| (old != 0).then_some(old + milliseconds));
-}
-
 fn milliseconds(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// Since when a thread has been in the application, and since when without a sign of life.
+/// When a thread entered the application, and when that gave its last sign of life. Both words are kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Pulse {
     began: &'static AtomicU64,
@@ -33,12 +28,12 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// One that is kept there.
+    /// The pulse that is kept in these words.
     pub fn new(began: &'static AtomicU64, last: &'static AtomicU64) -> Self {
         Self { began, last }
     }
 
-    /// The application begins. Returns when.
+    /// The thread enters the application. Returns the time.
     pub fn begin(self) -> u64 {
         let now = now().max(1);
         self.began.store(now, Ordering::Relaxed);
@@ -46,22 +41,22 @@ impl Pulse {
         now
     }
 
-    /// A sign of life: the application has just given something.
+    /// The application has just given something.
     pub fn beat(self) {
         self.last.store(now().max(1), Ordering::Relaxed);
     }
 
-    /// The application has returned.
+    /// The thread has left the application.
     pub fn rest(self) {
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// When it began, the last time.
+    /// When the thread entered the application last.
     pub fn began(self) -> u64 {
         self.began.load(Ordering::Relaxed)
     }
 
-    /// When the last sign of life came, if the application is at work.
+    /// When the last sign of life came, if the thread is in the application.
     pub fn last(self) -> Option<u64> {
         Some(self.last.load(Ordering::Relaxed)).filter(|&beat| beat != 0)
     }

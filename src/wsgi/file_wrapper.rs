@@ -1,4 +1,7 @@
-//! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): iterated, or sent by the kernel.
+//! `wsgi.file_wrapper` (PEP 3333, "Optional Platform-Specific File Handling"): a file that the kernel sends if it can,
+//! and that is read in blocks otherwise.
+//!
+//! Knows which files the kernel can send. Does not send them.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +13,7 @@ use pyo3::prelude::*;
 use crate::net::connections::outbox::FileRange;
 use crate::net::events::listener::duplicate;
 
-/// What is no larger is read at once.
+/// Files up to this size may be read at once.
 const SMALL: u64 = 65536;
 
 /// Wraps a file-like object: anything with `read(size)`, perhaps with `close()`.
@@ -22,7 +25,7 @@ pub struct FileWrapper {
 
 #[pymethods]
 impl FileWrapper {
-    /// A file may refer to its wrapper; what it is made of clears itself.
+    /// A file may refer to its wrapper, which makes a circle; the file breaks it.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.filelike)
     }
@@ -51,9 +54,10 @@ impl FileWrapper {
 }
 
 impl FileWrapper {
-    /// The rest of the file from where it stands, if it is a regular file that has a descriptor.
-    /// One that fails to tell is read instead, as is a small one that takes no room on a disk: it may be made as it is read
-    /// (/proc, /sys), and its size says nothing. What is no Exception (a timeout, the end of the process) is raised.
+    /// The rest of the file, from its position on. Returns `None` if it must be read: it is no regular file with a
+    /// descriptor, its methods raise an Exception, or it is small and has no blocks on a disk, which may mean that its
+    /// content is made while it is read and that its size says nothing (/proc, /sys). Other exceptions, such as
+    /// RequestTimeout, are raised.
     pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
         match numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
@@ -63,12 +67,12 @@ impl FileWrapper {
     }
 }
 
-/// The descriptor of a file, and where in it the next byte is.
+/// The descriptor of a file, and the position of its next byte.
 fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
     if !is_plain(filelike)? {
         return Ok(None);
     }
-    // A BufferedRandom may hold what was written and is not in the file yet.
+    // A BufferedRandom may hold bytes that are not in the file yet.
     filelike.call_method0("flush")?;
     Ok(Some((filelike.call_method0("fileno")?.extract()?, filelike.call_method0("tell")?.extract()?)))
 }
@@ -79,7 +83,7 @@ fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {
     Some(FileRange { file, offset, left: facts.len().saturating_sub(offset), is_short: false })
 }
 
-/// Whether what `read` gives is what the file holds: not so for text, or for a file that is decompressed.
+/// Whether `read` gives the bytes of the file: not so for text, or for a file that is decompressed.
 fn is_plain(filelike: &Bound<'_, PyAny>) -> PyResult<bool> {
     let io = filelike.py().import("io")?;
     let raw = if filelike.get_type().is(&io.getattr("FileIO")?) {

@@ -1,7 +1,7 @@
 //! `wsgi.input` (PEP 3333, "Input and Error Streams"): a byte stream that ends where the body ends.
 //!
-//! A body in memory is a `BytesIO`, one in a temporary file a `BufferedReader`. Most requests have none: they share one
-//! [`EmptyInput`], which costs nothing to give and holds nothing that could pass from one request to another.
+//! A body in memory is a `BytesIO`, a body in a temporary file a `BufferedReader`. All requests without a body share
+//! one [`EmptyInput`], which has no state that could pass from one request to another.
 
 use std::os::fd::IntoRawFd;
 
@@ -20,7 +20,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The stream of every request without a body, and the means to make others.
+    /// Imports what makes streams.
     pub fn new(py: Python<'_>) -> PyResult<Self> {
         let io = py.import("io")?;
         Ok(Self {
@@ -30,7 +30,7 @@ impl Inputs {
         })
     }
 
-    /// The stream where there is no body.
+    /// The stream of every request without a body.
     pub fn empty<'py>(&self, py: Python<'py>) -> &Bound<'py, EmptyInput> {
         self.empty.bind(py)
     }
@@ -45,12 +45,12 @@ impl Inputs {
     }
 }
 
-/// A stream at whose beginning is its end. It has what a `BytesIO` has for reading, and no state.
+/// A stream without bytes. It has the methods of a `BytesIO` for reading, and no state.
 #[pyclass(module = "poorhttp._engine", frozen, immutable_type, weakref)]
 pub struct EmptyInput;
 
 #[pymethods]
-#[allow(clippy::unused_self, clippy::needless_pass_by_value)] // Their form is that of every stream.
+#[allow(clippy::unused_self, clippy::needless_pass_by_value)] // Their form is that of any stream.
 impl EmptyInput {
     #[pyo3(signature = (_size = None, /))]
     fn read<'py>(&self, py: Python<'py>, _size: Option<isize>) -> Bound<'py, PyBytes> {

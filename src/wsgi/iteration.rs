@@ -1,51 +1,54 @@
-//! Taking a body from what the application returned: one block, a file, or an iterable (PEP 3333, "Buffering and
-//! Streaming"). Never waits for the client: where the outbox is full the rest is left for later.
+//! Takes the body from what the application returned: one block, a file, or an iterable (PEP 3333, "Buffering and
+//! Streaming").
+//!
+//! Never waits for the client: when the outbox is full the rest is left for later.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
-use super::application::Seat;
-use super::exchange::{Exchange, type_name};
+use super::exchange::Exchange;
 use super::file_wrapper::FileWrapper;
+use super::start_response::type_name;
 use crate::net::connections::outbox::Flushed;
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Thread;
 
-/// Bytes that one answer takes from the application before others have their turn.
+/// Bytes that one answer takes from the application before other answers have their turn.
 const BURST: usize = 1024 * 1024;
 
-/// Where an iteration stands.
+/// How far a body was taken.
 pub enum Progress {
-    /// All blocks were given.
+    /// To its end.
     Finished,
-    /// The client has to take some first, or others have their turn, or the time of a stop is over.
+    /// The client has to take some first, or other answers have their turn, or the time of a stop is over.
     Full,
     /// The client is gone.
     Gone,
 }
 
-/// Take what the application returned, as far as it goes without waiting for the client.
-pub fn take_body<'py>(
+/// Take what the application returned, as far as that goes without waiting for the client. Returns also the iterator
+/// that has the rest. Raises TypeError for what is no body, and whatever the iterable raises.
+pub fn take_body<'py, S>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,
     transport: &Transport,
-    thread: &Thread<Seat>,
+    thread: &Thread<S>,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
     if let Some(block) = only_block(returned) {
-        whole(exchange, &block, transport)?;
+        take_whole(exchange, &block, transport)?;
         return Ok((Progress::Finished, None));
     }
     if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-        && let Some(progress) = file(exchange, wrapper, transport)?
+        && let Some(progress) = take_file(exchange, wrapper, transport)?
     {
         return Ok((progress, None));
     }
     // An empty one is an iterable that gives nothing, as `[]` is.
     if (returned.is_instance_of::<PyBytes>() || returned.is_instance_of::<PyString>()) && !returned.is_empty()? {
-        let told = format!("the application returned {}; return a list of bytes: [b\"...\"]", type_name(returned));
-        return Err(PyTypeError::new_err(told));
+        let text = format!("the application returned {}; return a list of bytes: [b\"...\"]", type_name(returned));
+        return Err(PyTypeError::new_err(text));
     }
     let iterator = returned.try_iter().map_err(|error| {
         if returned.hasattr(intern!(returned.py(), "__iter__")).unwrap_or(true) {
@@ -58,16 +61,16 @@ pub fn take_body<'py>(
     Ok((progress, Some(iterator)))
 }
 
-/// The usual case: one block that is the whole body.
-fn whole(exchange: &Bound<'_, Exchange>, block: &Bound<'_, PyBytes>, transport: &Transport) -> PyResult<()> {
+/// The usual case: one block is the whole body.
+fn take_whole(exchange: &Bound<'_, Exchange>, block: &Bound<'_, PyBytes>, transport: &Transport) -> PyResult<()> {
     let mut exchange = exchange.try_borrow_mut()?;
     exchange.commit(Some(block.as_bytes().len() as u64))?;
     exchange.block(block.as_bytes(), transport, Some(block));
     Ok(())
 }
 
-/// A file that the kernel can send. None: it must be read.
-fn file(
+/// Let the kernel send a file. Returns `None` if it must be read instead.
+fn take_file(
     exchange: &Bound<'_, Exchange>,
     wrapper: &Bound<'_, FileWrapper>,
     transport: &Transport,
@@ -77,7 +80,7 @@ fn file(
     }
     let Some(range) = wrapper.try_borrow()?.range(wrapper.py())? else { return Ok(None) };
     let mut exchange = exchange.try_borrow_mut()?;
-    if exchange.hand_over(&range)? {
+    if exchange.delegate(&range)? {
         return Ok(Some(Progress::Finished));
     }
     exchange.commit(Some(range.left))?;
@@ -89,13 +92,14 @@ fn file(
     }))
 }
 
-/// Take blocks. Each is on its way before the next is asked for (PEP 3333, "Buffering and Streaming").
-pub fn iterate<'py>(
+/// Take blocks. Each is sent before the next is asked for (PEP 3333, "Buffering and Streaming"). `total`: the length of
+/// the body, if all of it is here.
+pub fn iterate<'py, S>(
     exchange: &Bound<'py, Exchange>,
     iterator: &Bound<'py, PyIterator>,
     total: Option<u64>,
     transport: &Transport,
-    thread: &Thread<Seat>,
+    thread: &Thread<S>,
 ) -> PyResult<Progress> {
     let mut taken = 0;
     for block in iterator {
@@ -104,7 +108,7 @@ pub fn iterate<'py>(
             PyTypeError::new_err(format!("the application gave {} as a block of the body, not bytes", named(&block)))
         })?;
         if block.as_bytes().is_empty() {
-            // It gives nothing: no sign of life, or an application that gives no more than this would never be late.
+            // No sign of life: an application that gives nothing but empty blocks must be late some time.
             continue;
         }
         thread.pulse.beat();
@@ -119,7 +123,7 @@ pub fn iterate<'py>(
         if total.is_none() && exchange.outbox.flush(transport) == Flushed::Broken || exchange.outbox.is_broken() {
             return Ok(Progress::Gone);
         }
-        // Where the first block comes late, it is perhaps the only one; what is here as a whole needs nothing more.
+        // The first block is perhaps the only one, and what is here as a whole needs nothing more of the application.
         let is_endless = taken > 0 && total.is_none();
         taken += block.as_bytes().len();
         if exchange.outbox.is_full() || taken >= BURST || (is_endless && thread.is_finished()) {
@@ -133,12 +137,12 @@ pub fn iterate<'py>(
     Ok(Progress::Finished)
 }
 
-/// A wrong value for a message: no `repr()`, which is the application's own, of any length and without an end perhaps.
+/// A wrong value, for a message. Not `repr()`: it is code of the application, and may be of any length.
 fn named(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() { "None".to_owned() } else { format!("a value of type {}", type_name(value)) }
 }
 
-/// The block of a list or tuple of one.
+/// The block of a list or tuple that has just one.
 fn only_block<'a, 'py>(returned: &'a Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>>
 where
     'py: 'a,
@@ -153,7 +157,7 @@ where
     item.cast_into_exact::<PyBytes>().ok().filter(|block| !block.as_bytes().is_empty())
 }
 
-/// The length of a body that is here as a whole.
+/// The length of a body that is a list or tuple.
 fn total(returned: &Bound<'_, PyAny>) -> Option<u64> {
     let length =
         |block: Bound<'_, PyAny>| block.cast_exact::<PyBytes>().ok().map(|block| block.as_bytes().len() as u64);
@@ -166,7 +170,7 @@ fn total(returned: &Bound<'_, PyAny>) -> Option<u64> {
     }
 }
 
-/// PEP 3333: `close()` is called once, however the request ended.
+/// Call `close()`, if there is one. PEP 3333: once, however the request ended.
 pub fn close(iterable: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = iterable.py();
     if iterable.is_exact_instance_of::<PyList>() || iterable.is_exact_instance_of::<PyTuple>() {

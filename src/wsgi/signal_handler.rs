@@ -1,12 +1,12 @@
-//! A signal handler that is heard whatever the interpreter raises meanwhile.
+//! A handler of signals that runs to its end although a `RequestTimeout` is raised in it.
 
 use pyo3::prelude::*;
 
-use super::application::RequestTimeout;
+use super::serving_thread::RequestTimeout;
 
-/// Calls a Python handler. A `RequestTimeout` that was to be raised in the late call of the main thread is raised in the
-/// first Python code that runs there, which may be the handler's: then it is called again, and the late call is ended
-/// afterwards. In Python this cannot be written, for the exception comes before its first instruction.
+/// Calls a Python handler; see `_engine.pyi`. A `RequestTimeout` for the late call of the main thread is raised in the
+/// first Python code that runs there, which may be the handler's. Then the handler is called again before the late call
+/// ends. Python cannot do this: the exception is raised before the first instruction of a handler.
 #[pyclass(module = "poorhttp._engine", frozen, immutable_type)]
 pub struct SignalHandler {
     handler: Py<PyAny>,

@@ -330,7 +330,7 @@ def test_who_asks_for_https_is_told_of_in_the_log(serve: Any, until: Any) -> Non
     context = ssl.create_default_context()
     with server.connect() as client, pytest.raises((ssl.SSLError, OSError)):
         context.wrap_socket(client.sock, server_hostname="localhost")
-    until(lambda: any("400 Bad Request: TLS is spoken" in line for line in server.error_lines()))
+    until(lambda: any("400 Bad Request: the client speaks TLS" in line for line in server.error_lines()))
 
 
 @pytest.mark.parametrize("raw", [b"GET \x01", b"G\x01", b"\x01"])

@@ -1,96 +1,61 @@
-//! The end of a connection whose client may still send: what comes is thrown away, so that the client can send all that
-//! it has, and read the answer then. To close at once would reset the connection under the answer (RFC 9112 9.6).
+//! The end of a connection whose client may still send. What it sends is discarded, so that it can send everything and then
+//! read the answer: closing at once would reset the connection, and the client could lose the answer (RFC 9112 9.6).
 //!
-//! Most clients write a whole request before they read. So one that was refused early may send on as long as the
-//! request could have lasted, at the pace that `body_timeout` and `body_rate` ask of any body. It costs a place in the
-//! table and no buffer; where places are scarce it is the first to go.
-
-use std::collections::VecDeque;
+//! Most clients write a whole request before they read. So a client that was refused early may send for as long as the
+//! request could have lasted, at the pace that `body_timeout` and `body_rate` ask of any body. That costs a place in the
+//! table and no buffer; where places run out, such connections are the first to be cut.
 
 use crate::limits::Limits;
-use crate::net::events::table::Key;
 
-/// Longest time of this, in ms. A body of 450 MB that comes at one megabit per second takes so long.
+/// Longest time of lingering, in ms: a body of 450 MB at one megabit per second takes so long.
 const TIME: u64 = 60 * 60 * 1000;
-/// Most bytes that are thrown away, some seconds of work: an image of a disk, uploaded where it is too large.
+/// Most bytes that are discarded, some seconds of work: the image of a disk, uploaded where it is too large.
 const BYTES: u64 = 16 << 30;
-/// How long an answer that breaks off is with the client before the reset, in ms: lighttpd, for one, takes it for a whole
-/// one where it learns of both at once.
+/// Time between the last bytes of an incomplete answer and the reset, in ms: some proxies (lighttpd for one) take the answer
+/// for a complete one if they see both at once.
 pub const BEFORE_RESET: u64 = 100;
 
-/// What came since the last answer.
+/// What the client has sent since the last answer.
 #[derive(Debug, Default)]
 pub struct Lingering {
     received: u64,
-    /// Bytes of the announced body that are still to come; `u64::MAX` where chunks end it.
+    /// Bytes of the announced body that are still to come; `u64::MAX` for a chunked body.
     awaited: u64,
     /// The client sends no more.
     pub has_ended: bool,
 }
 
 impl Lingering {
-    /// For a client that has announced so many bytes more.
+    /// For a client that has announced `awaited` more bytes.
     pub fn new(awaited: u64) -> Self {
         Self { awaited, ..Self::default() }
     }
 
-    /// So many bytes came.
+    /// Note that `count` bytes were discarded.
     pub fn note(&mut self, count: usize) {
         self.received += count as u64;
         self.awaited = self.awaited.saturating_sub(count as u64);
     }
 
-    /// How long the client may be silent, in ms.
+    /// How long the client may pause, in ms.
     pub fn patience(&self, limits: &Limits) -> u64 {
         if self.awaited > 0 { limits.body_timeout.max(limits.linger_timeout) } else { limits.linger_timeout }
     }
 
-    /// Whether the client has sent for long enough; `elapsed`: ms since the answer.
+    /// Whether the client has sent long enough or enough; `elapsed`: ms since the answer.
     pub fn is_over(&self, elapsed: u64) -> bool {
         self.received > BYTES || elapsed > TIME
     }
 
-    /// Whether what comes is slower than a body may be; `elapsed`: ms since the answer.
+    /// Whether the client sends more slowly than a body may come; `elapsed`: ms since the answer.
     pub fn is_too_slow(&self, elapsed: u64, limits: &Limits) -> bool {
         limits.is_too_slow(self.received, elapsed)
-    }
-}
-
-/// The connections that linger, in the order in which they are cut where a place is needed: the eldest first, and those of
-/// trusted front servers last, since many clients may wait behind such a one.
-#[derive(Debug, Default)]
-pub struct Expendable {
-    strangers: VecDeque<Key>,
-    trusted: VecDeque<Key>,
-}
-
-impl Expendable {
-    /// One more.
-    pub fn add(&mut self, key: Key, is_trusted: bool) {
-        if is_trusted { &mut self.trusted } else { &mut self.strangers }.push_back(key);
-    }
-
-    /// It is gone.
-    pub fn remove(&mut self, key: Key) {
-        self.strangers.retain(|&it| it != key);
-        self.trusted.retain(|&it| it != key);
-    }
-
-    /// The next one to be cut.
-    pub fn pop(&mut self) -> Option<Key> {
-        self.strangers.pop_front().or_else(|| self.trusted.pop_front())
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.strangers.is_empty() && self.trusted.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::events::table::Table;
 
     #[test]
     fn so_much_and_so_long_and_no_more() {
@@ -100,17 +65,5 @@ mod tests {
         assert!(!lingering.is_over(TIME));
         lingering.note(1);
         assert!(lingering.is_over(0));
-    }
-
-    #[test]
-    fn strangers_are_cut_before_front_servers_and_the_eldest_first() {
-        let (mut table, mut expendable) = (Table::<()>::default(), Expendable::default());
-        let keys: Vec<_> = (0..5).map(|descriptor| table.reserve(descriptor)).collect();
-        for (key, is_trusted) in keys.iter().zip([true, false, true, false, false]) {
-            expendable.add(*key, is_trusted);
-        }
-        expendable.remove(keys[3]);
-        assert_eq!([(); 4].map(|()| expendable.pop()), [1, 4, 0, 2].map(|index| Some(keys[index])));
-        assert!(expendable.is_empty() && expendable.pop().is_none());
     }
 }

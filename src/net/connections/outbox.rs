@@ -1,7 +1,7 @@
-//! What is on its way to one client: what was laid aside in a file, then bytes, then perhaps bytes that stay where their
-//! maker has them, or a piece of a file.
+//! Unsent output for one client, in this order: bytes spooled to a temporary file, bytes in memory, and then bytes borrowed
+//! from the application or a part of its file.
 //!
-//! Sending never blocks and never fails: a client that is gone makes the outbox broken, which ends the connection.
+//! Sending never blocks and returns no error: if the client is disconnected, the outbox is broken, which ends the connection.
 
 use std::fs::File;
 use std::ops::Range;
@@ -9,38 +9,38 @@ use std::os::unix::fs::FileExt;
 
 use super::spool::temporary_file;
 use super::transport::{Sent, Transport};
-use crate::net::watch::heap;
+use crate::net::heap;
 
-/// Above this many unsent bytes an answer is not asked for more.
+/// Above this many unsent bytes the application is not asked for more.
 pub const HIGH_WATER: usize = 256 * 1024;
-/// Longest body that is copied behind its head rather than sent from where it is.
+/// Longest block that is copied; a longer one is sent from where it is.
 const COPY: usize = 16 * 1024;
-/// Most bytes of a file in one go, so that a fast reader does not keep others waiting.
+/// Most bytes of a file that are sent in one turn, so that a fast client does not keep others waiting.
 const FILE_BURST: usize = 1024 * 1024;
-/// Most bytes that one answer may lay aside: what a slow client can take of a disk.
-const LAID_ASIDE: u64 = 1024 * 1024 * 1024;
+/// Most bytes of one answer that are spooled, which limits the disk space that a slow client can use.
+const MOST_SPOOLED: u64 = 1024 * 1024 * 1024;
 
-/// A piece of a file.
+/// A part of a file.
 #[derive(Debug)]
 pub struct FileRange {
-    /// The file, a duplicate of the application's descriptor.
+    /// The file; where it is the application's, a duplicate of its descriptor.
     pub file: File,
-    /// The first byte to send.
+    /// Position of the next byte to send.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes to send.
     pub left: u64,
-    /// It ended before them: it became shorter meanwhile.
+    /// The file ended before them: it became shorter meanwhile.
     pub is_short: bool,
 }
 
 impl FileRange {
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let end = self.offset + self.left;
-        if end + bytes.len() as u64 > LAID_ASIDE {
+        if end + bytes.len() as u64 > MOST_SPOOLED {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
         if let Err(error) = self.file.write_all_at(bytes, end) {
-            // Others may need the room of what is no use here.
+            // Free the disk space of the bytes that were written in vain.
             let _ = self.file.set_len(end);
             return Err(error);
         }
@@ -49,37 +49,37 @@ impl FileRange {
     }
 }
 
-/// Bytes that stay where their maker has them until they are sent.
-pub type Held = Box<dyn AsRef<[u8]> + Send + Sync>;
+/// Bytes that are sent from where the application has them, and are kept alive until then.
+pub type Borrowed = Box<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Where an outbox stands after sending.
+/// The state of an outbox after sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
-    /// All is sent.
+    /// Everything is sent.
     Drained,
-    /// The client has to take some first.
+    /// The client must first take some bytes.
     Pending,
-    /// The client is gone, or a file has become shorter.
+    /// The client is disconnected, or a file has become shorter.
     Broken,
 }
 
 /// Unsent output, in order.
 #[derive(Default)]
 pub struct Outbox {
-    /// What was in `bytes` before: see [`Outbox::lay_aside`].
-    aside: Option<FileRange>,
-    /// Bytes to send; append here.
+    /// See [`Outbox::spool`].
+    spooled: Option<FileRange>,
+    /// Bytes to send; new ones are appended.
     pub bytes: Vec<u8>,
-    /// How many of them are sent.
+    /// Number of bytes at the beginning of `bytes` that are sent.
     sent: usize,
-    /// What follows them, from the first unsent byte to the end.
-    held: Option<(Held, Range<usize>)>,
-    /// What follows that.
+    /// Bytes to send after `bytes`, with the range that is unsent.
+    borrowed: Option<(Borrowed, Range<usize>)>,
+    /// Part of a file to send after everything else.
     pub file: Option<FileRange>,
     broken: bool,
     /// See [`Outbox::cut_short`].
     is_cut: bool,
-    /// Something was sent, or laid aside.
+    /// Something was sent or spooled.
     begun: bool,
 }
 
@@ -90,79 +90,79 @@ impl Outbox {
         Self { bytes: buffer, ..Self::default() }
     }
 
-    /// An outbox of which nothing can be sent.
+    /// An outbox that sends nothing.
     pub fn broken() -> Self {
         Self { broken: true, ..Self::default() }
     }
 
-    /// Whether nothing was ever put into it.
+    /// Whether nothing was ever added.
     pub fn is_untouched(&self) -> bool {
         self.is_empty() && !self.begun && !self.broken
     }
 
-    /// Unsent bytes in memory.
+    /// Number of unsent bytes in `bytes`.
     pub fn unsent(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Bytes of memory that it takes.
-    pub fn held(&self) -> usize {
-        self.bytes.capacity() + self.held.as_ref().map_or(0, |(held, _)| held.as_ref().as_ref().len())
+    /// Number of bytes of memory that it keeps.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.borrowed.as_ref().map_or(0, |(block, _)| block.as_ref().as_ref().len())
     }
 
-    /// Make room for so many more bytes.
+    /// Make room for `more` bytes in `bytes`.
     pub fn make_room(&mut self, more: usize) {
         heap::grow(&mut self.bytes, more, None);
     }
 
-    /// Whether all is sent.
+    /// Whether everything is sent.
     pub fn is_empty(&self) -> bool {
-        self.aside.is_none() && self.in_memory().is_empty() && self.file.is_none()
+        self.spooled.is_none() && self.in_memory().is_empty() && self.file.is_none()
     }
 
-    /// Whether the client is gone.
+    /// Whether nothing more can be sent: the client is disconnected, or the answer was broken off.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// What is here is not all of an answer, and nothing follows: once it is sent the connection is to be reset, since some
-    /// front servers take an orderly end for that of the answer.
+    /// The answer is incomplete and nothing follows: after these bytes the connection is to be reset, since some proxies take
+    /// an orderly end for that of the answer.
     pub fn cut_short(&mut self) {
         self.is_cut = true;
     }
 
-    /// Whether the client does not get all of an answer if the connection ends now, or once this is sent.
+    /// Whether the answer would be incomplete if the connection ended now, or once everything is sent.
     pub fn is_unfinished(&self) -> bool {
         self.is_cut || self.broken || !self.is_empty()
     }
 
-    /// Give up: nothing of this will be sent.
+    /// Send nothing more.
     pub fn break_off(&mut self) {
         self.broken = true;
     }
 
-    /// Whether an answer should wait before it gives more.
+    /// Whether the application should wait before it adds more.
     pub fn is_full(&self) -> bool {
-        self.unsent() > HIGH_WATER || self.aside.is_some() || self.held.is_some() || self.file.is_some()
+        self.unsent() > HIGH_WATER || self.spooled.is_some() || self.borrowed.is_some() || self.file.is_some()
     }
 
-    /// What is to be sent next of what is in memory.
+    /// The bytes in memory that are to be sent next.
     fn in_memory(&self) -> &[u8] {
-        match &self.held {
-            Some((held, rest)) if self.unsent() == 0 => held.as_ref().as_ref().get(rest.clone()).unwrap_or_default(),
+        match &self.borrowed {
+            Some((block, rest)) if self.unsent() == 0 => block.as_ref().as_ref().get(rest.clone()).unwrap_or_default(),
             _ => self.bytes.get(self.sent..).unwrap_or_default(),
         }
     }
 
-    /// Move the unsent bytes into a temporary file without a name, behind those that lie there: may wait for the disk.
-    /// Fails, with all as it was, where there is no room or no file to be had.
-    pub fn lay_aside(&mut self) -> std::io::Result<()> {
-        let mut aside = match self.aside.take() {
+    /// Append the unsent bytes to a temporary file, which may wait for the disk. On an error (no file or no disk space, or
+    /// [`MOST_SPOOLED`]) nothing changes.
+    pub fn spool(&mut self) -> std::io::Result<()> {
+        let mut spooled = match self.spooled.take() {
             Some(range) => range,
             None => FileRange { file: temporary_file()?, offset: 0, left: 0, is_short: false },
         };
-        let written = aside.append(self.bytes.get(self.sent..).unwrap_or_default());
-        self.aside = Some(aside).filter(|range| range.left > 0);
+        let written = spooled.append(self.bytes.get(self.sent..).unwrap_or_default());
+        self.spooled = Some(spooled).filter(|range| range.left > 0);
         written?;
         self.begun = true;
         self.bytes = Vec::new();
@@ -170,15 +170,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Add `data`; a long one is sent from where it is, and only what the socket does not take is copied. Where that is
-    /// much, `keep` may give what begins with `data`, to be kept instead.
-    pub fn push(&mut self, data: &[u8], transport: &Transport, keep: impl FnOnce() -> Option<Held>) {
+    /// Add `data`. A long block is sent from where it is, and only the bytes that the socket does not take are copied. If
+    /// these are many, `borrow` may return an owner of bytes that begin with `data`, which is kept instead of a copy.
+    pub fn push(&mut self, data: &[u8], transport: &Transport, borrow: impl FnOnce() -> Option<Borrowed>) {
         let mut rest = data;
-        if let Some((held, range)) = self.held.take() {
-            // Only this may follow it.
-            self.bytes.extend_from_slice(held.as_ref().as_ref().get(range).unwrap_or_default());
+        if let Some((block, range)) = self.borrowed.take() {
+            self.bytes.extend_from_slice(block.as_ref().as_ref().get(range).unwrap_or_default());
         }
-        if data.len() > COPY && self.aside.is_none() && self.file.is_none() && !self.broken {
+        if data.len() > COPY && self.spooled.is_none() && self.file.is_none() && !self.broken {
             match transport.send_both(self.bytes.get(self.sent..).unwrap_or_default(), data) {
                 Sent::Bytes(count) => {
                     self.begun = true;
@@ -194,8 +193,8 @@ impl Outbox {
         if self.broken {
             return;
         }
-        match (rest.len() > HIGH_WATER).then(keep).flatten() {
-            Some(held) => self.held = Some((held, data.len() - rest.len()..data.len())),
+        match (rest.len() > HIGH_WATER).then(borrow).flatten() {
+            Some(block) => self.borrowed = Some((block, data.len() - rest.len()..data.len())),
             None => {
                 self.make_room(rest.len());
                 self.bytes.extend_from_slice(rest);
@@ -203,14 +202,15 @@ impl Outbox {
         }
     }
 
-    /// Send what goes now.
+    /// Send as much as the socket takes.
     pub fn flush(&mut self, transport: &Transport) -> Flushed {
         if self.file.is_some() { self.flush_last(transport) } else { self.flush_bytes(transport, Transport::send) }
     }
 
-    /// The same where the end of the connection, or a file, follows at once: it shares a packet with these bytes.
+    /// Send as much as the socket takes, when a file or the end of the connection follows at once: it shares a packet with
+    /// these bytes.
     pub fn flush_last(&mut self, transport: &Transport) -> Flushed {
-        // Bytes that wait for more would be lost by a reset.
+        // A reset would drop bytes that wait for more.
         match self.flush_bytes(transport, if self.is_cut { Transport::send } else { Transport::send_more }) {
             Flushed::Drained => Self::flush_file(&mut self.file, &mut self.broken, transport),
             other => other,
@@ -218,15 +218,15 @@ impl Outbox {
     }
 
     fn flush_bytes(&mut self, transport: &Transport, send: fn(&Transport, &[u8]) -> Sent) -> Flushed {
-        let laid_aside = Self::flush_file(&mut self.aside, &mut self.broken, transport);
-        if laid_aside != Flushed::Drained {
-            return laid_aside;
+        let spooled = Self::flush_file(&mut self.spooled, &mut self.broken, transport);
+        if spooled != Flushed::Drained {
+            return spooled;
         }
         while !self.broken && !self.in_memory().is_empty() {
             match send(transport, self.in_memory()) {
                 Sent::Bytes(count) => {
                     self.begun = true;
-                    match &mut self.held {
+                    match &mut self.borrowed {
                         Some((_, rest)) if self.bytes.len() == self.sent => rest.start += count,
                         _ => self.sent += count,
                     }
@@ -235,7 +235,7 @@ impl Outbox {
                 Sent::Broken => self.broken = true,
             }
         }
-        self.held = None;
+        self.borrowed = None;
         self.compact();
         if self.broken { Flushed::Broken } else { Flushed::Drained }
     }
@@ -287,7 +287,7 @@ mod tests {
         (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
     }
 
-    /// What the client reads until the end, once all is sent.
+    /// Send everything; returns what the client reads.
     fn received(mut client: UnixStream, outbox: &mut Outbox, transport: &Transport) -> Vec<u8> {
         let reader = std::thread::spawn(move || {
             let mut read = Vec::new();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_aside_comes_first_and_all_of_it_in_order() {
+    fn spooled_bytes_come_first_and_in_order() {
         let (client, server) = UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
         let transport = Transport::new(server.into());
@@ -312,7 +312,7 @@ mod tests {
         for (number, part) in all.chunks(100_000).enumerate() {
             outbox.push(part, &transport, || None);
             if number % 7 == 6 {
-                outbox.lay_aside().unwrap();
+                outbox.spool().unwrap();
                 assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
             }
         }
@@ -320,15 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_sent_from_where_it_is_and_in_order() {
+    fn borrowed_bytes_are_sent_in_order() {
         for is_followed in [false, true] {
             let (client, server) = UnixStream::pair().unwrap();
             server.set_nonblocking(true).unwrap();
             let transport = Transport::new(server.into());
             let all = bytes(4_000_000);
-            let held: Held = Box::new(all.clone());
+            let block: Borrowed = Box::new(all.clone());
             let mut outbox = Outbox { bytes: b"head".to_vec(), ..Outbox::default() };
-            outbox.push(&all[..3_000_000], &transport, || Some(held));
+            outbox.push(&all[..3_000_000], &transport, || Some(block));
             assert_eq!((outbox.unsent(), outbox.is_full(), outbox.is_empty()), (0, true, false));
             let mut expected = [b"head", &all[..3_000_000]].concat();
             if is_followed {
@@ -340,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_laid_aside_and_sent_is_not_forgotten() {
+    fn an_outbox_that_has_sent_spooled_bytes_is_not_untouched() {
         let (mut client, server) = UnixStream::pair().unwrap();
         let transport = Transport::new(server.into());
         let mut outbox = Outbox { bytes: bytes(10), ..Outbox::default() };
-        outbox.lay_aside().unwrap();
+        outbox.spool().unwrap();
         assert_eq!(outbox.flush(&transport), Flushed::Drained);
         assert_eq!((outbox.is_empty(), outbox.is_untouched()), (true, false), "no other answer may follow");
         let mut read = [0; 10];
@@ -353,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn only_so_much_is_laid_aside_and_nothing_is_lost_then() {
+    fn where_spooling_reaches_its_limit_nothing_is_lost() {
         let file = temporary_file().unwrap();
-        let aside = Some(FileRange { file, offset: LAID_ASIDE - 30, left: 10, is_short: false });
-        let mut outbox = Outbox { aside, bytes: bytes(21), ..Outbox::default() };
-        assert_eq!(outbox.lay_aside().unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
-        assert_eq!((outbox.unsent(), outbox.aside.as_ref().map(|range| range.left)), (21, Some(10)));
+        let spooled = Some(FileRange { file, offset: MOST_SPOOLED - 30, left: 10, is_short: false });
+        let mut outbox = Outbox { spooled, bytes: bytes(21), ..Outbox::default() };
+        assert_eq!(outbox.spool().unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
+        assert_eq!((outbox.unsent(), outbox.spooled.as_ref().map(|range| range.left)), (21, Some(10)));
         outbox.sent = 1;
-        outbox.lay_aside().unwrap();
-        assert_eq!((outbox.unsent(), outbox.aside.as_ref().map(|range| range.left)), (0, Some(30)));
+        outbox.spool().unwrap();
+        assert_eq!((outbox.unsent(), outbox.spooled.as_ref().map(|range| range.left)), (0, Some(30)));
     }
 }

@@ -1,4 +1,5 @@
-//! Request bodies: in memory up to `body_memory`, then in a temporary file that has no name, as answers use it too.
+//! Request bodies: in memory up to `body_memory` bytes, beyond that in a temporary file without a name. The outbox puts
+//! answers into such files, too.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,14 +11,14 @@ use rustix::io::Errno;
 use crate::http::protocol::BodySink;
 use crate::http::reject::Reject;
 use crate::limits::Limits;
-use crate::net::watch::heap;
+use crate::net::heap;
 
 /// A request body.
 #[derive(Debug)]
 pub enum Body {
     /// In memory.
     Memory(Vec<u8>),
-    /// In a file, of this many bytes.
+    /// In a file, with its length in bytes.
     File(File, u64),
 }
 
@@ -36,12 +37,12 @@ impl Body {
         }
     }
 
-    /// Whether there is none.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Make it ready to be read from its beginning.
+    /// Go back to the beginning, for a reader.
     pub fn rewind(&mut self) -> std::io::Result<()> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -73,12 +74,12 @@ impl BodySink for Body {
 }
 
 fn no_storage(error: &std::io::Error) -> Reject {
-    // One of the standard library has none: a device that takes nothing and says nothing.
+    // The error of a device that takes no bytes has no number.
     Reject::no_storage(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
 }
 
-/// A file that no name leads to, so that nothing is left behind whatever happens, in the first directory that takes one.
-/// Fails as the first one does.
+/// A file without a name, so that nothing is left behind however the process ends, in the first directory that takes one.
+/// Where none does, the error is that of the first directory.
 pub fn temporary_file() -> std::io::Result<File> {
     let mut fault = None;
     for directory in directories() {
@@ -90,7 +91,7 @@ pub fn temporary_file() -> std::io::Result<File> {
     Err(fault.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()))
 }
 
-/// Where temporary files may be: as Python's `tempfile` has it.
+/// Directories for temporary files, in the order of Python's `tempfile`.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let named = ["TMPDIR", "TEMP", "TMP"].into_iter().filter_map(std::env::var_os).filter(|name| !name.is_empty());
     named.map(PathBuf::from).chain(["/tmp", "/var/tmp", "/usr/tmp", "."].map(PathBuf::from))
@@ -100,7 +101,7 @@ fn file_in(directory: &Path) -> std::io::Result<File> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(file.into()),
-        // Some file systems know no O_TMPFILE.
+        // Some file systems do not support O_TMPFILE.
         Err(_) => named_then_unlinked(directory, mode),
     }
 }

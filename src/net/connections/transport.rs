@@ -1,4 +1,4 @@
-//! One stream socket, never blocking: read, write, send a file, shut down.
+//! One stream socket, never blocking: read, write, send a file, shut down. Knows no HTTP and no connection state.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -17,10 +17,19 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 const SIOCOUTQ: Opcode = 0x5411;
 const SIOCOUTQNSD: Opcode = 0x894B;
-/// Bytes that are looked at before they are read.
+/// Most bytes that [`Transport::peek`] returns.
 const PEEK: usize = 256;
-/// Bytes of a file that are read at once where the kernel does not send it.
+/// Bytes of a file that are read at once where the kernel cannot send it.
 const PIECE: usize = 64 * 1024;
+
+/// What a socket is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes to read, or the end of them.
+    Read,
+    /// Room to write.
+    Write,
+}
 
 /// A connected socket. Clones are the same socket.
 #[derive(Clone, Debug)]
@@ -29,39 +38,39 @@ pub struct Transport(Arc<Socket>);
 #[derive(Debug)]
 struct Socket {
     descriptor: OwnedFd,
-    /// See [`Transport::hold_end`].
-    is_held: AtomicBool,
+    /// See [`Transport::reset_unless_finished`].
+    ends_by_reset: AtomicBool,
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// So many bytes.
     Bytes(usize),
     /// Nothing yet.
     Nothing,
-    /// The peer sends no more, or is gone.
+    /// The peer sends no more, or is disconnected.
     End,
 }
 
-/// What a write took.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// So many bytes.
     Bytes(usize),
-    /// Nothing now: the socket is full.
+    /// Nothing: the socket's buffer is full.
     Nothing,
-    /// The peer is gone.
+    /// The peer is disconnected.
     Broken,
 }
 
 impl Transport {
     /// Take over a non-blocking socket.
     pub fn new(socket: OwnedFd) -> Self {
-        Self(Arc::new(Socket { descriptor: socket, is_held: AtomicBool::new(false) }))
+        Self(Arc::new(Socket { descriptor: socket, ends_by_reset: AtomicBool::new(false) }))
     }
 
-    /// Its descriptor, if there is no clone.
+    /// The descriptor, if this is the only clone.
     pub fn into_descriptor(self) -> Option<OwnedFd> {
         Arc::into_inner(self.0).map(|socket| socket.descriptor)
     }
@@ -71,51 +80,51 @@ impl Transport {
         received(|| rustix::net::recv(self, spare_capacity(buffer), RecvFlags::empty()).map(|(count, _)| count))
     }
 
-    /// Throw away what has come, at most as much as `room` holds. TCP copies nothing for that, which takes two thirds of
-    /// the time; a unix socket leaves it in `room`.
+    /// Discard received bytes, at most as many as fit into `room`. TCP does it without copying, in two thirds of the time; a
+    /// unix socket copies them into `room`.
     pub fn discard(&self, room: &mut [u8]) -> Received {
         received(|| rustix::net::recv(self, &mut *room, RecvFlags::TRUNC).map(|(count, _)| count))
     }
 
-    /// What has come, without reading it: as much as tells whose it is; nothing where the peer is gone, too.
+    /// The first received bytes, which stay unread: as many as show what a request asks for. Empty where the peer is
+    /// disconnected, too.
     pub fn peek(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(PEEK);
-        // Where it fails, so does reading it.
+        // If this fails, the read that follows fails too.
         let _ = rustix::net::recv(self, spare_capacity(&mut bytes), RecvFlags::PEEK);
         bytes
     }
 
-    /// Whether the peer sends no more, and nothing that came is left to be read.
+    /// Whether the peer sends no more and everything that it sent was read.
     pub fn has_ended(&self) -> bool {
         matches!(rustix::net::recv(self, &mut [0], RecvFlags::PEEK), Ok((0, _)))
     }
 
-    /// Write what goes now.
+    /// Write as much as the socket takes.
     pub fn send(&self, bytes: &[u8]) -> Sent {
         sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL))
     }
 
-    /// The same, when more follows at once.
+    /// Write as much as the socket takes, when more follows at once.
     pub fn send_more(&self, bytes: &[u8]) -> Sent {
         sent(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
-    /// Write two pieces as one.
+    /// Write two pieces in one system call.
     pub fn send_both(&self, first: &[u8], second: &[u8]) -> Sent {
         sent(|| rustix::io::writev(self, &[IoSlice::new(first), IoSlice::new(second)]))
     }
 
-    /// Send at most `count` bytes of `file` from `offset` on, which is moved.
+    /// Send at most `count` bytes of `file` from `offset` on, and advance `offset`.
     pub fn send_file(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
         match sent(|| rustix::fs::sendfile(self, file, Some(offset), count)) {
-            // The kernel, a sandbox or the file system may have no sendfile; a client that is gone is so for `send` too.
-            Sent::Broken => self.send_read(file, offset, count),
+            // The kernel, a sandbox or the file system may lack sendfile; if the client is disconnected, `send` fails too.
+            Sent::Broken => self.read_and_send(file, offset, count),
             other => other,
         }
     }
 
-    /// The same, read here.
-    fn send_read(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
+    fn read_and_send(&self, file: &File, offset: &mut u64, count: usize) -> Sent {
         let mut bytes = vec![0; count.min(PIECE)];
         let Ok(read) = file.read_at(&mut bytes, *offset) else { return Sent::Broken };
         let sent = self.send(bytes.get(..read).unwrap_or_default());
@@ -125,53 +134,53 @@ impl Transport {
         sent
     }
 
-    /// Bytes that were written and that the peer has not taken yet.
+    /// Bytes that were written and not yet acknowledged by the peer.
     pub fn unacknowledged(&self) -> u32 {
         self.count::<SIOCOUTQ>().unwrap_or(u32::MAX)
     }
 
-    /// Whether something that was written waits for the peer to have room. On a unix socket nothing does.
+    /// Whether written bytes wait until the peer has room for them. Never on a unix socket.
     pub fn has_unsent(&self) -> bool {
         self.count::<SIOCOUTQNSD>().is_some_and(|count| count > 0)
     }
 
     fn count<const QUEUE: Opcode>(&self) -> Option<u32> {
-        // SAFETY: SIOCOUTQ (in asm-generic/ioctls.h as TIOCOUTQ) and SIOCOUTQNSD (in linux/sockios.h) write one int, and
-        // fail where they are not known.
+        // SAFETY: SIOCOUTQ (TIOCOUTQ in asm-generic/ioctls.h) and SIOCOUTQNSD (in linux/sockios.h) write one int, and
+        // fail where the kernel does not know them.
         let count = unsafe { ioctl(self, Getter::<QUEUE, c_int>::new()) };
         count.ok().and_then(|count| u32::try_from(count).ok())
     }
 
-    /// Only [`Transport::finish`] is to look like an end: by whatever else the connection ends, even the death of this
-    /// process, is to be a reset. A unix socket knows none.
-    pub fn hold_end(&self) {
-        self.0.is_held.store(true, Ordering::Relaxed);
+    /// From now on every end of the connection but [`Transport::finish`] is a reset, even the death of this process. (A unix
+    /// socket has no reset.)
+    pub fn reset_unless_finished(&self) {
+        self.0.ends_by_reset.store(true, Ordering::Relaxed);
         let _ = set_socket_linger(self, Some(Duration::ZERO));
     }
 
-    /// Whether the connection ends by a reset.
-    pub fn is_held(&self) -> bool {
-        self.0.is_held.load(Ordering::Relaxed)
+    /// Whether the connection will end by a reset.
+    pub fn ends_by_reset(&self) -> bool {
+        self.0.ends_by_reset.load(Ordering::Relaxed)
     }
 
-    /// Say that nothing more will be sent.
+    /// Tell the peer that nothing more will be sent.
     pub fn finish(&self) {
-        if self.0.is_held.swap(false, Ordering::Relaxed) {
+        if self.0.ends_by_reset.swap(false, Ordering::Relaxed) {
             let _ = set_socket_linger(self, None);
         }
-        // A peer that is gone needs not be told.
+        // It fails if the peer is disconnected, which needs no message then.
         let _ = rustix::net::shutdown(self, Shutdown::Write);
     }
 
-    /// End the connection now, although others may hold the same socket open.
+    /// End the connection now, even if other processes hold the same socket open.
     pub fn end(&self) {
-        if self.is_held() { self.reset() } else { self.finish() }
+        if self.ends_by_reset() { self.reset() } else { self.finish() }
     }
 
-    /// Reset the connection, so that nobody takes what was sent for all of it. A unix socket knows no reset: the peer
-    /// sees an end there.
+    /// Reset the connection, so that the client does not take an incomplete answer for a complete one. On a unix socket the
+    /// client sees an orderly end instead.
     pub fn reset(&self) {
-        // On Linux a TCP socket that is told to connect to nobody sends it, even where another thread holds the socket.
+        // On Linux this sends the reset at once, even if another thread or process holds the socket.
         if rustix::net::connect_unspec(self).is_err() {
             self.finish();
         }

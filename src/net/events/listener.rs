@@ -1,4 +1,4 @@
-//! A listening socket: accept, and tell why not; let nobody in any more.
+//! A listening socket: accepts clients, says why it cannot, and is shut at the end of a server. Does not know when to do so.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -13,46 +13,48 @@ use rustix::net::{Shutdown, SocketAddrAny, SocketFlags};
 
 use crate::net::connections::transport::Transport;
 
-/// How long the last process that accepts takes in those whose handshake was half done when it let nobody in any more; on
-/// one machine that is done some 20 us later. Longer would harm: who comes meanwhile has to ask again a second later.
+/// Time after [`Listener::shut`] in which clients in the middle of their TCP handshake are still accepted: on one machine a
+/// handshake takes some 20 us. A longer time would harm: clients that connect meanwhile have to try again a second later.
 pub const HANDSHAKE: Duration = Duration::from_micros(50);
-/// Why nobody can be accepted; all else is over with a connection, or with the socket.
+/// Errors that keep this process from accepting anybody; all others concern one connection, or the end of the socket.
 const HINDRANCES: [Errno; 7] =
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::NOSYS, Errno::PERM, Errno::ACCESS];
-/// Descriptors that a process needs to begin.
+/// Descriptors that a process needs for its start.
 const RESERVE: usize = 32;
 
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
 pub struct Listener {
-    /// The engine has one descriptor of it, which a child that the application forks can let go of.
+    /// Shared with the server, which closes it in a child that the application forks.
     pub socket: Arc<OwnedFd>,
     /// Its address; none for a unix socket.
     pub address: Option<SocketAddr>,
-    /// It was found hung up: readable for ever, so that it is not watched.
+    /// Another process has shut the socket down: it would be readable for ever, and is not watched.
     pub is_closed: bool,
 }
 
-/// What accepting gave.
+/// The result of accepting.
 #[derive(Debug)]
 pub enum Accepted {
-    /// A connection, and its peer (none on a unix socket).
+    /// A connection, and the address of its peer (none on a unix socket).
     Connection(Transport, Option<SocketAddr>),
-    /// No connection waits.
+    /// No client waits.
     Nothing,
-    /// None can be taken now: no descriptor or no memory is left, or the system does not let this process.
+    /// No client is to be accepted now: see [`Listener::accept_unless`].
+    Paused,
+    /// No client can be accepted now: no descriptor or memory is left, or the system forbids it.
     Failed(Errno),
 }
 
 impl Listener {
-    /// Duplicate a listening socket that somebody else owns.
+    /// Duplicate a listening socket that the caller owns.
     pub fn adopt(descriptor: RawFd) -> std::io::Result<Self> {
         let socket = duplicate(descriptor)?;
         let address = rustix::net::getsockname(&socket)?.try_into().ok();
         Ok(Self { socket: Arc::new(socket), address, is_closed: false })
     }
 
-    /// Take the next connection that waits.
+    /// Accept the next client.
     pub fn accept(&self) -> Accepted {
         loop {
             return match self.accepted() {
@@ -60,7 +62,7 @@ impl Listener {
                     Accepted::Connection(Transport::new(socket), peer.and_then(|peer| peer.try_into().ok()))
                 }
                 Err(Errno::AGAIN) => Accepted::Nothing,
-                // This connection failed before it was taken, or the call was interrupted: there may be others.
+                // This client has gone already, or a signal interrupted the call: other clients may wait.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
                 Err(error) if HINDRANCES.contains(&error) => Accepted::Failed(error),
                 Err(_) => Accepted::Nothing,
@@ -71,7 +73,7 @@ impl Listener {
     fn accepted(&self) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match rustix::net::acceptfrom_with(&self.socket, flags) {
-            // The kernel, or a sandbox, has no accept4.
+            // The kernel or a sandbox lacks accept4.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let (socket, peer) = rustix::net::acceptfrom(&self.socket)?;
                 fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
@@ -82,8 +84,8 @@ impl Listener {
         }
     }
 
-    /// Take who waits, or has half a handshake that is whole in [`HANDSHAKE`], as many as leave descriptors to go on, and
-    /// let nobody in any more: the socket is closed for all processes that share it.
+    /// Shut the socket for all processes that share it, and accept the clients that wait or finish their handshake within
+    /// [`HANDSHAKE`], as far as descriptors last.
     pub fn take_waiting(&self) -> Vec<OwnedFd> {
         self.shut();
         let until = Instant::now() + HANDSHAKE;
@@ -92,52 +94,52 @@ impl Listener {
             match self.accept() {
                 Accepted::Connection(transport, _) => taken.extend(transport.into_descriptor()),
                 Accepted::Nothing if Instant::now() < until => {}
-                Accepted::Nothing => break,
+                Accepted::Nothing | Accepted::Paused => break,
                 Accepted::Failed(_) => {
                     taken.truncate(taken.len().saturating_sub(RESERVE));
-                    return taken; // who else shares the socket can accept the others still
+                    return taken; // other processes that share the socket can still accept the other clients
                 }
             }
         }
-        // Else who comes gets no answer for as long as another process has it, be another server there for him or not.
+        // As long as another process holds the socket, new clients would get no answer from it, nor from a new server.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
         taken
     }
 
-    /// Take the next connection; None if `is_shut`. Who comes between a look at that and `accept` may come after what is
-    /// looked for. So look first whether somebody is there, whom no other process takes meanwhile: he is the one.
-    pub fn accept_unless(&self, is_shut: impl FnOnce() -> bool) -> Option<Accepted> {
-        // It is for the moment; where a system cannot lock sockets, do without.
+    /// Accept the next client, unless `is_paused`. A client that was there before `is_paused` is asked, and no later one, is
+    /// accepted: so look for a client first, under a lock that keeps other processes from accepting it.
+    pub fn accept_unless(&self, is_paused: impl FnOnce() -> bool) -> Accepted {
+        // Systems that cannot lock sockets do without.
         if fcntl_lock(&self.socket, FlockOperation::NonBlockingLockExclusive) == Err(Errno::AGAIN) {
-            return Some(Accepted::Nothing);
+            return Accepted::Nothing;
         }
-        let accepted = if !self.is_awaited() {
-            Some(Accepted::Nothing)
-        } else if is_shut() {
-            None
+        let accepted = if !self.has_client() {
+            Accepted::Nothing
+        } else if is_paused() {
+            Accepted::Paused
         } else {
-            Some(self.accept())
+            self.accept()
         };
         let _ = fcntl_lock(&self.socket, FlockOperation::Unlock);
         accepted
     }
 
-    /// Whether somebody waits to be accepted.
-    fn is_awaited(&self) -> bool {
+    /// Whether a client waits.
+    fn has_client(&self) -> bool {
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
     }
 
-    /// Whether a process that shares the socket has closed it for all: `accept` does not tell, of a unix socket.
+    /// Whether another process has shut the socket down; `accept` does not report that for a unix socket.
     pub fn is_hung_up(&self) -> bool {
         let mut socket = [PollFd::new(&self.socket, PollFlags::empty())];
         let _ = poll(&mut socket, Some(&Timespec::default()));
         socket.iter().any(|it| it.revents().contains(PollFlags::HUP))
     }
 
-    /// Let nobody in any more, in no process; who is in the queue can be accepted still. To close it alone would reset
-    /// who came after the last `accept`. On a unix socket the next client is refused. A TCP client gets no answer, so
-    /// that it asks once more a second later, when the socket is closed and it is refused; a client whose handshake was
-    /// half done believes that it is connected, and comes in still.
+    /// Let no new client connect, in no process; clients in the queue can still be accepted. (If the socket were only closed,
+    /// clients that came after the last `accept` would be reset.) A new client of a unix socket is refused. A new TCP client
+    /// gets no answer and tries again a second later; by then the socket is closed and the client is refused. A TCP client in
+    /// the middle of its handshake still gets into the queue.
     pub fn shut(&self) {
         if self.address.is_none() {
             // It cannot fail: it is a listening socket.
@@ -152,7 +154,7 @@ impl Listener {
         ];
         let program = sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
         // SAFETY: the kernel copies the program and its four steps, which live until it returns, and changes nothing.
-        // Where it takes none, as in some sandboxes, who comes at the last moment is reset.
+        // Where a sandbox forbids it, clients that come at the last moment are reset.
         unsafe {
             libc::setsockopt(
                 self.socket.as_raw_fd(),
@@ -169,7 +171,7 @@ impl Listener {
 const LOAD_BYTE: u16 = 0x30;
 const SKIP_IF_SET: u16 = 0x45;
 const TAKE_BYTES: u16 = 0x06;
-/// Where the flags are in the header of TCP (RFC 9293 3.1), with which a packet begins for the filter of a socket.
+/// Offset of the flags in the TCP header (RFC 9293 3.1), which is where a packet begins for the filter of a socket.
 const TCP_FLAGS: u32 = 13;
 const SYN: u32 = 2;
 
@@ -179,13 +181,13 @@ impl AsFd for Listener {
     }
 }
 
-/// A duplicate, which is ours, of a descriptor that is the caller's.
+/// Duplicate a descriptor that the caller owns.
 pub fn duplicate(descriptor: RawFd) -> std::io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(std::io::Error::other(format!("{descriptor} is not a descriptor")));
     }
-    // SAFETY: the number is only handed to fcntl, which answers EBADF where it is not open. Descriptors come from
-    // Python as numbers; there is no way to receive them without one such line.
+    // SAFETY: the number is only passed to fcntl, which returns EBADF if it is not open. Python passes descriptors as
+    // numbers, so one line like this is needed.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
     borrowed.try_clone_to_owned()
 }
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_the_queue_of_a_shut_listener_can_be_accepted_and_nobody_else_comes() {
+    fn after_a_shut_clients_in_the_queue_are_accepted_and_no_others() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let socket = TcpListener::bind(host).unwrap();
             socket.set_nonblocking(true).unwrap();
@@ -212,12 +214,12 @@ mod tests {
             assert_eq!(late.kind(), ErrorKind::TimedOut);
             let Accepted::Connection(transport, _) = listener.accept() else { panic!("it was in the queue") };
             assert!(matches!(listener.accept(), Accepted::Nothing));
-            // The connection has the filter of the listener, which lets through what it is made of.
+            // The connection inherits the filter, which lets everything but new connections pass.
             assert!(matches!(transport.send(b"answer"), crate::net::connections::transport::Sent::Bytes(6)));
             let mut answer = [0; 6];
             std::io::Read::read_exact(&mut &early, &mut answer).unwrap();
             assert_eq!(&answer, b"answer");
-            // Who asked in between asks again, and is refused.
+            // A client that tried in between tries again, and is refused.
             let asking = std::thread::spawn(move || TcpStream::connect(address).unwrap_err().kind());
             drop((listener, socket));
             assert_eq!(asking.join().unwrap(), ErrorKind::ConnectionRefused);
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn where_who_waits_was_taken_nobody_listens_any_more() {
+    fn after_take_waiting_no_process_listens() {
         fn taken<C>(socket: &OwnedFd, connect: impl Fn() -> std::io::Result<C>) {
             rustix::io::ioctl_fionbio(socket, true).unwrap();
             let (ours, theirs) = [(); 2].map(|()| Listener::adopt(socket.as_raw_fd()).unwrap()).into();
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shut_unix_socket_refuses_and_keeps_who_is_in_its_queue() {
+    fn a_shut_unix_socket_refuses_new_clients_and_keeps_its_queue() {
         let path = std::env::temp_dir().join(format!("poorhttp-shut-{}", std::process::id()));
         let socket = UnixListener::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();

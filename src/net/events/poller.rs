@@ -1,4 +1,5 @@
-//! epoll, level-triggered: readiness that was not used up is told again, so nothing can be forgotten.
+//! epoll, level-triggered: the kernel reports readiness until it is used up, so no event can be lost. Knows descriptors and
+//! tokens, not what they stand for.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,40 +9,30 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io;
 
-/// Events in one batch, at most.
+use crate::net::connections::transport::Interest;
+
+/// Most events in one batch.
 pub const BATCH: usize = 128;
 
-/// What a descriptor is watched for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Bytes to read, or the end of them.
-    Read,
-    /// Room to write.
-    Write,
-    /// A connection to accept; of the processes that watch the same listener, one is woken.
-    Accept,
-}
-
-impl Interest {
-    const fn flags(self) -> EventFlags {
-        match self {
-            Self::Read => EventFlags::IN,
-            Self::Write => EventFlags::OUT,
-            Self::Accept => EventFlags::IN.union(EventFlags::EXCLUSIVE),
-        }
+const fn flags(interest: Interest) -> EventFlags {
+    match interest {
+        Interest::Read => EventFlags::IN,
+        Interest::Write => EventFlags::OUT,
     }
 }
 
-/// An epoll instance and the events of its last batch that are not handled yet.
+/// An epoll instance, and the events of its last batch that are still to be handled.
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
-    /// The tokens of the batch; the kernel's own event type may not pass between threads.
+    /// The tokens of the events (the kernel's own event type may not pass between threads): handled ones, those of this batch,
+    /// and later ones.
     tokens: Vec<u64>,
+    /// Index of the next token to handle.
     next: usize,
-    /// Events of the batch that are still to be told.
+    /// Number of tokens of this batch that are still to be handled.
     left: usize,
-    /// The last wait was interrupted by a signal.
+    /// A signal interrupted the last wait.
     pub interrupted: bool,
 }
 
@@ -64,20 +55,25 @@ impl Poller {
 
     /// Watch `source`; its events carry `token`.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        let add = |interest: Interest| epoll::add(&self.epoll, &source, EventData::new_u64(token), interest.flags());
-        match add(interest) {
-            // Linux before 4.5 has no EPOLLEXCLUSIVE: all processes are woken then.
-            Err(io::Errno::INVAL) if interest == Interest::Accept => add(Interest::Read),
+        epoll::add(&self.epoll, source, EventData::new_u64(token), flags(interest))
+    }
+
+    /// Watch a listener: of all processes that watch it so, the kernel wakes only one for each client.
+    pub fn add_exclusive(&self, listener: impl AsFd, token: u64) -> io::Result<()> {
+        let exclusive = EventFlags::IN.union(EventFlags::EXCLUSIVE);
+        match epoll::add(&self.epoll, &listener, EventData::new_u64(token), exclusive) {
+            // Linux before 4.5 has no EPOLLEXCLUSIVE: there each client wakes all processes.
+            Err(io::Errno::INVAL) => self.add(listener, token, Interest::Read),
             other => other,
         }
     }
 
     /// Watch `source` for something else.
     pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        epoll::modify(&self.epoll, source, EventData::new_u64(token), interest.flags())
+        epoll::modify(&self.epoll, source, EventData::new_u64(token), flags(interest))
     }
 
-    /// Watch `source` no more.
+    /// Stop watching `source`.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         epoll::delete(&self.epoll, source)
     }
@@ -90,35 +86,35 @@ impl Poller {
         Some(*token)
     }
 
-    /// Let an event of this token be the last one of the batch.
+    /// Add an event of `token` at the end of the batch.
     pub fn put_last(&mut self, token: u64) {
         self.tokens.insert(self.next + self.left, token);
         self.left += 1;
     }
 
-    /// The events of this token in the batch, by their lowest 16 bits.
-    pub fn told(&self, token: u64) -> impl Iterator<Item = usize> {
-        let ours = self.tokens.iter().filter(move |&told| told & !0xffff == token);
-        ours.map(|told| usize::try_from(told & 0xffff).unwrap_or(0))
+    /// The events whose token has the upper 48 bits of `token`, by their lower 16 bits.
+    pub fn events_of(&self, token: u64) -> impl Iterator<Item = usize> {
+        let ours = self.tokens.iter().filter(move |&it| it & !0xffff == token);
+        ours.map(|it| usize::try_from(it & 0xffff).unwrap_or(0))
     }
 
-    /// Let the events of this token be the next ones of the batch. Returns whether there is any.
+    /// Move the events whose token has the upper 48 bits of `token` to the beginning. Returns whether there are any.
     pub fn put_first(&mut self, token: u64) -> bool {
         self.forget_handled();
-        let is_any = self.told(token).next().is_some();
+        let is_any = self.events_of(token).next().is_some();
         if is_any {
-            self.tokens.sort_by_key(|told| told & !0xffff != token);
+            self.tokens.sort_by_key(|it| it & !0xffff != token);
         }
         is_any
     }
 
-    /// Whether events wait that were not handled yet, in this batch or behind it.
+    /// Whether events are still to be handled, in this batch or after it.
     pub fn has_more(&self) -> bool {
         self.next < self.tokens.len()
     }
 
-    /// Get a new batch: what [`Poller::add_new`] has put behind the last one, and what came since. Where there is none,
-    /// wait for it, at most `timeout`, or for ever. An interrupted wait is an empty batch.
+    /// Get a new batch: the events that [`Poller::add_new`] put behind the last one, and those that came since. If there
+    /// are none, wait for at most `timeout` (none: without limit). An interrupted wait gives an empty batch.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.forget_handled();
         if self.tokens.is_empty() {
@@ -130,15 +126,15 @@ impl Poller {
         Ok(self.left)
     }
 
-    /// Put what came meanwhile behind the events that are not handled yet; not into this batch, which would never end. The
-    /// kernel tells of those that are not handled again: these are left out.
+    /// Ask the kernel for new events and put them behind this batch; inside it they could make it endless. Events that are
+    /// not handled yet, and which the kernel reports again, are left out.
     pub fn add_new(&mut self) -> io::Result<()> {
         self.forget_handled();
         let waiting = self.tokens.len();
         if waiting < BATCH {
             self.take(Some(Duration::ZERO))?;
-            let (before, told) = self.tokens.split_at(waiting);
-            let new: Vec<u64> = told.iter().filter(|token| !before.contains(token)).copied().collect();
+            let (before, reported) = self.tokens.split_at(waiting);
+            let new: Vec<u64> = reported.iter().filter(|token| !before.contains(token)).copied().collect();
             self.tokens.truncate(waiting);
             self.tokens.extend(new);
         }
@@ -150,7 +146,7 @@ impl Poller {
         self.next = 0;
     }
 
-    /// Add to the tokens what the kernel tells.
+    /// Append the events that the kernel reports.
     fn take(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.interrupted = false;
         let timeout = timeout.map(|time| Timespec {
@@ -181,34 +177,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_meanwhile_stands_behind_what_waited() {
+    fn new_events_stand_behind_waiting_ones() {
         let mut poller = Poller::new().unwrap();
         let pipes: Vec<_> = (0..3).map(|_| rustix::pipe::pipe().unwrap()).collect();
         for ((reader, _), token) in pipes.iter().zip(0..) {
             poller.add(reader, token, Interest::Read).unwrap();
         }
-        let tell = |index: usize| rustix::io::write(&pipes[index].1, b"x").unwrap();
-        let hear = |index: usize| rustix::io::read(&pipes[index].0, &mut [0; 1]).unwrap();
-        tell(0);
-        tell(1);
+        let send = |index: usize| rustix::io::write(&pipes[index].1, b"x").unwrap();
+        let receive = |index: usize| rustix::io::read(&pipes[index].0, &mut [0; 1]).unwrap();
+        send(0);
+        send(1);
         assert_eq!((poller.wait(None), poller.next_token()), (Ok(2), Some(0)));
-        hear(0);
-        // The second one, which waits, is not told twice.
+        receive(0);
+        // The event of the second pipe still waits, and is not added twice.
         for index in [2, 0] {
-            tell(index);
+            send(index);
             poller.add_new().unwrap();
         }
         assert_eq!([(); 2].map(|()| poller.next_token()), [Some(1), None], "the batch of two ends");
-        assert_eq!((poller.has_more(), poller.wait(None)), (true, Ok(3)), "the one that was told is still to be read");
+        assert_eq!((poller.has_more(), poller.wait(None)), (true, Ok(3)), "the second one is still to be handled");
         assert_eq!([(); 4].map(|()| poller.next_token()), [Some(2), Some(0), Some(1), None]);
         assert!(!poller.has_more());
     }
 
     #[test]
-    fn what_cannot_be_watched_for_one_process_is_watched_for_all() {
-        // An epoll instance is refused with EPOLLEXCLUSIVE, as everything is by old kernels.
+    fn without_exclusive_watching_all_processes_are_woken() {
+        // The kernel refuses EPOLLEXCLUSIVE for an epoll instance, as old kernels do for every descriptor.
         let (inner, mut outer) = (Poller::new().unwrap(), Poller::new().unwrap());
-        outer.add(&inner.epoll, 7, Interest::Accept).unwrap();
+        outer.add_exclusive(&inner.epoll, 7).unwrap();
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         inner.add(&reader, 1, Interest::Read).unwrap();
         rustix::io::write(&writer, b"x").unwrap();

@@ -1,11 +1,11 @@
-//! The connections of one process: slots with a generation, and the deadlines of those that wait.
+//! The connections of one process and the deadlines of those that wait.
 //!
-//! A slot is empty, holds a connection that waits, or stands for one that is away: owned by a thread, in the
-//! application. A [`Key`] of a connection that is gone finds nothing, even if its slot is used again.
+//! A slot is empty, holds a connection that waits, or is reserved for one that is away: a thread owns it at the moment. Slots
+//! are used again, but the [`Key`] of a connection that has ended finds nothing.
 
 use std::os::fd::RawFd;
 
-/// Names a connection.
+/// Identifies a connection, even after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     index: u32,
@@ -13,12 +13,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// As an event token.
+    /// The event token of the connection.
     pub fn token(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// From an event token.
+    /// The key that has this event token.
     pub fn from_token(token: u64) -> Self {
         #[allow(clippy::cast_possible_truncation)]
         Self { index: token as u32, generation: (token >> 32) as u32 }
@@ -26,22 +26,22 @@ impl Key {
 }
 
 #[derive(Debug)]
-enum Place<C> {
+enum Content<C> {
     Empty,
-    Here(C),
+    Waiting(C),
     Away,
 }
 
 #[derive(Debug)]
 struct Slot<C> {
     generation: u32,
-    /// Its descriptor; that of a connection which is away stays open until it returns.
+    /// The descriptor of the connection; it stays open while the connection is away.
     descriptor: RawFd,
-    /// The poller was told to forget the descriptor, because it became ready while the connection was away.
-    unwatched: bool,
-    /// When the connection here has waited too long, in ms of [`crate::net::clock::now`].
+    /// The poller no longer watches the descriptor, because it became ready while the connection was away.
+    is_unwatched: bool,
+    /// Until when the connection may wait, in ms of [`crate::net::clock::now`].
     deadline: u64,
-    place: Place<C>,
+    content: Content<C>,
 }
 
 /// All connections.
@@ -54,7 +54,7 @@ pub struct Table<C> {
     earliest: u64,
 }
 
-/// A generation of zero would make the first keys look like small numbers, which the event loop uses for itself.
+/// Tokens of generation 0 are used by the event loop itself.
 const FIRST_GENERATION: u32 = 1;
 
 impl<C> Default for Table<C> {
@@ -64,100 +64,87 @@ impl<C> Default for Table<C> {
 }
 
 impl<C> Table<C> {
-    /// Make room for a connection, which is away until [`Table::put`].
+    /// Reserve a slot for a new connection, which is away until [`Table::put`].
     pub fn reserve(&mut self, descriptor: RawFd) -> Key {
         self.count += 1;
         if let Some(index) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(index as usize)
         {
-            slot.place = Place::Away;
+            slot.content = Content::Away;
             slot.descriptor = descriptor;
-            slot.unwatched = false;
+            slot.is_unwatched = false;
             return Key { index, generation: slot.generation };
         }
         let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         self.slots.push(Slot {
             generation: FIRST_GENERATION,
             descriptor,
-            unwatched: false,
+            is_unwatched: false,
             deadline: u64::MAX,
-            place: Place::Away,
+            content: Content::Away,
         });
         Key { index, generation: FIRST_GENERATION }
     }
 
-    /// Put a connection that was away back, to wait until `deadline`.
+    /// Let a connection that was away wait until `deadline`.
     pub fn put(&mut self, key: Key, connection: C, deadline: u64) {
         if let Some(slot) = self.slot(key) {
-            slot.place = Place::Here(connection);
+            slot.content = Content::Waiting(connection);
             slot.deadline = deadline;
             self.earliest = self.earliest.min(deadline);
         }
     }
 
-    /// Take a connection that waits; it is away then.
+    /// Take a waiting connection, which is away then.
     pub fn take(&mut self, key: Key) -> Option<C> {
         let slot = self.slot(key)?;
-        match std::mem::replace(&mut slot.place, Place::Away) {
-            Place::Here(connection) => Some(connection),
+        match std::mem::replace(&mut slot.content, Content::Away) {
+            Content::Waiting(connection) => Some(connection),
             other => {
-                slot.place = other;
+                slot.content = other;
                 None
             }
         }
     }
 
-    /// The descriptor of a connection that is away, which the caller will watch no more.
+    /// The descriptor of a connection that is away; the caller stops watching it.
     pub fn unwatch(&mut self, key: Key) -> Option<RawFd> {
-        let slot = self.slot(key).filter(|slot| matches!(slot.place, Place::Away))?;
-        slot.unwatched = true;
+        let slot = self.slot(key).filter(|slot| matches!(slot.content, Content::Away))?;
+        slot.is_unwatched = true;
         Some(slot.descriptor)
     }
 
-    /// Whether the descriptor was unwatched since the connection went away.
+    /// Whether [`Table::unwatch`] was called since the connection went away.
     pub fn was_unwatched(&mut self, key: Key) -> bool {
-        self.slot(key).is_some_and(|slot| std::mem::take(&mut slot.unwatched))
+        self.slot(key).is_some_and(|slot| std::mem::take(&mut slot.is_unwatched))
     }
 
-    /// Forget a connection that was away.
+    /// A connection that was away has ended: free its slot.
     pub fn release(&mut self, key: Key) {
         if let Some(slot) = self.slot(key) {
-            slot.place = Place::Empty;
+            slot.content = Content::Empty;
             slot.deadline = u64::MAX;
-            // Skip the generations that would collide with the tokens of the event loop.
             slot.generation = slot.generation.checked_add(1).unwrap_or(FIRST_GENERATION);
             self.free.push(key.index);
             self.count -= 1;
         }
     }
 
-    /// How many connections there are, here and away.
-    pub fn len(&self) -> usize {
+    /// Number of connections, waiting and away.
+    pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// When [`Table::late`] may find something.
+    /// No connection is late before this time.
     pub fn earliest_deadline(&self) -> Option<u64> {
         (self.earliest != u64::MAX).then_some(self.earliest)
     }
 
-    /// The connections whose deadline has come. Looks at every slot, so ask seldom.
+    /// The connections whose deadline has passed. It looks at every slot, so it is not to be called often.
     pub fn late(&mut self, now: u64) -> Vec<Key> {
-        let mut earliest = u64::MAX;
-        let mut late = Vec::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let Place::Here(_) = slot.place {
-                if slot.deadline <= now {
-                    late.push(Key { index: u32::try_from(index).unwrap_or(u32::MAX), generation: slot.generation });
-                } else {
-                    earliest = earliest.min(slot.deadline);
-                }
-            }
+        let (mut earliest, mut late) = (u64::MAX, Vec::new());
+        for (key, slot) in self.waiting_slots() {
+            if slot.deadline <= now { late.push(key) } else { earliest = earliest.min(slot.deadline) }
         }
         self.earliest = earliest;
         late
@@ -165,12 +152,12 @@ impl<C> Table<C> {
 
     /// The connections that wait.
     pub fn waiting(&self) -> Vec<Key> {
-        let here = |(_, slot): &(usize, &Slot<C>)| matches!(slot.place, Place::Here(_));
-        let key = |(index, slot): (usize, &Slot<C>)| Key {
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            generation: slot.generation,
-        };
-        self.slots.iter().enumerate().filter(here).map(key).collect()
+        self.waiting_slots().map(|(key, _)| key).collect()
+    }
+
+    fn waiting_slots(&self) -> impl Iterator<Item = (Key, &Slot<C>)> {
+        let waiting = (0..).zip(&self.slots).filter(|(_, slot)| matches!(slot.content, Content::Waiting(_)));
+        waiting.map(|(index, slot)| (Key { index, generation: slot.generation }, slot))
     }
 
     fn slot(&mut self, key: Key) -> Option<&mut Slot<C>> {
@@ -183,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_dies_with_its_connection() {
+    fn a_key_finds_nothing_after_the_end_of_its_connection() {
         let mut table = Table::default();
         let first = table.reserve(1);
         table.put(first, "first", 10);
@@ -194,7 +181,7 @@ mod tests {
         let second = table.reserve(2);
         table.put(second, "second", 10);
         assert_eq!(second.token() & 0xffff_ffff, first.token() & 0xffff_ffff, "the slot is used again");
-        assert_eq!((table.take(first), table.unwatch(first), table.len()), (None, None, 1));
+        assert_eq!((table.take(first), table.unwatch(first), table.count()), (None, None, 1));
         assert_eq!(Key::from_token(second.token()), second);
     }
 

@@ -1,7 +1,7 @@
-//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt>): the header by
-//! which a front server tells, before the first byte of a connection's own, whose connection it is.
+//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt>): a header at the
+//! beginning of a connection, in which a proxy names the client.
 //!
-//! Bytes in, an address out; knows no socket. A wrong byte is refused where it stands, however the bytes are cut.
+//! Turns bytes into an address; knows no socket. A wrong byte is refused as soon as it is there, however the bytes are cut.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,31 +11,31 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Section 2.2: signature, version and command, family and transport, length.
 const FIXED: usize = 16;
 
-/// Whose connection it is.
+/// The client of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The front server's own, such as a health check (section 2.2, LOCAL).
+    /// The proxy itself, for example for a health check (section 2.2, LOCAL).
     Peer,
-    /// That of a client without an address: on a unix socket, or of a protocol without a name.
+    /// A client whose address is unknown: on a unix socket, or of an unnamed protocol.
     Unknown,
-    /// That of a client at this address.
+    /// A client at this address.
     Address(SocketAddr),
 }
 
-/// A whole header.
+/// A complete header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: usize,
-    /// What it says.
+    /// The client that it names.
     pub source: Source,
 }
 
-/// What is wrong; text for the log.
+/// Why a header is refused; text for the log.
 pub type Fault = &'static str;
 
-/// Read a header at the beginning of `bytes`; none: more bytes are needed. `longest` bounds one of version 2, which says
-/// its length itself.
+/// Read a header at the beginning of `bytes`; none if more bytes are needed. `longest` is the greatest accepted length of a
+/// header of version 2, in bytes.
 pub fn read(bytes: &[u8], longest: usize) -> Result<Option<Header>, Fault> {
     const NEITHER: Fault = "the connection does not begin with a header of the PROXY protocol";
     match bytes.first() {
@@ -46,7 +46,7 @@ pub fn read(bytes: &[u8], longest: usize) -> Result<Option<Header>, Fault> {
     }
 }
 
-/// Whether both are the same, as far as both go.
+/// Whether the shorter of both is the beginning of the other.
 fn begins(bytes: &[u8], expected: &[u8]) -> bool {
     bytes.iter().zip(expected).all(|(byte, expected)| byte == expected)
 }
@@ -80,7 +80,7 @@ fn source_of_line(line: &[u8]) -> Option<Source> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ').skip(1);
     let family = words.next()?;
     if family == "UNKNOWN" {
-        return Some(Source::Unknown); // whatever follows is to be ignored
+        return Some(Source::Unknown); // section 2.1: the rest of the line is ignored
     }
     let (source, destination) = (words.next()?, words.next()?);
     let (port, _) = (port_number(words.next()?)?, port_number(words.next()?)?);
@@ -92,7 +92,7 @@ fn source_of_line(line: &[u8]) -> Option<Source> {
     words.next().is_none().then(|| Source::Address(SocketAddr::new(address.to_canonical(), port)))
 }
 
-/// "a decimal number between 0 and 65535, without leading zeroes".
+/// Section 2.1: a decimal number between 0 and 65535 without leading zeros.
 fn port_number(text: &str) -> Option<u16> {
     let is_plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit()));
     text.parse().ok().filter(|_| is_plain)
@@ -130,7 +130,7 @@ fn block(bytes: &[u8], longest: usize) -> Result<Option<Header>, Fault> {
     Ok(Some(Header { length, source }))
 }
 
-/// Both addresses, and both ports where there are ports.
+/// Length in bytes of both addresses and, except for unix sockets, both ports.
 const fn size_of_addresses(family: u8) -> usize {
     match family >> 4 {
         1 => 12,
@@ -140,7 +140,7 @@ const fn size_of_addresses(family: u8) -> usize {
     }
 }
 
-/// The source address, which stands first, and its port, which stands at `port`.
+/// The source address, which is the first one, and its port at offset `port`.
 fn address<const SIZE: usize>(header: &[u8], port: usize) -> Source
 where
     IpAddr: From<[u8; SIZE]>,
@@ -174,7 +174,7 @@ mod tests {
         Source::Address(address.parse().unwrap())
     }
 
-    /// Whole, byte by byte, and with something behind it: the same.
+    /// A header means the same whole, byte by byte, and with bytes behind it.
     fn check(header: &[u8], expected: Source) {
         for end in 0..header.len() {
             assert_eq!(read(&header[..end], 65536), Ok(None), "{end} of {header:?}");
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Refused, and at the same byte however it is cut.
+    /// The bytes are refused at one certain byte, however they are cut.
     fn refuse(bytes: &[u8]) {
         assert!(read(bytes, 65536).is_err(), "{bytes:?}");
         let first = (0..=bytes.len()).find(|&end| read(&bytes[..end], 65536).is_err()).unwrap();
@@ -247,9 +247,9 @@ mod tests {
         check(&version_2(0x20, 0xff, b"ignored"), Source::Peer);
     }
 
-    /// Whatever comes, more bytes never take a verdict back, and bytes behind a header change nothing.
+    /// Changed headers: more bytes never change a verdict, and bytes behind a header change nothing.
     #[test]
-    fn verdicts_stand() {
+    fn a_verdict_never_changes() {
         let seeds = [
             b"PROXY TCP4 192.0.2.9 192.0.2.1 56324 443\r\nGET".to_vec(),
             b"PROXY UNKNOWN ffff::1 whatever\r\nGET".to_vec(),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_that_is_none() {
+    fn version_2_malformed() {
         for (command, family, size) in [
             (0x11, 0x11, 12),
             (0x31, 0x11, 12),

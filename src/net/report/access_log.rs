@@ -1,6 +1,6 @@
 //! The access log: one line for each answer, written in batches and without a call into Python.
 //!
-//! Every field that a client can influence is escaped, so that nobody can forge a line or a field.
+//! Every field that a client can influence is escaped, so that no client can forge a line or a field.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -9,18 +9,18 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::append::append;
+use super::calendar::{local, name};
 use crate::http::head::{RequestHead, Version};
 use crate::net::clock;
-use crate::net::handler::Done;
-use crate::net::threads::team::lock;
+use crate::net::lock::lock;
 
-/// A batch is written when it is this long, at the latest.
+/// A batch is written at the latest when it has so many bytes.
 const BATCH: usize = 32 * 1024;
 
-/// Lines that are kept while the log takes nothing; beyond it they are thrown away.
+/// How many bytes of lines are kept while the log takes nothing. More lines are thrown away.
 const KEPT: usize = 1024 * 1024;
 
-/// How long the last lines wait for a log that takes nothing.
+/// How long the last lines of a process wait for a log that takes nothing.
 const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How a line looks.
@@ -34,10 +34,10 @@ pub enum Format {
     Json,
 }
 
-/// An answer, to be logged.
+/// What is logged of an answer and its request.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// The client; none where it has no address.
+    /// The client; none if it has no address.
     pub peer: Option<SocketAddr>,
     /// The request, as far as it was read.
     pub head: &'a RequestHead,
@@ -45,11 +45,13 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
     /// The id of the request, if it has one.
     pub id: Option<&'a str>,
-    /// The answer.
-    pub done: Done,
+    /// Status of the answer.
+    pub status: u16,
+    /// Bytes of its body, without framing.
+    pub length: u64,
 }
 
-/// Where the lines go.
+/// The access log.
 #[derive(Debug)]
 pub struct AccessLog {
     descriptor: Option<RawFd>,
@@ -60,14 +62,15 @@ pub struct AccessLog {
 #[derive(Debug, Default)]
 struct Batch {
     lines: String,
-    /// An empty one, to go on with while the lines are written.
+    /// An empty buffer, for new lines while the others are written.
     spare: String,
-    /// How many lines are lost since the log took some.
+    /// How many lines were lost since the log took any.
     lost: usize,
     second: u64,
-    /// Seconds that local time is ahead of UTC; asked anew each quarter of an hour.
+    /// By how many seconds local time is ahead of UTC, in this quarter of an hour.
     offset: i64,
     quarter: Option<u64>,
+    /// The current second, as lines have it.
     time: String,
 }
 
@@ -88,7 +91,7 @@ fn count(lines: &str) -> usize {
 }
 
 impl AccessLog {
-    /// A log that appends to `descriptor`, a number that stays the owner's: he reopens the log by `dup2` onto it.
+    /// A log that appends to `descriptor`. Its owner reopens the log by `dup2` onto the same number.
     pub fn new(descriptor: Option<RawFd>, format: Format) -> Self {
         Self { descriptor, format, batch: Mutex::default() }
     }
@@ -98,11 +101,11 @@ impl AccessLog {
         self.descriptor.is_some()
     }
 
-    /// Add a line. `utc_offset` tells the seconds that local time is ahead of UTC. Returns whether to flush.
+    /// Add a line. `utc_offset` tells by how many seconds local time is ahead of UTC at a second. Returns whether to flush.
     pub fn record(&self, entry: &Entry<'_>, utc_offset: impl FnOnce(u64) -> i64) -> bool {
         let second = clock::unix_second();
         let quarter = Some(second / 900);
-        // Asked without the lock: the answer comes from the interpreter, which may run another thread first.
+        // Asked without the lock: the interpreter answers, and may run another thread first.
         let is_new = lock(&self.batch).quarter != quarter;
         let offset = is_new.then(|| utc_offset(second));
         let mut batch = lock(&self.batch);
@@ -113,7 +116,7 @@ impl AccessLog {
         }
         if batch.second != second {
             batch.second = second;
-            batch.time = self.time(second, batch.offset);
+            batch.time = time(self.format, second, batch.offset);
         }
         let Batch { lines, time, .. } = &mut *batch;
         // Writing into memory cannot fail.
@@ -125,7 +128,7 @@ impl AccessLog {
         batch.lines.len() > BATCH
     }
 
-    /// Write the lines that are still here; where the log takes nothing, for as long as `keeps_waiting` says so.
+    /// Write the lines that are still here. Where the log takes nothing, this waits for as long as `keeps_waiting` says so.
     /// Returns what is to be told of lines that are lost.
     pub fn flush(&self, keeps_waiting: impl Fn() -> bool) -> Option<String> {
         let descriptor = self.descriptor?;
@@ -155,58 +158,28 @@ impl AccessLog {
         (lost > 0).then(|| format!("access log: it takes lines again; {lost} are lost"))
     }
 
-    /// The same for the last time: who reads the log may be slow, but not dead.
+    /// Write the last lines of this process. The program that reads the log may be slow, but is not waited for long.
     pub fn flush_last(&self) {
         let end = Instant::now() + LAST_PATIENCE;
-        // Nobody waits for what there is to tell any more.
+        // Nobody reads any more which lines are lost.
         let _ = self.flush(|| Instant::now() < end);
     }
+}
 
-    fn time(&self, second: u64, offset: i64) -> String {
-        let ((year, month, day), (hour, minute, sec)) = local(second, offset);
-        let sign = if offset < 0 { '-' } else { '+' };
-        let (ahead_hours, ahead_minutes) = (offset.abs() / 3600, offset.abs() % 3600 / 60);
-        let name = usize::try_from(month - 1).ok().and_then(|index| MONTHS.get(index)).unwrap_or(&"");
-        match self.format {
-            Format::Poor => format!("{day:02}/{name}/{year} {hour:02}:{minute:02}:{sec:02}"),
-            Format::Combined => {
-                format!(
-                    "{day:02}/{name}/{year}:{hour:02}:{minute:02}:{sec:02} {sign}{ahead_hours:02}{ahead_minutes:02}"
-                )
-            }
-            Format::Json => format!(
-                "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{sec:02}{sign}{ahead_hours:02}:{ahead_minutes:02}"
-            ),
+/// The time of a line; `offset`: by how many seconds local time is ahead of UTC.
+fn time(format: Format, second: u64, offset: i64) -> String {
+    let ((year, month, day), (hour, minute, sec)) = local(second, offset);
+    let sign = if offset < 0 { '-' } else { '+' };
+    let zone = (offset.abs() / 3600, offset.abs() % 3600 / 60);
+    match format {
+        Format::Poor => format!("{day:02}/{}/{year} {hour:02}:{minute:02}:{sec:02}", name(month)),
+        Format::Combined => {
+            format!("{day:02}/{}/{year}:{hour:02}:{minute:02}:{sec:02} {sign}{:02}{:02}", name(month), zone.0, zone.1)
+        }
+        Format::Json => {
+            format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{sec:02}{sign}{:02}:{:02}", zone.0, zone.1)
         }
     }
-}
-
-/// `YYYY-mm-dd HH:MM:SS`, as the error log has it; `offset` is what local time is ahead of UTC.
-pub fn local_time(second: u64, offset: i64) -> String {
-    let ((year, month, day), (hour, minute, sec)) = local(second, offset);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{sec:02}")
-}
-
-/// Date and time of day where local time is `offset` seconds ahead of UTC.
-fn local(second: u64, offset: i64) -> ((i64, i64, i64), (i64, i64, i64)) {
-    let local = i64::try_from(second).unwrap_or(0) + offset;
-    let time = (local.rem_euclid(86_400) / 3600, local.rem_euclid(3600) / 60, local.rem_euclid(60));
-    (civil(local.div_euclid(86_400)), time)
-}
-
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// Year, month and day of a day counted from the Unix epoch, in the Gregorian calendar. Years begin in March here, so
-/// that the leap day is the last of its year; 400 years have 146,097 days.
-fn civil(day: i64) -> (i64, i64, i64) {
-    let day = day + 719_468;
-    let era = day.div_euclid(146_097);
-    let of_era = day.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 fn poor(out: &mut String, time: &str, entry: &Entry<'_>) -> std::fmt::Result {
@@ -245,7 +218,7 @@ fn json(out: &mut String, time: &str, entry: &Entry<'_>) -> std::fmt::Result {
         write!(out, "\",\"{name}\":\"")?;
         escape_json(out, value)?;
     }
-    write!(out, "\",\"status\":{},\"length\":{}", entry.done.status, entry.done.length)?;
+    write!(out, "\",\"status\":{},\"length\":{}", entry.status, entry.length)?;
     for (name, key) in [(b"referer".as_slice(), "referer"), (b"user-agent", "user_agent")] {
         if let Some(value) = entry.field(name) {
             write!(out, ",\"{key}\":\"")?;
@@ -281,7 +254,7 @@ fn request_and_result(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         escape(out, entry.head.target.of(entry.bytes))?;
         write!(out, " {}", entry.version())?;
     }
-    write!(out, "\" {} {}", entry.done.status, entry.done.length)
+    write!(out, "\" {} {}", entry.status, entry.length)
 }
 
 impl Entry<'_> {
@@ -302,7 +275,7 @@ impl Entry<'_> {
     }
 }
 
-/// Bytes as they may stand in any line.
+/// Bytes as they may stand in a line of any log.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     // Writing into memory cannot fail.
@@ -342,19 +315,6 @@ fn escape_with(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_become_dates() {
-        for (day, date) in [
-            (0, (1970, 1, 1)),
-            (11_016, (2000, 2, 29)),
-            (11_017, (2000, 3, 1)),
-            (20_778, (2026, 11, 21)),
-            (-1, (1969, 12, 31)),
-        ] {
-            assert_eq!(civil(day), date);
-        }
-    }
 
     #[test]
     fn nothing_forges_a_field() {

@@ -1,4 +1,4 @@
-//! Appending to a log by its number, which stays its owner's: he reopens the log by `dup2` onto it.
+//! Appending to a log by the number of its descriptor, onto which its owner reopens the log by `dup2`.
 
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -7,14 +7,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, write};
 
-/// A pipe that is ready takes so many bytes at once and whole, so that a write never waits and other writers' lines stay
-/// apart (`PIPE_BUF`).
+/// `PIPE_BUF`: a pipe that is ready takes so many bytes whole and without waiting, so that the lines of other writers stay
+/// apart.
 const PIECE: usize = 4096;
-/// The moment that a log which takes nothing is waited for before it is asked whether to go on, in ns.
+/// How long a log that takes nothing is waited for before the caller is asked again, in ns.
 const STEP: i64 = 50_000_000;
 
-/// Append `bytes`, which are lines. A pipe that nobody reads takes nothing: then this waits for as long as `keeps_waiting` says so.
-/// Returns how many bytes are written, and why no more of them ever can be, if so.
+/// Append `bytes`, which are lines. A pipe that no program reads takes nothing: then this waits for as long as
+/// `keeps_waiting` says so. Returns how many bytes are written, and why no more of them ever can be, if so.
 pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> (usize, Option<Errno>) {
     let is_file = fstat(borrow(log)).is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_file());
     let mut count = 0;
@@ -35,22 +35,22 @@ pub fn append(log: RawFd, bytes: &[u8], keeps_waiting: impl Fn() -> bool) -> (us
     (count, None)
 }
 
-/// As many whole lines as fit; a part of one that is longer.
+/// As many whole lines as a pipe takes at once; a part of a line that is longer.
 fn piece(rest: &[u8]) -> &[u8] {
     let Some(most) = rest.get(..PIECE) else { return rest };
     let end = memrchr(b'\n', most).map_or(most.len(), |end| end + 1);
     rest.get(..end).unwrap_or(rest)
 }
 
-/// Whether it does within a moment. An error shows when it is written.
+/// Whether the log takes more within a moment. An error counts as that: the write will show it.
 fn takes_more(log: RawFd) -> bool {
     let wait = Timespec { tv_sec: 0, tv_nsec: STEP };
     poll(&mut [PollFd::new(&borrow(log), PollFlags::OUT)], Some(&wait)).is_ok_and(|ready| ready > 0)
 }
 
 fn borrow<'a>(log: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: the number is only handed to poll and write, which tell where it is not open. It is borrowed each time
-    // because its owner may reopen the log under the same number.
+    // SAFETY: the number is only given to fstat, poll and write, which fail where it is not open. It is borrowed anew each
+    // time because its owner may reopen the log under the same number.
     unsafe { BorrowedFd::borrow_raw(log) }
 }
 

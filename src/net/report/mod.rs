@@ -1,5 +1,9 @@
-//! What this process tells: the rows of the board, the access log.
+//! What this process tells: its row of the scoreboard, the access log, the report pipe to its supervisor.
+//!
+//! May know `proxies` and what lies below it.
 
 pub mod access_log;
 pub mod append;
-pub mod board;
+pub mod calendar;
+pub mod scoreboard;
+pub mod supervisor;

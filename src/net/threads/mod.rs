@@ -1,8 +1,11 @@
-//! Who works: the threads of one process, the baton that one of them holds, and how many calls go on at once.
+//! The threads of one process: the baton that one of them has, how they serve, and which of them sleep.
+//!
+//! May know all other folders; none of them knows this one.
 
-pub mod admission;
-pub mod dispositions;
-pub mod panics;
+pub mod baton;
+pub mod health_thread;
 pub mod server;
-pub mod shared;
+pub mod serving;
 pub mod team;
+pub mod turns;
+pub mod watched;

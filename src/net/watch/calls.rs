@@ -1,14 +1,14 @@
 //! How long each call into the application has gone on without a sign of life, in time that was watched.
 //!
-//! Knows numbers only. Time in which nobody looked does not count: a process that was stopped, or a machine that slept,
-//! finds its calls as old as they were before.
+//! Knows numbers only. Time in which the watchdog did not run does not count: when a process was stopped, or a machine
+//! slept, its calls are as old afterwards as they were before.
 
-/// Time that counts beyond the planned one between two looks, in ms: a loaded machine is late too.
+/// How much more than planned the time between two looks may be, and still count, in ms: a loaded machine is late too.
 const SLACK: u64 = 200;
-/// What a late call still gets after it was interrupted: as long again, within these bounds, in ms.
+/// A late call that was interrupted gets its time-out once more, within these bounds, in ms.
 const GRACE: (u64, u64) = (1000, 5000);
 
-/// A call that is too old: its slot, its last sign of life as the pulse tells it, and how long ago that was, in ms.
+/// A call that is too old: its slot, its last sign of life as the pulse tells it, and its age in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Late {
@@ -48,12 +48,12 @@ impl Calls {
         Self { timeout, slow, looked: now, slots: vec![Call::default(); slots] }
     }
 
-    /// Nothing ran until now.
+    /// No call ran until now.
     pub fn skip(&mut self, now: u64) {
         self.looked = now;
     }
 
-    /// Look at the last signs of life, by slot; `planned`: when this was to happen, after the last time.
+    /// Note the last signs of life, by slot. `planned`: how long after the last look this one was to be.
     pub fn look(&mut self, now: u64, planned: u64, beats: impl Iterator<Item = Option<u64>>) {
         let elapsed = now.saturating_sub(self.looked).min(planned + SLACK);
         self.looked = now;
@@ -67,7 +67,7 @@ impl Calls {
         }
     }
 
-    /// The calls that are slow, told once.
+    /// The calls that are slow, each once.
     pub fn newly_slow(&mut self) -> Vec<Late> {
         let slow = self.slow;
         let is_slow = |call: &Call| slow > 0 && call.age > slow && !call.is_told;
@@ -79,17 +79,17 @@ impl Calls {
         told.collect()
     }
 
-    /// The calls that are late, and are not known to be yet.
+    /// The calls that are late and were not interrupted yet.
     pub fn late(&self) -> Vec<Late> {
         self.older(self.timeout, |stage| stage == Stage::Working)
     }
 
-    /// The late calls were interrupted.
+    /// These calls were interrupted.
     pub fn interrupted(&mut self, late: &[Late]) {
         self.set(late, Stage::Late);
     }
 
-    /// The calls that did not come back from an interruption, told once.
+    /// The calls that did not return although they were interrupted, each once.
     pub fn newly_stuck(&mut self) -> Vec<Late> {
         let grace = self.timeout.clamp(GRACE.0, GRACE.1);
         let stuck = self.older(self.timeout + grace, |stage| stage != Stage::Stuck);
@@ -97,7 +97,7 @@ impl Calls {
         stuck
     }
 
-    /// All of those: their slots and last signs of life.
+    /// All calls that did not return so: their slots and last signs of life.
     pub fn stuck(&self) -> Vec<(usize, u64)> {
         let stuck = self.slots.iter().enumerate().filter(|(_, call)| call.stage == Stage::Stuck);
         stuck.filter_map(|(slot, call)| Some((slot, call.beat?))).collect()
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_rests_is_not_late_and_zero_is_never() {
+    fn a_thread_that_rests_is_not_late_and_zero_is_never() {
         let mut calls = Calls::new(2, 1000, 1000, 0);
         for now in 0..100 {
             calls.look(now * 100, 100, [None, Some(now * 100)].into_iter());

@@ -1,4 +1,4 @@
-//! What the threads of this process do with the CPU, as the kernel tells it to others.
+//! What the threads of this process do with the CPU, as the kernel tells it.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long nobody looks again after a look at one thread, which takes some 2 µs.
+use crate::net::clock::Pulse;
+
+/// After a look at a thread, which takes some 2 µs, there is none for so long.
 const PAUSE: Duration = Duration::from_micros(250);
 
 /// Whole microseconds.
@@ -26,22 +28,34 @@ pub fn own_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// A thread, and what it does in the application.
-#[derive(Debug, Default)]
+/// A thread that serves, and what it does in the application.
+#[derive(Debug)]
 pub struct Thread {
-    /// 0 for none.
+    /// Since when it is in the application.
+    pub pulse: Pulse,
+    /// Its number in the kernel; 0 for none.
     number: AtomicI32,
     calls: AtomicU64,
     takes_no_room: AtomicBool,
 }
 
 impl Thread {
-    /// It is the calling one.
+    /// A thread with this pulse, which is still to come.
+    pub fn new(pulse: Pulse) -> Self {
+        Self { pulse, number: AtomicI32::new(0), calls: AtomicU64::new(0), takes_no_room: AtomicBool::new(false) }
+    }
+
+    /// Whether it is in the application.
+    pub fn is_inside(&self) -> bool {
+        self.pulse.last().is_some()
+    }
+
+    /// It is the calling thread.
     pub fn adopt(&self) {
         self.number.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
     }
 
-    /// The calling thread, whose it is, begins a call.
+    /// The calling thread, which this is, begins a call.
     pub fn begin(&self) {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.takes_no_room.store(false, Ordering::Relaxed);
@@ -53,9 +67,9 @@ impl Thread {
         self.takes_no_room.load(Ordering::Relaxed)
     }
 
-    /// CPU time that it has had; none where it is gone.
+    /// The CPU time that it has had; 0 if it is gone.
     fn time(&self) -> Duration {
-        // As pthread_getcpuclockid(3) makes it: that wants a handle, which may be one of a thread that is gone.
+        // Computed as pthread_getcpuclockid(3) does, which wants a handle, and that of a thread that is gone is not valid.
         let clock = !self.number.load(Ordering::Relaxed) << 3 | 6;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the kernel writes one timespec, or fails.
@@ -63,19 +77,19 @@ impl Thread {
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap_or(0))
     }
 
-    /// Whether it runs, or would if there were a core for it. One that waits for the interpreter waits. Not where /proc
-    /// does not tell.
+    /// Whether it runs, or would if there were a core for it; a thread that waits for the interpreter does not. False where
+    /// /proc does not tell.
     fn runs(&self) -> bool {
         let path = format!("/proc/self/task/{}/stat", self.number.load(Ordering::Relaxed));
         let mut line = [0; 64];
         let read = File::open(path).and_then(|mut file| file.read(&mut line));
         let line = line.get(..read.unwrap_or(0)).unwrap_or_default();
-        // The state stands behind the name of the thread, of 15 bytes at most, which may be any (proc_pid_stat(5)).
+        // The state stands behind the name of the thread, which is any 15 bytes at most (proc_pid_stat(5)).
         line.windows(3).rfind(|three| three.starts_with(b") ")).is_some_and(|three| three.ends_with(b"R"))
     }
 }
 
-/// The calls in the application, as they were seen last.
+/// What the calls in the application were seen to do at the last look.
 #[derive(Debug)]
 pub struct Usage {
     /// How many run, or would if there were a core for them.
@@ -88,7 +102,8 @@ pub struct Usage {
     next: Instant,
 }
 
-/// The call of one thread: the CPU time of the thread when the call was first seen, and now, and since when that is so.
+/// The call of one thread: the CPU time of the thread when the call was seen first and when it was seen last, and since
+/// when it has been the latter.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     call: u64,
@@ -98,26 +113,23 @@ struct Seen {
 }
 
 impl Usage {
-    /// Of so many threads.
+    /// That of so many threads.
     pub fn new(threads: usize) -> Self {
         let now = Instant::now();
         let none = Seen { call: 0, first: Duration::ZERO, time: Duration::ZERO, since: now };
         Self { running: 0, short: 0, long: 0, seen: vec![none; threads], next: now }
     }
 
-    /// Look, unless that was done just now. `threads`: each, and whether it is in the application; `long`: CPU time that
-    /// makes a call a long one. Returns whether it looked.
-    pub fn look<'a>(&mut self, threads: impl Iterator<Item = (&'a Thread, bool)> + Clone, long: Duration) -> bool {
+    /// Look, unless that was done just now. `long`: CPU time that makes a call a long one. Returns whether it
+    /// looked.
+    pub fn look<'a>(&mut self, threads: impl Iterator<Item = &'a Thread> + Clone, long: Duration) -> bool {
         let now = Instant::now();
         if now < self.next {
             return false;
         }
         self.next = now;
         (self.running, self.short, self.long) = (0, 0, 0);
-        for ((thread, is_inside), seen) in threads.clone().zip(&mut self.seen) {
-            if !is_inside {
-                continue;
-            }
+        for (thread, seen) in threads.clone().zip(&mut self.seen).filter(|(thread, _)| thread.is_inside()) {
             self.next += PAUSE;
             let (call, time) = (thread.calls.load(Ordering::Relaxed), thread.time());
             if seen.call != call {
@@ -135,10 +147,10 @@ impl Usage {
             self.long += usize::from(!waits && is_long);
         }
         if self.running == 0 {
-            // Nobody has the interpreter, so nobody waits for it.
+            // No thread has the interpreter, so none waits for it.
             (self.short, self.long) = (0, 0);
-            let inside = threads.filter(|(_, is_inside)| *is_inside);
-            inside.for_each(|(thread, _)| thread.takes_no_room.store(true, Ordering::Relaxed));
+            let inside = threads.filter(|thread| thread.is_inside());
+            inside.for_each(|thread| thread.takes_no_room.store(true, Ordering::Relaxed));
         }
         true
     }

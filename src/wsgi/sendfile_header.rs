@@ -1,7 +1,8 @@
-//! Handing a file over to the front server (X-Sendfile, X-Accel-Redirect): its name in a field, instead of its bytes.
+//! The field by which the proxy in front sends a file itself (X-Sendfile, X-Accel-Redirect): a name in place of the
+//! bytes.
 //!
-//! Knows how the name is written. Whether a file may be handed over is asked of the kernel, not of what the application
-//! calls it: the name must lead to the very file that is open.
+//! Knows how the name is written. Whether a file has that name is asked of the kernel, not of the application: the name
+//! must lead to the very file that is open.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -10,25 +11,23 @@ use std::path::PathBuf;
 
 use crate::net::connections::outbox::FileRange;
 
-/// How the front server is told.
+/// The setting `sendfile_header`.
 #[derive(Debug)]
-pub struct Handover {
+pub struct SendfileHeader {
     field: Vec<u8>,
     prefix: Vec<u8>,
 }
 
-impl Handover {
-    /// By the setting `sendfile_header`: the name of a field and, behind a space, what stands before each name; none
-    /// where it is empty.
+impl SendfileHeader {
+    /// `setting`: the name of a field and, after a space, a prefix for each file name. Returns `None` if it is empty.
     pub fn new(setting: &str) -> Option<Self> {
         let (field, prefix) = setting.split_once(' ').unwrap_or((setting, ""));
         (!field.is_empty()).then(|| Self { field: field.as_bytes().to_vec(), prefix: prefix.as_bytes().to_vec() })
     }
 
-    /// The field that hands the whole of an open file over; none where only a part is to be sent, or the file has no
-    /// name any more.
+    /// The field line for `range`. Returns `None` if `range` is not a whole file, or if the file has no name any more.
     pub fn line(&self, range: &FileRange) -> Option<Vec<u8>> {
-        let name = whole_file(range)?;
+        let name = name_of_whole(range)?;
         let mut line = [&self.field, b": ".as_slice(), &self.prefix].concat();
         for &byte in name.as_os_str().as_bytes() {
             if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -43,8 +42,8 @@ impl Handover {
     }
 }
 
-/// Its absolute name.
-fn whole_file(range: &FileRange) -> Option<PathBuf> {
+/// The absolute name of the file of which `range` is the whole.
+fn name_of_whole(range: &FileRange) -> Option<PathBuf> {
     let name = std::fs::read_link(format!("/proc/self/fd/{}", range.file.as_raw_fd())).ok()?;
     let (open, named) = (range.file.metadata().ok()?, std::fs::symlink_metadata(&name).ok()?);
     let is_same = (open.dev(), open.ino()) == (named.dev(), named.ino());

@@ -1,8 +1,8 @@
-//! What the kernel does with the signals that are the server's business, whatever the application sets.
+//! Keeps the server's handlers of its signals, whatever the application sets.
 //!
-//! A library may ignore one in a call, or give it back to the kernel, as an asyncio loop does that had a handler for it:
-//! a stop would then be lost, or cut off what is in flight. A handler of the application's own does no harm: the
-//! interpreter tells the loop before it calls any.
+//! A library may ignore such a signal, or set it back to its default, as an asyncio loop does that had a handler for it. A
+//! stop would then be lost, or cut off what is in flight. A handler of the application's own does no harm: the interpreter
+//! tells the event loop of a signal before it calls any handler.
 
 use libc::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, c_int};
 
@@ -16,7 +16,7 @@ const OURS: [(c_int, &str); 7] = [
     (SIGUSR2, "SIGUSR2"),
 ];
 
-/// How they were at some time.
+/// What happened with these signals at some time.
 pub struct Dispositions(Vec<Disposition>);
 
 struct Disposition {
@@ -27,14 +27,15 @@ struct Disposition {
 }
 
 impl Dispositions {
-    /// As they are now.
+    /// What happens with them now.
     pub fn now() -> Self {
         let all = OURS.into_iter();
         let known = all.filter_map(|(signal, name)| Some((signal, name, exchange(signal, None)?)));
         Self(known.map(|(signal, name, action)| Disposition { signal, name, action, is_told: false }).collect())
     }
 
-    /// Set back those that are ignored or the kernel's now; the names of those for which that is new.
+    /// Set the handlers back of signals that are ignored now, or have their default. Returns the names of those for which
+    /// that is done for the first time.
     pub fn keep(&mut self) -> Vec<&'static str> {
         let mut names = Vec::new();
         for each in &mut self.0 {
@@ -51,12 +52,12 @@ impl Dispositions {
     }
 }
 
-/// Set what happens with a signal, or leave it; what happened with it before.
+/// Set what happens with a signal, if there is an `action`. Returns what happened with it before.
 fn exchange(signal: c_int, action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
-    // SAFETY: numbers and pointers, of which zero is one.
+    // SAFETY: it consists of numbers and pointers, which may be zero.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both are structures of this frame or null, and `action`, where there is one, is what the kernel told.
+    // SAFETY: both pointers are to structures that live until the call returns, or null; the kernel told this `action`.
     let result = unsafe { libc::sigaction(signal, action, &raw mut before) };
     (result == 0).then_some(before)
 }
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ignored_or_the_kernels_is_set_back_and_told_once() {
+    fn a_signal_that_is_ignored_or_has_its_default_is_set_back_and_told_once() {
         extern "C" fn nothing(_: c_int) {}
         let [was, own] = [SIGUSR1, SIGUSR2].map(|signal| exchange(signal, None).unwrap());
         let address = nothing as extern "C" fn(c_int) as usize;

@@ -1,17 +1,15 @@
-//! Giving back to the system what the allocator keeps of memory that was freed. After many large bodies that is most of
-//! what they took, since small blocks that live on lie between them.
-//!
-//! Knows glibc, whose allocator is so; that of musl gives large blocks back itself.
+//! Giving freed memory back to the system. The allocator of glibc keeps it: after many large bodies most of what they
+//! took, since small blocks that live on lie between them. The allocator of musl gives large blocks back itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requests of fewer bytes, with their answers, are not counted.
+/// Requests of fewer bytes, their answers included, are not counted.
 const LITTLE: usize = 512;
-/// So many bytes are left to the allocator, which soon uses them again.
+/// So many bytes are left to the allocator, which will use them again.
 const SPARED: usize = 4 << 20;
 
-/// Let all threads allocate from one heap, unless the environment says from how many: what one thread has freed another
-/// one can use then. They seldom wait for each other there, as Python code runs on one thread at a time.
+/// Let all threads allocate from one heap, so that one thread can use what another one has freed, unless MALLOC_ARENA_MAX
+/// says how many heaps there are. They seldom wait for each other there, as Python runs on one thread at a time.
 pub fn share() {
     #[cfg(target_env = "gnu")]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
@@ -20,8 +18,8 @@ pub fn share() {
     }
 }
 
-/// Make room for `more` bytes in a buffer of which thousands may wait at once, where Vec would double it. `whole`: what
-/// its length will be in the end, if that is known.
+/// Make room for `more` bytes in a buffer, by a quarter where Vec would double it: thousands of such buffers may wait at
+/// once. `whole`: the length that the buffer will have in the end, if that is known.
 pub fn grow(buffer: &mut Vec<u8>, more: usize, whole: Option<usize>) {
     let needed = buffer.len() + more;
     if needed > buffer.capacity() {
@@ -30,18 +28,18 @@ pub fn grow(buffer: &mut Vec<u8>, more: usize, whole: Option<usize>) {
     }
 }
 
-/// What was freed since pages were given back.
+/// How many bytes were freed since pages were given back.
 #[derive(Debug, Default)]
 pub struct Freed(AtomicUsize);
 
 impl Freed {
-    /// So many bytes are no longer held. Returns whether it is time to give back.
+    /// So many bytes are no longer held. Returns whether it is time to give pages back.
     pub fn note(&self, bytes: usize) -> bool {
         bytes >= LITTLE && self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= SPARED
     }
 
-    /// Give the pages back in which nothing is allocated any more, if they may be many. Nobody allocates meanwhile: about
-    /// a millisecond for each 20 MB.
+    /// Give the pages back in which nothing is allocated any more, if they may be many. No thread can allocate meanwhile, for
+    /// about a millisecond for each 20 MB.
     pub fn give_back(&self) {
         if self.0.load(Ordering::Relaxed) < SPARED {
             return;

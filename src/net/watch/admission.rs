@@ -1,16 +1,16 @@
 //! How many calls are let into the application at once.
 //!
 //! Calls that wait (for a database, for a timer) cost nothing beside one another. Calls that compute share one interpreter,
-//! whose lock is not fair: the more of them are inside, the more they switch, and the longer the unlucky ones take. So
-//! there is room for as many as it takes to keep one core busy, and no more: for all that there are threads for where
-//! calls only wait, for one where they only compute, for three where each waits twice as long as it computes.
+//! whose lock is not fair: the more of them are inside, the more often they switch, and the longer the unlucky ones take.
+//! So there is room for as many calls as keep one core busy, and no more: for one call per thread where calls only wait,
+//! for one where they only compute, for three where each waits twice as long as it computes.
 //!
-//! Nobody knows beforehand how long a call will take. Beside one that takes several times as long as is usual the next one
-//! is let in, a few milliseconds after it began. Where several such long ones are inside, all threads serve: the more of
-//! them wait for the interpreter with short calls, the larger is the share of it that the short ones get.
+//! How long a call will take is not known beforehand. Beside a call that takes several times as long as is usual the next
+//! one is let in, a few milliseconds after it began. Where several such long calls are inside, all threads serve: the more
+//! threads wait for the interpreter with short calls, the larger is the share of it that the short calls get.
 //!
-//! [`Pace`] is what the threads of the server note and obey, [`Admission`] what the watchdog decides. Both know numbers
-//! only. Times are microseconds.
+//! The threads of the server note and obey a [`Pace`]; the watchdog decides by an [`Admission`]. Both know numbers only.
+//! Times are microseconds.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -19,13 +19,13 @@ const SLOW_CALL: u64 = 300;
 /// ... until so many calls in a row were faster.
 const SLOW_MEMORY: u32 = 16;
 
-/// How calls went lately, and whether to let the next one in. Several threads may note something at once; nothing here
-/// needs to be exact.
+/// How long calls took lately, and how many may be inside at once. Several threads may note something at once: nothing
+/// here needs to be exact.
 #[derive(Debug)]
 pub struct Pace {
-    /// Above 0 while the application is slow.
+    /// Above 0 while calls are slow.
     slow: AtomicU32,
-    /// CPU time of the usual call while it is slow.
+    /// CPU time of the usual call.
     usual: AtomicU64,
     room: AtomicUsize,
 }
@@ -37,17 +37,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Whether calls have been slow lately. While they are not, nothing else is asked or noted, for that costs time.
+    /// Whether calls have been slow lately. While they are not, nothing else is asked or noted, which would cost time.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Ordering::Relaxed) > 0
     }
 
-    /// A thread came back from a call and found that another one does its work.
+    /// A thread came back from a call and found that another one has the baton.
     pub fn note_slow(&self) {
         self.slow.store(SLOW_MEMORY, Ordering::Relaxed);
     }
 
-    /// A call took so long, and had so much of the CPU.
+    /// A call took so much time, and so much CPU time.
     pub fn note(&self, time: u64, cpu: u64) {
         // Half of the calls are above this value and move it up, the others move it down.
         let usual = self.usual();
@@ -65,41 +65,41 @@ impl Pace {
         self.usual.load(Ordering::Relaxed)
     }
 
-    /// CPU time that makes a call a long one, beside which the usual ones are not to wait.
+    /// CPU time that makes a call a long one, beside which usual calls do not wait outside.
     pub fn long(&self) -> u64 {
         (LONG_FACTOR * self.usual()).max(LEAST_LONG)
     }
 
-    /// How many short calls may be inside at once, while calls are slow.
+    /// How many short calls may be inside at once while calls are slow.
     pub fn room(&self) -> usize {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// From now on it is so many.
+    /// From now on so many may be inside.
     pub fn set_room(&self, room: usize) {
         self.room.store(room, Ordering::Relaxed);
     }
 }
 
-/// There is less room after so many samples in a row in which a call ran.
+/// After so many samples in a row in which a call ran there is less room.
 const SAMPLES: usize = 8;
-/// Calls compute side by side, outside the lock of the interpreter, where so many of them run at once, in hundredths.
+/// Where so many calls run at once, in hundredths, they compute outside the lock of the interpreter, side by side.
 const PARALLEL: usize = 150;
-/// How many run at once is a mean over so many samples, about.
+/// How many run at once is a mean over about so many samples.
 const MEAN: usize = 4;
-/// A call is a long one where it has so many times the CPU time of a usual one; so long the next one waits outside.
+/// A call is a long one when it has so many times the CPU time of a usual one. Until then the next one waits outside.
 const LONG_FACTOR: u64 = 4;
 /// CPU time of a long call, at least.
 const LEAST_LONG: u64 = 2_000;
 /// For how long a call waits beside one that computes, at least and at most.
 const BESIDE_ONE: (u64, u64) = (2_000, 10_000);
-/// The same beside more than one.
+/// For how long a call waits beside several that compute, at least and at most.
 const BESIDE_MORE: (u64, u64) = (10_000, 100_000);
 /// How often it is tried whether calls can compute side by side, where there are several cores.
 const TRY_EVERY: u64 = 250_000;
-/// For how long what was seen of that holds.
+/// For how long calls count as computing side by side once they were seen to.
 const PARALLEL_HOLDS: u64 = 50_000;
-/// For how long it counts that there were several long calls: those that take their place are not known as long at once.
+/// For how long there count as several long calls once there were: the calls that follow are not known as long at once.
 const SEVERAL_HOLD: u64 = 100_000;
 
 /// What is seen at one moment.
@@ -107,19 +107,19 @@ const SEVERAL_HOLD: u64 = 100_000;
 pub struct Sample {
     /// Time since the sample before.
     pub elapsed: u64,
-    /// The calls were looked at anew.
+    /// What follows was looked at anew.
     pub is_new: bool,
-    /// Calls that are in the application.
+    /// Calls in the application.
     pub inside: usize,
-    /// Those that run, or would if there were a core for them.
+    /// Calls that run, or would if there were a core for them.
     pub running: usize,
-    /// Those that compute, which is to run or to wait for the interpreter, and are not long.
+    /// Calls that compute, so that they run or wait for the interpreter, and are not long.
     pub short: usize,
-    /// Those that compute and are long.
+    /// Calls that compute and are long.
     pub long: usize,
-    /// No thread holds the event loop, so none takes the next request.
+    /// No thread has the baton, so none takes the next request.
     pub is_free: bool,
-    /// For how long that has been so and no call has begun.
+    /// For how long that has been so while no call has begun.
     pub quiet: u64,
     /// CPU time of the usual call.
     pub usual: u64,
@@ -128,13 +128,13 @@ pub struct Sample {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Wake a thread now: it is for the next request.
+    /// Wake a thread for the next request.
     pub wakes: bool,
     /// From now on so many short calls may be inside.
     pub room: usize,
 }
 
-/// The decision, from sample to sample.
+/// Decides, from sample to sample.
 #[derive(Debug)]
 pub struct Admission {
     threads: usize,
@@ -152,7 +152,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// For so many threads of a process that may use so many cores.
+    /// For a process of so many threads that may use so many cores.
     pub fn new(threads: usize, cores: usize) -> Self {
         Self { threads, cores, room: threads, busy: 0, mean: 0, until_try: TRY_EVERY, parallel: 0, long: 0 }
     }

@@ -1,13 +1,14 @@
-//! What the settings say of front servers, the same for the whole server: which peers are trusted, by what they tell of
-//! their clients, and where they ask for its health. What one of them tells is kept by [`super::peer`].
+//! What the settings say about reverse proxies, load balancers and monitoring: which peers are trusted, which of their
+//! fields are read, and on which paths the server itself answers. Is constant while the server runs; what a proxy says about one
+//! connection is kept by [`super::peer`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::peer::{Peer, RequestIds};
+use super::request_id::RequestIds;
 use crate::http::forwarded::{Fields, Passing};
 use crate::http::head::RequestHead;
 
-/// Addresses of peers.
+/// A set of peer addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
     networks: Vec<(IpAddr, u8)>,
@@ -15,7 +16,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Of texts such as `10.0.0.0/8`, `::1` and `unix`; none if one of them is something else.
+    /// Read texts such as `10.0.0.0/8`, `::1` and `unix`; none if one of them is something else.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut new = Self::default();
         for text in texts {
@@ -35,12 +36,12 @@ impl Networks {
         Some(new)
     }
 
-    /// Whether `address` is in one of them.
-    pub fn hold(&self, address: IpAddr) -> bool {
+    /// Whether `address` is in one of the networks.
+    pub fn contains(&self, address: IpAddr) -> bool {
         let (address, size) = bits(address.to_canonical());
         self.networks.iter().any(|&(network, length)| {
             let (network, network_size) = bits(network);
-            // Shifting by all bits is shifting twice: a network of length 0 holds every address of its family.
+            // A shift by all bits would overflow: a network of length 0 contains every address of its family.
             let rest = u32::from(size - length.min(size));
             network_size == size && (address ^ network).checked_shr(rest).unwrap_or(0) == 0
         })
@@ -55,39 +56,39 @@ fn bits(address: IpAddr) -> (u128, u8) {
     }
 }
 
-/// What the settings say of front servers.
+/// Settings about reverse proxies, load balancers and monitoring.
 #[derive(Debug, Default)]
-pub struct Fronts {
+pub struct ProxyPolicy {
     /// `trusted_proxies`.
     pub trusted: Networks,
     /// `forwarded`.
     pub forwarded: Fields,
     /// `proxy_protocol`.
     pub proxy_protocol: bool,
-    /// `request_id`: each request has one.
+    /// `request_id`: gives each request an id.
     pub request_ids: Option<RequestIds>,
-    /// It is told to the client.
+    /// Whether the answer carries that id.
     pub answers_id: bool,
-    /// `status_path`: the path on which the server tells those who may know what it does; empty for none.
+    /// `status_path`: path of the status page; empty for none.
     pub status_path: Vec<u8>,
-    /// The names on which the server listens, where `bind` has names and not addresses.
+    /// The host names in `bind`, as opposed to addresses.
     pub names: Vec<String>,
-    /// `control_socket`: the listener on which it tells nothing else, and everybody.
+    /// `control_socket`: number of the listener that answers every request with the status.
     pub status_listener: Option<usize>,
-    /// `health`: the path on which the server itself answers; empty for none.
+    /// `health`: path of the health check; empty for none.
     pub health: Vec<u8>,
-    /// It does so also while all threads are in the application. Not where other processes serve the same clients: who
-    /// is accepted here could not be served there, where there may be room.
-    pub has_caretaker: bool,
+    /// Whether a thread of its own answers health checks while all others are in the application. Not with several
+    /// processes: a client that this thread accepts could not be served by another process, which may have a free thread.
+    pub has_health_thread: bool,
 }
 
-impl Fronts {
-    /// Whether to believe `peer`; none is one on a unix socket.
+impl ProxyPolicy {
+    /// Whether `peer` is trusted; none is a peer on a unix socket.
     pub fn trust(&self, peer: Option<SocketAddr>) -> bool {
-        peer.map_or(self.trusted.has_unix, |peer| self.trusted.hold(peer.ip()))
+        peer.map_or(self.trusted.has_unix, |peer| self.trusted.contains(peer.ip()))
     }
 
-    /// Which fields of a peer pass.
+    /// Which fields about the client reach the application.
     pub fn passing(&self, is_trusted: bool) -> Passing {
         match is_trusted {
             false => Passing::None,
@@ -96,12 +97,12 @@ impl Fronts {
         }
     }
 
-    /// Whether a request asks for the health of this server.
+    /// Whether a request is a health check.
     pub fn is_health(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         !self.health.is_empty() && head.path.of(bytes) == self.health && asks_health(head.method.of(bytes))
     }
 
-    /// Whether these bytes may be the begin of such a request.
+    /// Whether these bytes may be the beginning of a health check.
     pub fn begins_health(&self, bytes: &[u8]) -> bool {
         let mut words = bytes.splitn(3, |&byte| byte == b' ');
         let (method, target) = (words.next(), words.next().unwrap_or_default());
@@ -109,37 +110,23 @@ impl Fronts {
         let may_be_path = words.next().is_none() && self.health.starts_with(target);
         method.is_some_and(asks_health) && (is_path || may_be_path)
     }
-}
 
-/// Whether a load balancer may ask with this method: OPTIONS is what HAProxy uses unless it is told another one.
-fn asks_health(method: &[u8]) -> bool {
-    matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
-}
-
-impl Fronts {
-    /// Whether a listener is for those who want to know what this server does.
-    pub fn is_own(&self, listener: usize) -> bool {
+    /// Whether a listener is the control socket.
+    pub fn is_control(&self, listener: usize) -> bool {
         self.status_listener == Some(listener)
     }
 
-    /// Whether a request asks what this server does, from somebody who may know. To all others there is no such path.
-    #[inline]
-    pub fn is_status(&self, head: &RequestHead, bytes: &[u8], peer: &Peer, listener: usize) -> bool {
-        self.is_own(listener) || (!self.status_path.is_empty() && self.may_see(head, bytes, peer))
-    }
-
+    /// Whether a request asks for the status page under a safe name of this server; see [`ProxyPolicy::is_named`].
     #[cold]
-    fn may_see(&self, head: &RequestHead, bytes: &[u8], peer: &Peer) -> bool {
+    pub fn asks_status(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         matches!(head.path.of(bytes).strip_prefix(self.status_path.as_slice()), Some(b"" | b"/metrics"))
             && matches!(head.method.of(bytes), b"GET" | b"HEAD")
             && head.host.is_none_or(|host| self.is_named(host.of(bytes)))
-            && peer.told().and_then(|told| told.origin.host.as_deref()).is_none_or(|host| self.is_named(host))
-            && peer.is_near(head, bytes, self)
     }
 
-    /// Whether a Host is an address, `localhost`, or a name on which the server listens. Any other may be a web page's
-    /// own, whose owner lets it lead here (DNS rebinding), so that a browser on this machine reads the answer for him.
-    fn is_named(&self, host: &[u8]) -> bool {
+    /// Whether a Host is an address, `localhost`, or a name on which the server listens. Any other name may belong to the
+    /// owner of a web page, who points it at this machine (DNS rebinding) to read the answer through a browser here.
+    pub fn is_named(&self, host: &[u8]) -> bool {
         if host.starts_with(b"[") {
             return true;
         }
@@ -151,6 +138,11 @@ impl Fronts {
             || name.ends_with(".localhost")
             || (!name.is_empty() && self.names.iter().any(|known| known.eq_ignore_ascii_case(&name)))
     }
+}
+
+/// Whether a health check may use this method: OPTIONS is HAProxy's default.
+fn asks_health(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
 }
 
 #[cfg(test)]
@@ -176,46 +168,46 @@ mod tests {
             ("198.51.100.1", true),
             ("198.51.100.2", false),
         ] {
-            assert_eq!(networks.hold(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(networks.contains(address.parse().unwrap()), expected, "{address}");
         }
         let all = Networks::parse(["0.0.0.0/0"]).unwrap();
-        assert!(all.hold("203.0.113.1".parse().unwrap()) && !all.hold("::1".parse().unwrap()));
-        assert!(Networks::parse(["::/0"]).unwrap().hold("2001::".parse().unwrap()));
+        assert!(all.contains("203.0.113.1".parse().unwrap()) && !all.contains("::1".parse().unwrap()));
+        assert!(Networks::parse(["::/0"]).unwrap().contains("2001::".parse().unwrap()));
         for bad in ["", "localhost", "127.0.0.1/33", "::/129", "1.2.3.4/", "1.2.3.4/x"] {
             assert!(Networks::parse([bad]).is_none(), "{bad}");
         }
     }
 
     #[test]
-    fn the_begin_of_a_question_for_health() {
-        let fronts = Fronts { health: b"/health".to_vec(), ..Fronts::default() };
+    fn the_beginning_of_a_health_check() {
+        let proxies = ProxyPolicy { health: b"/health".to_vec(), ..ProxyPolicy::default() };
         for bytes in
             ["GET /health HTTP/1.1\r\n", "HEAD /health?q=1 HTTP/1.1", "OPTIONS /health", "GET /hea", "GET /health?"]
         {
-            assert!(fronts.begins_health(bytes.as_bytes()), "{bytes}");
+            assert!(proxies.begins_health(bytes.as_bytes()), "{bytes}");
         }
         for bytes in ["GET / HTTP/1.1", "POST /health HTTP/1.1", "GET /healthy HTTP/1.1", "GET /q?/health HTTP/1.1"] {
-            assert!(!fronts.begins_health(bytes.as_bytes()), "{bytes}");
+            assert!(!proxies.begins_health(bytes.as_bytes()), "{bytes}");
         }
     }
 
     #[test]
-    fn names_that_no_web_page_can_have() {
-        let fronts = Fronts { names: vec!["Front.example".to_owned()], ..Fronts::default() };
+    fn names_that_cannot_belong_to_a_web_page() {
+        let proxies = ProxyPolicy { names: vec!["Front.example".to_owned()], ..ProxyPolicy::default() };
         for host in ["127.0.0.1", "192.0.2.1:80", "[::1]", "[::1]:1", "LOCALHOST:8", "localhost.", "a.localhost"] {
-            assert!(fronts.is_named(host.as_bytes()), "{host}");
+            assert!(proxies.is_named(host.as_bytes()), "{host}");
         }
-        assert!(fronts.is_named(b"front.EXAMPLE:8080"));
+        assert!(proxies.is_named(b"front.EXAMPLE:8080"));
         for host in ["", ":80", "example", "localhost.example", "127.0.0.1.example", "1.2.3", "xlocalhost", "\u{e9}"] {
-            assert!(!fronts.is_named(host.as_bytes()), "{host}");
+            assert!(!proxies.is_named(host.as_bytes()), "{host}");
         }
     }
 
     #[test]
     fn nobody_is_trusted_unless_named() {
-        let mut fronts = Fronts::default();
-        assert!(!fronts.trust(None) && !fronts.trust("127.0.0.1:1".parse().ok()));
-        fronts.trusted = Networks::parse(["unix"]).unwrap();
-        assert!(fronts.trust(None) && !fronts.trust("127.0.0.1:1".parse().ok()));
+        let mut proxies = ProxyPolicy::default();
+        assert!(!proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
+        proxies.trusted = Networks::parse(["unix"]).unwrap();
+        assert!(proxies.trust(None) && !proxies.trust("127.0.0.1:1".parse().ok()));
     }
 }

@@ -1,18 +1,19 @@
-//! A panic in the engine is a defect of ours. What the log is told of it, and when a thread goes on no more.
+//! What a panic costs, which is a defect of the engine: a line in the error log, and the thread only where panics do not
+//! end.
 
 use std::any::Any;
 
-/// So many with nothing done between them would go on for ever.
+/// After so many panics with nothing done between them a thread gives up: they would go on for ever.
 const MOST: u32 = 16;
 
-/// What the log is told of a panic.
+/// The line about a panic.
 pub fn told(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
     format!("panic in the engine, please report it: {text}")
 }
 
-/// Those of one thread.
+/// The panics of one thread.
 #[derive(Debug, Default)]
 pub struct Panics {
     in_a_row: u32,
@@ -20,7 +21,7 @@ pub struct Panics {
 }
 
 impl Panics {
-    /// Count one more. Returns whether to go on; `done` is a number that grows as long as there is any use in that.
+    /// Count one more. Returns whether to go on. `done`: a number that grows as long as the thread gets anything done.
     pub fn go_on(&mut self, done: u64) -> bool {
         self.in_a_row = if std::mem::replace(&mut self.done, done) == done { self.in_a_row + 1 } else { 1 };
         self.in_a_row < MOST

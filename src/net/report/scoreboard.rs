@@ -1,9 +1,10 @@
-//! What this process does, for whoever looks from outside: one row of a board that lies in shared memory.
+//! What this process does, for programs that look at it from outside: its row of the scoreboard.
 //!
-//! The board is a file without a name that the server makes before it forks; `poorhttp/board.py` knows its head and who
-//! has which row, `poorhttp/status.py` reads it. A row is words of 64 bits: counters that are kept here and nowhere
-//! else, so that they cost what they cost before, and a cell for each thread: since when it is at work, and on what. It
-//! is written before each call, for a process that dies in one writes nothing any more. That costs some 15 ns.
+//! The scoreboard is a file without a name, in shared memory, that the server makes before it forks. The Python package
+//! `poorhttp.status` knows the head of the file and which process has which row, and reads it. A row is words of 64 bits: a
+//! head with counters, which are kept nowhere else, so that showing them costs nothing; and a cell for each thread, which
+//! says since when the thread is in a call, and for which request. The cell is written before each call, since a process
+//! that dies in one writes nothing any more. That costs some 15 ns.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -16,14 +17,14 @@ use crate::http::head::{RequestHead, Version};
 use crate::net::clock::Pulse;
 use crate::net::proxies::peer::Peer;
 
-/// Words of a row before its cells, and of each cell.
+/// How many words the head of a row has, and each of its cells.
 const HEAD: usize = 16;
 const CELL: usize = 64;
 const WORD: usize = size_of::<AtomicU64>();
-/// A mapping begins at a multiple of this, which is one of the page's size.
+/// A mapping begins at a multiple of this, which is a multiple of the size of a page.
 const ALIGNED: u64 = 1 << 16;
 
-/// What a process is doing, as its row tells it.
+/// What a process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -31,7 +32,7 @@ pub enum State {
     Serving = 2,
     Draining = 3,
     Stopping = 4,
-    /// It would serve, but no thread is left for that.
+    /// It would serve, but all its threads are in calls that do not return.
     Stuck = 5,
 }
 
@@ -44,18 +45,18 @@ pub struct Counts {
     pub accepted: &'static AtomicU64,
     /// Requests that were answered.
     pub requests: &'static AtomicU64,
-    /// What was refused with an answer.
+    /// Requests and connections that were refused with an answer.
     pub refused: &'static AtomicU64,
-    /// What was refused without one.
+    /// Connections that were refused without an answer.
     pub cut: &'static AtomicU64,
-    /// All these answers by class, but for 2xx, which is the rest: 1xx, 3xx, 4xx, 5xx.
+    /// Answers of each class: 1xx, 3xx, 4xx, 5xx. The rest is 2xx.
     classes: [&'static AtomicU64; 4],
-    /// Fields of requests that were dropped for their names.
+    /// Fields of requests that were dropped because of their names.
     pub dropped: &'static AtomicU64,
 }
 
 impl Counts {
-    /// An answer has this status.
+    /// Count an answer of this status.
     pub fn note_status(&self, status: u16) {
         let [informed, redirected, faulty, failed] = self.classes;
         let class = match status {
@@ -78,16 +79,16 @@ pub struct Served<'a> {
     pub head: &'a RequestHead,
     /// What the spans of the head point into.
     pub bytes: &'a [u8],
-    /// From whom it comes.
+    /// The peer and the client it comes from.
     pub peer: &'a Peer,
-    /// It was logged as a slow one.
+    /// It was logged as a slow request.
     pub is_told: bool,
 }
 
-/// The same as it is shown, as far as there was room.
+/// A request as its cell shows it, as far as there was room.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// From whom it comes, but for the port; none: the client has no address.
+    /// The address of the client, with port 0; none if it has no address.
     pub client: Option<SocketAddr>,
     /// Method and target.
     pub line: Vec<u8>,
@@ -95,7 +96,7 @@ pub struct Shown {
     pub id: Vec<u8>,
 }
 
-/// A row.
+/// The row of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     state: &'static AtomicU64,
@@ -105,14 +106,15 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row at `offset` of the board that is `descriptor`; `threads` call the application, `cells` are looked at.
+    /// Take the row at `offset` of the scoreboard that is `descriptor`. `threads` call the application; there are so many
+    /// `cells`.
     pub fn map(descriptor: BorrowedFd<'_>, offset: u64, threads: usize, cells: usize) -> std::io::Result<Self> {
         let words = HEAD + CELL * cells;
         let size = u64::try_from(fstat(descriptor)?.st_size).unwrap_or(0);
         let is_there = offset.checked_add((words * WORD) as u64).is_some_and(|end| end <= size);
         if !is_there || !offset.is_multiple_of(WORD as u64) || !fcntl_get_seals(descriptor)?.contains(SealFlags::SHRINK)
         {
-            return Err(std::io::Error::other("a row that is not on its board"));
+            return Err(std::io::Error::other("a row that is not on its scoreboard"));
         }
         let skipped = usize::try_from(offset % ALIGNED).unwrap_or(0);
         let length = skipped + words * WORD;
@@ -128,7 +130,7 @@ impl Row {
         Self::of(words, threads).ok_or_else(|| std::io::Error::other("a row without a head"))
     }
 
-    /// A row that nobody else sees. Like one of a board it stays for as long as the process does.
+    /// A row that no other process sees. It stays for as long as the process does.
     pub fn private(threads: usize, cells: usize) -> Option<Self> {
         let words = (0..HEAD + CELL * cells).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         Self::of(words.leak(), threads)
@@ -146,7 +148,7 @@ impl Row {
         threads.store(count as u64, Ordering::Relaxed);
         let row = Self { state, counts, cells: cells.as_chunks().0 };
         row.enter(State::Starting);
-        // What makes it a row in use.
+        // This makes it a row in use.
         pid.store(std::process::id().into(), Ordering::Release);
         Some(row)
     }
@@ -156,24 +158,24 @@ impl Row {
         self.state.store(state as u64, Ordering::Relaxed);
     }
 
-    /// Whether no thread is left for another call.
+    /// Note whether all threads are in calls that do not return.
     pub fn note_stuck(&self, is_stuck: bool) {
         let (from, to) = if is_stuck { (State::Serving, State::Stuck) } else { (State::Stuck, State::Serving) };
-        // It fails where that is known, and where the process leaves.
+        // It fails where that is known already, and where the process stops.
         let _ = self.state.compare_exchange(from as u64, to as u64, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// The same, asked.
+    /// Whether that was noted.
     pub fn is_stuck(&self) -> bool {
         self.state.load(Ordering::Relaxed) == State::Stuck as u64
     }
 
-    /// The pulses of its threads.
+    /// The pulses of the threads, which lie in their cells.
     pub fn pulses(&self) -> impl Iterator<Item = Pulse> + use<> {
         self.cells.iter().map(|[began, last, ..]| Pulse::new(began, last))
     }
 
-    /// Show what the thread of `slot` is about to serve. It alone does that.
+    /// Show the request that the thread of `slot` is about to serve. Only that thread calls this.
     pub fn show(&self, slot: usize, served: &Served<'_>) {
         let Some(cell) = self.cells.get(slot) else { return };
         let [_, _, sequence, shown, told, _, first, second, version, line, host, id, words @ ..] = cell;
@@ -185,7 +187,7 @@ impl Row {
         let texts = [
             (line, head.line(bytes)),
             (host, head.host.map(|host| host.of(bytes)).unwrap_or_default()),
-            (id, peer.told().map(|told| told.id.as_bytes()).unwrap_or_default()),
+            (id, peer.proxy_info().map(|info| info.id.as_bytes()).unwrap_or_default()),
         ];
         // A reader believes what stands between two equal even numbers.
         let before = sequence.load(Ordering::Relaxed);
@@ -201,7 +203,7 @@ impl Row {
         sequence.store((before | 1) + 1, Ordering::Release);
     }
 
-    /// What the thread of `slot` serves, or served last; none while that is being written.
+    /// The request that the thread of `slot` serves, or served last; none while its cell is being written.
     pub fn shown(&self, slot: usize) -> Option<Shown> {
         let [_, _, sequence, _, _, _, first, second, _, line, host, id, words @ ..] = self.cells.get(slot)?;
         let before = sequence.load(Ordering::Acquire);
@@ -221,15 +223,15 @@ impl Row {
         is_whole.then_some(Shown { client: client.map(|client| SocketAddr::new(client, 0)), line, id })
     }
 
-    /// The call on the thread of `slot` is logged as a slow one. Returns whether it was not before, in an earlier call for
-    /// the same request.
+    /// The request on the thread of `slot` is about to be logged as slow. Returns whether that is new: an earlier call may
+    /// have been for the same request.
     pub fn tell(&self, slot: usize) -> bool {
         let Some([began, _, _, _, told, ..]) = self.cells.get(slot) else { return false };
         let began = began.load(Ordering::Relaxed);
         told.swap(began, Ordering::Relaxed) != began
     }
 
-    /// Whether the call on the thread of `slot` that began then was logged as a slow one.
+    /// Whether the request of the call on the thread of `slot` that began then was logged as slow.
     pub fn was_told(&self, slot: usize, began: u64) -> bool {
         self.cells.get(slot).is_some_and(|[_, _, _, _, told, ..]| told.load(Ordering::Relaxed) == began)
     }
@@ -267,9 +269,9 @@ mod tests {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
     use super::*;
-    use crate::http::head::HeadParser;
+    use crate::http::head_parser::HeadParser;
     use crate::limits::Limits;
-    use crate::net::proxies::front::Fronts;
+    use crate::net::proxies::policy::ProxyPolicy;
 
     fn words(file: &File, offset: u64, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * WORD];
@@ -281,12 +283,12 @@ mod tests {
         let mut parser = HeadParser::default();
         let limits = Limits { max_request_line: 8192, max_head: 65536, max_fields: 100, ..Limits::default() };
         assert!(parser.parse(bytes, &limits).unwrap());
-        let peer = Peer::new("192.0.2.7:80".parse().ok(), &Fronts::default());
+        let peer = Peer::new("192.0.2.7:80".parse().ok(), &ProxyPolicy::default());
         row.show(slot, &Served { began, head: &parser.head, bytes, peer: &peer, is_told: false });
     }
 
-    fn board(size: u64) -> File {
-        let file = memfd_create("board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    fn scoreboard(size: u64) -> File {
+        let file = memfd_create("scoreboard", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&file, size).unwrap();
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
         file.into()
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_in_the_file() {
-        let file = board(1 << 20);
+        let file = scoreboard(1 << 20);
         // Neither the first row nor at the beginning of a page.
         let offset = 4096 + ((HEAD + 2 * CELL) * WORD) as u64 * 300;
         let row = Row::map(file.as_fd(), offset, 2, 2).unwrap();
@@ -381,13 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_must_be_on_a_board_that_stays_as_long_as_it_is() {
-        let file = board(8192);
+    fn a_row_must_be_on_a_scoreboard_that_stays_as_long_as_it_is() {
+        let file = scoreboard(8192);
         assert!(Row::map(file.as_fd(), 4096, 1, 1).is_ok());
         for (offset, cells) in [(4096, 1000), (8192, 1), (4100, 1), (u64::MAX - 7, 1)] {
             assert!(Row::map(file.as_fd(), offset, 1, cells).is_err(), "{offset}");
         }
-        let unsealed = memfd_create("board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        let unsealed = memfd_create("scoreboard", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&unsealed, 8192).unwrap();
         assert!(Row::map(unsealed.as_fd(), 4096, 1, 1).is_err());
     }
