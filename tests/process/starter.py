@@ -16,8 +16,7 @@ from typing import BinaryIO
 
 import psutil
 import pytest
-
-from poorhttp.status import reader
+from processes import PATIENCE, Started, lives, wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,9 +27,8 @@ SHAPES = {
     "2x2": ("--type=forking", "--processes=2", "--threads=2"),
 }
 SUPERVISED = ("2x1", "2x2")
-
-PATIENCE = 15.0
-"""Seconds after which a condition that does not come true is a failure."""
+EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
+"""For what processes and threads decide together; the fixture `shape` has two of them."""
 
 
 def run(directory: Path, *arguments: str) -> tuple[int, str]:
@@ -155,15 +153,6 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """Hands sockets over as a service manager does, and becomes the server."""
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Return as soon as `condition()` is true; fail, saying `what` was awaited, if it is not in time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"waited {seconds} s in vain for: {what}")
-        time.sleep(0.01)
-
-
 def by_rename(path: Path, text: bytes) -> None:
     """Save a file as most editors do: nobody ever sees a part of it."""
     fresh = path.with_name("4913")
@@ -184,7 +173,7 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-class Server:
+class Server(Started):
     """One started poorhttp and what it says."""
 
     def __init__(
@@ -195,24 +184,23 @@ class Server:
         inside: tuple[str, ...] = (),
         passed: Sequence[socket.socket] = (),
     ) -> None:
-        self.directory = directory
         self.marks = directory / "marks"
         self.marks.mkdir(exist_ok=True)
         self.port = 0
         self.is_unix = "--bind=unix:server.sock" in arguments
         self._said: list[str] = []
-        self._children: set[psutil.Process] = set()
         search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         numbers = [sock.fileno() for sock in passed]
         wrapper = ["-c", PASS, ",".join(map(str, numbers))] if numbers else []
-        self.process = subprocess.Popen(
-            [*inside, sys.executable, *wrapper, "-m", "poorhttp", *arguments],
+        super().__init__(
+            arguments,
+            directory,
+            {**os.environ, "PYTHONPATH": search, "MARKS": str(self.marks), **environ},
+            inside=inside,
+            wrapper=wrapper,
             pass_fds=numbers,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            cwd=directory,
-            env={**os.environ, "PYTHONPATH": search, "MARKS": str(self.marks), **environ},
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read)
@@ -239,20 +227,7 @@ class Server:
 
     def workers(self) -> set[int]:
         """The pids of the children that live now."""
-        children: list[psutil.Process] = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            children = psutil.Process(self.process.pid).children()
-        self._children.update(children)
-        return {child.pid for child in children if lives(child)}
-
-    def states(self) -> dict[int, str]:
-        """What each of its processes says that it does, by its pid."""
-        told = reader.of(self.process.pid) or {"processes": []}
-        return {each["pid"]: each["state"] for each in told["processes"]}
-
-    def await_serving(self, count: int) -> None:
-        """Wait until so many processes serve: a worker is there, and has a name, before it does."""
-        wait_for(lambda: list(self.states().values()) == ["serving"] * count, f"{count} processes that serve")
+        return {child.pid for child in self.know() if lives(child)}
 
     def trials(self) -> list[psutil.Process]:
         """The children that try what a reload is to load."""
@@ -333,37 +308,16 @@ class Server:
         """End whatever is left."""
         if self.process.poll() is None and not self._reader.is_alive():
             self._said.append("(here ended what was read of its standard error, though it lives)\n")
-        self.workers()
-        for each in [psutil.Process(self.process.pid)] if self.process.poll() is None else []:
-            self._children.update(each.children(recursive=True))
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        self.process.wait(PATIENCE)
-        for child in self.left():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.kill()
-        wait_for(lambda: not self.left(), "the killed workers to be gone")
+        self.kill()
         self._reader.join(PATIENCE)
         assert self.process.stderr is not None
         assert not self._reader.is_alive(), "a process that nobody has ended holds its standard error"
         self.process.stderr.close()
 
-    def left(self) -> list[psutil.Process]:
-        """The children that live though their parent may not."""
-        return [child for child in self._children if lives(child)]
-
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self._said.append(line.decode(errors="replace"))
-
-
-def lives(process: psutil.Process) -> bool:
-    """Whether it runs; not where it only waits for its parent to look."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @contextlib.contextmanager

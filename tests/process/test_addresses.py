@@ -130,7 +130,6 @@ def test_one_client_does_not_take_all_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("shape", SHAPES)
 def test_the_status_page_is_not_for_whoever_comes_from_elsewhere(tmp_path: Path, shape: str) -> None:
     """To him it is a path of the application; where his address is trusted he may see it."""
     for trusted in (), ("--trusted-proxies=192.0.2.2",):

@@ -96,7 +96,7 @@ def test_workers_killed_again_and_again_cost_what_is_in_flight(start: Start, sup
         thread.start()
     kills: list[tuple[float, float]] = []
     try:
-        for _ in range(20):
+        for _ in range(12):
             # One that serves: who dies before has failed to start, and the next one waits for a back-off.
             wait_for(lambda: "serving" in server.states().values(), "a worker that serves")
             victim = min(pid for pid, state in server.states().items() if state == "serving")

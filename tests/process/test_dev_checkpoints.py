@@ -13,7 +13,7 @@ import psutil
 import pytest
 from starter import SHAPES, Server, Start, lives, wait_for
 
-EDITS = int(os.environ.get("EDITS", "60"))
+EDITS = int(os.environ.get("EDITS", "40"))
 
 APP = """
 import os
@@ -56,7 +56,6 @@ def await_checkpoint(server: Server, most: int = 30) -> int:
     pytest.fail("nobody ever went on from a checkpoint")
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 def test_an_edit_of_a_leaf_imports_nothing_before_it_again(launch: Start, tmp_path: Path, shape: str) -> None:
     server = begin(launch, tmp_path, *SHAPES[shape])
     number = await_checkpoint(server)

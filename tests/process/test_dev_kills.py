@@ -10,7 +10,7 @@ import psutil
 import pytest
 from starter import SHAPES, Server, Start, can_listen, lives, wait_for, within
 
-ROUNDS = int(os.environ.get("ROUNDS", "20"))
+ROUNDS = int(os.environ.get("ROUNDS", "8"))
 
 APP = """
 import os

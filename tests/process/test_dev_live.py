@@ -118,7 +118,6 @@ def test_head_tells_the_length_of_the_page(serve: Start) -> None:
     assert lengths[0] == lengths[1]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 def test_a_save_a_mistake_and_its_end_are_told(serve: Start, tmp_path: Path, shape: str) -> None:
     server = serve("--live", *SHAPES[shape])
     stream = Stream(*told_to(server.get()[1]))

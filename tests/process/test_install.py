@@ -74,8 +74,19 @@ def test_a_wheel_serves_the_examples_in_a_fresh_environment(built: tuple[Path, P
 @pytest.mark.timeout(300)
 def test_without_a_rust_compiler_it_is_said_what_to_install(built: tuple[Path, Path], tmp_path: Path) -> None:
     source, _ = built
-    programs = environment(tmp_path / "venv")
-    done = run(programs / "pip", "install", source, PATH=str(programs), HOME=str(tmp_path))
+    programs = Path(sys.executable).parent
+    done = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        source,
+        "-w",
+        tmp_path,
+        PATH=str(programs),
+        HOME=str(tmp_path),
+    )
     assert done.returncode != 0
     assert "can't find Rust compiler" in done.stdout + done.stderr
     assert "https://rustup.rs" in done.stdout + done.stderr

@@ -109,7 +109,6 @@ def test_a_program_whose_standard_streams_are_closed(tmp_path: Path, source: Pat
 
 
 @mounts
-@pytest.mark.parametrize("shape", SHAPES)
 def test_without_devices_it_serves(launch: Start, source: Path, shape: str) -> None:
     server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], inside=NO_DEVICES)
     server.await_address()
@@ -138,7 +137,6 @@ def test_without_devices_what_needs_them_says_so(source: Path, arguments: tuple[
 
 
 @mounts
-@pytest.mark.parametrize("shape", SHAPES)
 def test_without_proc_it_serves(launch: Start, source: Path, tmp_path: Path, shape: str) -> None:
     words = ("--bind=127.0.0.1:0", "--status-path=/status", *SHAPES[shape])
     server = launch("app.py", *words, inside=no_proc(tmp_path / "empty"))

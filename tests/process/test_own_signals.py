@@ -28,7 +28,11 @@ def application(environ, start_response):
     return [str(told).encode()]
 """
 
-KINDS = {**SHAPES, "2x1 not preloaded": (*SHAPES["2x1"], "--preload=no")}
+KINDS = {
+    "1x4": SHAPES["1x4"],
+    "2x1": SHAPES["2x1"],
+    "2x1 not preloaded": (*SHAPES["2x1"], "--preload=no"),
+}
 
 
 @pytest.fixture(params=KINDS)
@@ -97,9 +101,9 @@ def test_in_a_request(start: Start, kind: str, how: str) -> None:
     """In the main thread. As an asyncio loop does that had a handler."""
     server = begin(start, kind)
     pid = int(server.get(f"/?signal.signal(signal.SIGTERM,signal.{how})and(0)or(os.getpid())")[1])
-    server.await_text(
-        "the application set SIGTERM to be ignored, or to its default: the server has set its own handler again"
-    )
+    told = "the application set SIGTERM to be ignored, or to its default: the server has set its own handler again"
+    # It is looked at while calls run.
+    wait_for(lambda: server.get("/?os.getpid()") and told in server.said, told)
     if kind != "1x1":
         os.kill(pid, signal.SIGTERM)
         server.await_text(f"worker {pid} was asked to leave (SIGTERM)")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import PATIENCE, ROOT, Server, Start, wait_for, within
+from starter import EVERY_SHAPE, PATIENCE, ROOT, Server, Start, wait_for, within
 from versions import VERSION, write
 
 from poorhttp.status import layout, reader
@@ -88,6 +88,7 @@ class Clients:
         connection.close()
 
 
+@EVERY_SHAPE
 def test_new_code_takes_over_under_load_and_nothing_is_lost(start: Start, shape: str) -> None:
     server = start(shape, source=VERSION.format(version="0", more=""))
     pid = server.process.pid

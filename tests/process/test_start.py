@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from starter import SHAPES, SUPERVISED, Server, Start, wait_for
+from starter import EVERY_SHAPE, SHAPES, SUPERVISED, Server, Start, wait_for
 
 LOADING = """
 import os, time
@@ -76,6 +76,7 @@ def reloading(start: Start, tmp_path: Path, shape: str) -> Server:
     return server
 
 
+@EVERY_SHAPE
 def test_every_shape_answers(start: Start, shape: str) -> None:
     server = start(shape)
     status, body = server.get()

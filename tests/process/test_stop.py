@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from starter import APPLICATION, PATIENCE, SUPERVISED, Server, Start, wait_for
+from starter import APPLICATION, EVERY_SHAPE, PATIENCE, SUPERVISED, Server, Start, wait_for
 
 from poorhttp.system import timing
 
@@ -31,6 +31,7 @@ def lost(future: "Future[object]") -> bool:
     return isinstance(future.exception(PATIENCE), OSError | http.client.HTTPException)
 
 
+@EVERY_SHAPE
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_stops_cleanly(start: Start, shape: str, signum: int) -> None:
     server = start(shape)

@@ -78,7 +78,7 @@ def test_status_and_reload_tell_that_it_is_tried_again(start: Start, shape: str,
     failed = "what the trial could load cannot be loaded: app.py:8: ConnectionError: the database is away"
     code, said = command("reload", server)
     assert (code, f"reload failed, {failed}" in said) == (1, True), said
-    server.await_text("trying again in 4 s")
+    server.await_text("trying again in 2 s")
     code, said = command("status", server)
     assert code == 0 and "\nlast reload: failed, " in said and failed in said, said
     assert len(re.findall(r"^ *\d+  serving ", said, re.MULTILINE)) == len(server.workers()), said
@@ -195,7 +195,7 @@ def test_old_workers_open_their_logs_anew_while_it_is_tried_again(
     server = start(supervised, "--accesslog=access.log", source=VERSION.format(version="0", more=""))
     write(tmp_path, "1", AWAY)
     server.send(signal.SIGHUP)
-    server.await_text("trying again in 4 s")
+    server.await_text("trying again in 2 s")
     (tmp_path / "access.log").rename(tmp_path / "access.old")
     server.send(signal.SIGUSR1)
     log = tmp_path / "access.log"
@@ -285,8 +285,7 @@ def test_a_stop_while_the_new_image_loads_lets_the_old_workers_finish(
     assert server.end() == 0
 
 
-@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-@pytest.mark.parametrize("behind", [None, signal.SIGHUP], ids=["alone", "HUP"])
+@pytest.mark.parametrize(("first", "behind"), [(signal.SIGTERM, None), (signal.SIGINT, signal.SIGHUP)])
 def test_a_stop_while_it_is_tried_again_lets_the_old_workers_finish(
     start: Start, supervised: str, tmp_path: Path, first: "signal.Signals", behind: "signal.Signals | None"
 ) -> None:
@@ -312,5 +311,5 @@ def test_a_stop_while_it_is_tried_again_has_an_end(start: Start, supervised: str
     server = start(supervised, "--graceful-timeout=0.5", source=source)
     write(tmp_path, "1", AWAY)
     server.send(signal.SIGHUP)
-    server.await_text("trying again in 4 s")
+    server.await_text("trying again in 2 s")
     assert server.stop() == 1

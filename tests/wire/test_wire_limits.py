@@ -537,7 +537,7 @@ def test_an_idle_server_does_not_wake_up(start: Any, any_shape: Any, until: Any)
         seen.append(server.context_switches())
         return seen[-4:] == seen[-1:] * 4  # not once only: it may have waited for a core
 
-    until(settled, "it goes to sleep after the last request", patience=10)
+    until(settled, "it goes to sleep after the last request", seconds=10)
     time.sleep(2.0)  # the window of the measurement
     assert server.context_switches() == seen[-1]
     assert clients[0].request("/").status == 200

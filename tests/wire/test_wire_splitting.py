@@ -66,16 +66,18 @@ def answers(server: Any, pieces: list[bytes]) -> bytes:
     return re.sub(rb"\r\nDate: [^\r]*", b"", said)
 
 
-@pytest.mark.parametrize("seed", range(400))
-def test_the_same_answers_however_it_is_cut(serve: Any, seed: int) -> None:
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_the_same_answers_however_it_is_cut(serve: Any, first: int) -> None:
     server = serve("def application(environ, start_response):\n" + APP)
-    chance = random.Random(seed)
-    raw = mutated(chance)
-    whole = answers(server, [raw])
-    assert b"HTTP/1.1 500" not in whole
-    assert answers(server, [raw[i : i + 1] for i in range(len(raw))]) == whole
-    cuts = sorted({0, len(raw), *(chance.randrange(len(raw) + 1) for _ in range(5))})
-    assert answers(server, [raw[a:b] for a, b in pairwise(cuts)]) == whole
+    for seed in range(first, first + 50):
+        print(seed)  # what a failure shows last
+        chance = random.Random(seed)
+        raw = mutated(chance)
+        whole = answers(server, [raw])
+        assert b"HTTP/1.1 500" not in whole
+        assert answers(server, [raw[i : i + 1] for i in range(len(raw))]) == whole
+        cuts = sorted({0, len(raw), *(chance.randrange(len(raw) + 1) for _ in range(5))})
+        assert answers(server, [raw[a:b] for a, b in pairwise(cuts)]) == whole
 
 
 APP = """

@@ -119,7 +119,7 @@ def test_a_half_sent_head_does_not_hold_up_the_stop(start: Any, any_shape: Any) 
     assert server.wait() == 0
 
 
-@pytest.mark.parametrize("turn", range(10))
+@pytest.mark.parametrize("turn", range(5))
 @pytest.mark.parametrize("shape", [(1, 2), (2, 2)], ids=["1x2", "2x2"])
 def test_every_thread_hears_of_the_end(start: Any, compose: Any, shape: Any, turn: int) -> None:
     """A follower that lies down to sleep just as the last connection ends must not sleep for ever."""

@@ -64,7 +64,8 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@SUITES
+# Ours is cut like this by tests/corpus.rs.
+@pytest.mark.parametrize("suite", [suite for suite in suites.SUITES if suite != "corpus"])
 def test_the_protocol_gives_the_verdict_of_the_suite_however_it_is_cut(
     suite: str, cases: list[Case], ask: protocol.Ask
 ) -> None:

