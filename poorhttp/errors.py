@@ -162,7 +162,7 @@ def write(text: str) -> int:
 def put(text: str) -> None:
     """Print on standard output. Raises BrokenPipeError if the reader has gone, PoorhttpError for any other failure."""
     if not sys.stdout:
-        raise PoorhttpError("cannot write to standard output: it is closed", "open it, or send it to a file")
+        raise PoorhttpError("cannot write to standard output: it is closed")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

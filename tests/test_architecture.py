@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -328,6 +329,36 @@ def run(code: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+# ----------------------------------------------------------------------------------------------------------- Sizes
+
+FILE, FUNCTION = 400, 60
+"""Lines of a file and of a function at most."""
+
+# What is longer -> why it is not split.
+LONGER: dict[str, str] = {}
+
+
+def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
+    """A file and its functions: name, lines, lines at most."""
+    text = path.read_text(encoding="utf-8")
+    yield name_of(path), text.count("\n"), FILE
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name_of(path)}: {node.name}", (node.end_lineno or 0) - node.lineno + 1, FUNCTION
+    else:
+        # rustfmt closes a function with a brace in the column in which it began.
+        for found in re.finditer(r"(?m)^( *)(?:pub(?:\([\w: ]+\))? )?(?:const )?(?:unsafe )?fn (\w+)", text):
+            end = re.compile(rf"(?m)^{found[1]}\}}$").search(text, found.end())
+            if end:
+                yield f"{name_of(path)}: {found[2]}", text.count("\n", found.start(), end.start()) + 1, FUNCTION
+
+
+def test_files_and_functions_can_be_read_at_one_sitting() -> None:
+    found = {name: lines for path in PYTHON + RUST for name, lines, most in lengths(path) if lines > most}
+    assert set(found) == set(LONGER), found
 
 
 # ------------------------------------------------------------------------------------------------------------ Rust
