@@ -141,7 +141,7 @@ def test_one_that_hangs_holds_nobody_up(start: Start, tmp_path: Path) -> None:
 def test_it_ends_with_its_supervisor(start: Start, tmp_path: Path) -> None:
     server = begin(start, tmp_path, "2x1", "hangs")
     kill_one(server)
-    assert len(server.workers()) == 3
+    wait_for(lambda: len(server.workers()) == 3, "two workers beside the one that calls the function")
     server.orphan()
 
 

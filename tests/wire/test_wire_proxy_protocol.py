@@ -91,7 +91,7 @@ def test_every_split(proxied: Callable[..., Any], compose: Callable[..., bytes])
 
 def test_what_is_no_header_is_cut_off(proxied: Callable[..., Any], until: Callable[..., Any]) -> None:
     """Each by itself, all at the same time: some are cut off at the deadline only."""
-    server = proxied("hello")
+    server = proxied("hello", head_timeout=1)
     before = len(server.error_lines())
     clients = {name: server.connect(preface=b"").send(wrong) for name, wrong in WRONG.items()}
     assert {name for name, client in clients.items() if client.rest_or_reset() != b""} == set()
