@@ -33,7 +33,6 @@ COUNTERS = {
     12: "5xx",
     13: "dropped",
 }
-"""The words of a row that count; all but the connections, which are open now, are sums."""
 """The words of a row that count. Connections are those that are open now; all others are sums since the start."""
 
 SUMS = [name for name in COUNTERS.values() if name != "connections"]
