@@ -19,7 +19,7 @@ from poorhttp.process.start.listening import Listening
 from poorhttp.process.start.origin import AfterReload, FreshStart, adopted
 from poorhttp.status import pidfile, scoreboard
 from poorhttp.stdlib import os, signal
-from poorhttp.system.signals import NAMES, Boot, expect_end, let_through, restore
+from poorhttp.system.signals import NAMES, STOPS, Boot, expect_end, let_through, restore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,6 +192,8 @@ class _Server:
         origin = self._origin
         if not isinstance(origin, AfterReload):
             raise error
+        # Until the supervisor hears them: at a start they would end this process, and the old workers with it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         from poorhttp.process.start.load_failed import try_again
 
         listening = adopted(origin.handover) if self._listening is None else self._listening.connectable()

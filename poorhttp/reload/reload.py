@@ -139,7 +139,7 @@ class Reload:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         signal.setitimer(signal.ITIMER_REAL, 0)  # it would go on in the new program, which does not know it
         self._error_log.flush()
-        self.handover.streams = self._error_log.streams()
+        self.handover.streams = self._error_log.streams() or self.handover.streams
         try:
             execute(self.handover, self._home)
         finally:  # it was impossible

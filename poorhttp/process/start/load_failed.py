@@ -94,6 +94,7 @@ class Retry(SupervisedReload):
         super().__init__(None, error_log, manager, board, is_rolling=False)
         self._retry = reload
         self._is_served = bool(handover.workers)
+        self._is_cancelled = False
         self._pause = handover.pause or timing.FIRST_RETRY
         self.failed(error)
 
@@ -108,7 +109,7 @@ class Retry(SupervisedReload):
         self._manager.reload_failed(why, is_served=self._is_served)
         tell(fault)
         if isinstance(error, ConfigError):
-            self._error_log.write("E", text)
+            self._error_log.write("E", f"{text}: {fault.message}")
         else:
             self._error_log.exception(error, "-", text)
         self._pause = min(2 * pause, timing.LONGEST_RETRY)
@@ -119,10 +120,13 @@ class Retry(SupervisedReload):
 
     def due(self) -> Reload | None:
         self._retry.handover.pause = self._pause
-        return self._retry if time.monotonic() >= self._due else None
+        return self._retry if time.monotonic() >= self._due and not self._is_cancelled else None
 
-    def seconds_left(self) -> float:
-        return max(self._due - time.monotonic(), 0.0)
+    def seconds_left(self) -> float | None:
+        return None if self._is_cancelled else max(self._due - time.monotonic(), 0.0)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
 
     def stood_still(self, seconds: float) -> None:
         self._due += seconds
@@ -135,7 +139,7 @@ def _same(handover: Handover) -> Handover:
     """What was received, but for sockets and workers, which the supervisor hands over."""
     again = Handover()
     again.passed, again.connections = handover.passed, handover.connections
-    again.pidfile, again.lock = handover.pidfile, handover.lock
+    again.pidfile, again.lock, again.streams = handover.pidfile, handover.lock, handover.streams
     return again
 
 
