@@ -10,13 +10,8 @@ from __future__ import annotations
 import sys
 
 from poorhttp.app import failures
-from poorhttp.app.callables import candidates
-from poorhttp.app.callables import check as check
-from poorhttp.app.failures import place_of as place_of
-from poorhttp.app.places import TABLE, module_of, table_of
-from poorhttp.app.places import is_own as is_own
-from poorhttp.app.places import seen as seen
-from poorhttp.app.places import title as title
+from poorhttp.app.callables import candidates, check
+from poorhttp.app.places import TABLE, is_own, module_of, table_of, title
 from poorhttp.config.paths import Application, split_application
 from poorhttp.errors import LoadError, nearest
 from poorhttp.stdlib import make_way, maker_of_greenlets, os

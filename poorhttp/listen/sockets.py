@@ -13,9 +13,7 @@ from poorhttp.config.addresses import Address
 from poorhttp.errors import ListenError
 from poorhttp.listen import unix_sockets
 from poorhttp.listen.port_owner import in_use, socket_inodes, tcp_inodes, unix_inodes
-from poorhttp.listen.unix_sockets import is_lost as is_lost
-from poorhttp.listen.unix_sockets import is_made as is_made
-from poorhttp.listen.unix_sockets import made as made
+from poorhttp.listen.unix_sockets import is_made
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False

@@ -1,1 +1,1 @@
-"""Who serves: the start of a server, its supervisor and its workers."""
+"""Serving: the start of a server, its supervisor and its workers."""

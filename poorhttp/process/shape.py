@@ -40,4 +40,9 @@ def kind(settings: Config) -> str:
 def size(settings: Config) -> str:
     """The number of processes and threads, in words."""
     processes = f"{settings.processes} process{'es' * (settings.processes.most > 1)}"
-    return f"{processes} x {settings.threads} thread{'s' * (settings.threads > 1)}"
+    return f"{processes} x {counted(settings.threads, 'thread')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Such as `1 thread`, `2 threads`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -16,6 +16,7 @@ from poorhttp.errors import LoadError, PoorhttpError
 from poorhttp.listen.backlog import Backlog
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import messages
+from poorhttp.process.shape import counted
 from poorhttp.process.workers import birth
 from poorhttp.process.workers.plan import Exit, Spawn, State, Worker, plan, wait
 from poorhttp.process.workers.reload import SupervisedReload
@@ -275,7 +276,7 @@ class Supervisor:
         self._reloads.cancel()
         if self._workers.are_waited_for() and signum != signal.SIGQUIT:
             self._spawn()
-        workers = f"{len(self._state.workers)} worker{'s' * (len(self._state.workers) != 1)}"
+        workers = counted(len(self._state.workers), "worker")
         self._error_log.write("S", f"stopping {workers}: {name_of(signum)}")
         self._manager.stopping(f"stopping {workers}")
         # A worker that drains has left its clients to the others.

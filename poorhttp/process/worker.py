@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from poorhttp import _engine
 from poorhttp._engine import Engine
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, unix_sockets
 from poorhttp.process import fork_hooks
 from poorhttp.process.serving import threads
 from poorhttp.process.serving.signals import ServingSignals
+from poorhttp.process.shape import counted
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ def serve(
         def tell_ready() -> None:
             ready()
             if manager is not None:
-                manager.ready(f"serving with {config.threads} thread{'s' * (config.threads > 1)}")
+                manager.ready(f"serving with {counted(config.threads, 'thread')}")
 
         threads.run(engine, config.threads, count, tell_ready, signals.leaving)
         signals.own_reload.make_way()
@@ -104,7 +105,7 @@ def _give_over(engine: Engine, countdown: int | None, connections: Sequence[tupl
 def _close(listeners: Sequence[socket.socket], is_supervised: bool) -> None:
     """Close the sockets, but not the unix ones of a process that made them: it looks at those when it removes them."""
     for each in listeners:
-        if is_supervised or not sockets.is_made(each):
+        if is_supervised or not unix_sockets.is_made(each):
             each.close()
 
 

@@ -8,7 +8,7 @@ newly installed poorhttp included.
 
 from __future__ import annotations
 
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, unix_sockets
 from poorhttp.reload.execution import execute, unreachable
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.trial import UNASKED, Trial
@@ -128,7 +128,7 @@ class Reload:
     def keep(self, descriptors: Iterable[int]) -> None:
         """Hand these listening sockets over, in the order of the keys."""
         pairs = zip(self.keys, descriptors, strict=True)
-        kept = {key: (each, *sockets.made(_path(key))) for key, each in pairs if _is_kept(key)}
+        kept = {key: (each, *unix_sockets.made(_path(key))) for key, each in pairs if _is_kept(key)}
         self.handover.sockets |= kept
 
     def execute(self) -> NoReturn:
@@ -160,7 +160,7 @@ class Reload:
 
 def _is_kept(key: str) -> bool:
     """Whether the next program gets the socket of this key, and need not bind it anew."""
-    return not key.startswith(sockets.PASSED) and not sockets.is_lost(_path(key))
+    return not key.startswith(sockets.PASSED) and not unix_sockets.is_lost(_path(key))
 
 
 def _path(key: str) -> str:

@@ -18,7 +18,8 @@ LIMIT = 1 << 22
 MODE = 0o644
 """The mode, whatever the umask: after `user` the server runs as another user, which reads the file at a reload."""
 
-_ANOTHER = "choose another pidfile, or remove it"
+ANOTHER = "choose another pidfile, or remove it"
+_UNWRITABLE = "is its directory there, and may this user write in it?"
 
 SKEW = 2.0
 """Seconds by which a process may seem younger than the pidfile that it wrote."""
@@ -55,8 +56,7 @@ def write(path: str, lock: int = -1) -> int:
         # The program before this one wrote it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
-        hint = "is its directory there, and may this user write in it?"
-        raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", hint) from None
+        raise ConfigError(f"cannot write the pidfile {path}: {error.strerror}", _UNWRITABLE) from None
     if lock >= 0 and os.path.samestat(os.fstat(lock), os.fstat(descriptor)):
         os.close(descriptor)
         return lock
@@ -102,8 +102,7 @@ def check(path: str) -> None:
     except OSError as error:
         raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", "ask its owner") from None
     if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
-        hint = "is its directory there, and may this user write in it?"
-        raise ConfigError(f"cannot write the pidfile {path}", hint)
+        raise ConfigError(f"cannot write the pidfile {path}", _UNWRITABLE)
 
 
 def names(path: str, pid: int) -> bool:
@@ -137,7 +136,7 @@ def _is_ours(path: str) -> bool:
         if pid == os.getpid():
             return True
         if pid > 0 and wrote(pid, descriptor):
-            hint = f"stop it first: kill {pid}" if is_server(pid) else f"that is no poorhttp; {_ANOTHER}"
+            hint = f"stop it first: kill {pid}" if is_server(pid) else f"that is no poorhttp; {ANOTHER}"
             raise ConfigError(f"the pidfile {path} names process {pid}, which is alive", hint)
         _lock(descriptor)
         if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else another start has replaced it
@@ -172,7 +171,7 @@ def open_(path: str) -> int:
         return -1
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ConfigError(f"{path} is a symbolic link, which is not followed", _ANOTHER) from None
+            raise ConfigError(f"{path} is a symbolic link, which is not followed", ANOTHER) from None
         raise
 
 
@@ -181,7 +180,7 @@ def number(path: str, descriptor: int) -> int:
     text = os.read(descriptor, 64).decode("latin-1").strip() if os.path.isfile(descriptor) else "?"
     pid = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else -1
     if text and not 0 < pid < LIMIT:
-        raise ConfigError(f"{path} is there and is no pidfile", _ANOTHER)
+        raise ConfigError(f"{path} is there and is no pidfile", ANOTHER)
     return pid
 
 

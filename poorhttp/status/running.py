@@ -57,7 +57,7 @@ def named(settings: Config) -> tuple[int, bool]:
         finally:
             os.close(descriptor)
     except OSError as error:
-        hint = "ask its owner" if isinstance(error, PermissionError) else "choose another pidfile, or remove it"
+        hint = "ask its owner" if isinstance(error, PermissionError) else pidfile.ANOTHER
         raise ConfigError(f"cannot read the pidfile {path}: {error.strerror}", hint) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from poorhttp._engine import on_parent_death
 from poorhttp.stdlib import os, signal
 
 
@@ -16,8 +17,6 @@ def end_with(parent: int | None) -> None:
     """Let the kernel kill this process when its parent ends, whatever it is doing then; at once where that is gone.
     None: no more.
     """
-    from poorhttp._engine import on_parent_death  # of which the commands about a server have no need
-
     on_parent_death(parent is not None)
     if parent not in (None, os.getppid()):
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Processes as /proc tells of them (proc(5)): which live, who started which, how old they are and what they weigh.
+"""Processes as /proc tells of them (proc(5)): which live, their parents, their age, their memory.
 
 Knows numbers of processes. Does not know which of them is a server. Where /proc is not mounted, or hides a process from
 this user, each function says so in its result and raises nothing.

@@ -1,12 +1,13 @@
 //! A panic, which would be a defect of the engine, costs one connection or one line of the log.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread::JoinHandle;
 
 use _engine::limits::Limits;
 use _engine::net::proxies::policy::ProxyPolicy;
 
-use crate::{PATIENCE, Setup, limits, read_answer, start};
+use crate::{PATIENCE, Running, Setup, limits, read_answer, start};
 
 /// What the log says of `panic!("as asked")`.
 const TOLD: &str = "C panic in the engine, please report it: as asked";
@@ -22,17 +23,21 @@ fn a_panic_behind_a_beginning_breaks_off() {
     running.stop();
 }
 
+fn costs_this_connection_a_500(running: &Running, mut stream: TcpStream) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
+    assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
+    assert_eq!(running.lines(1), [TOLD]);
+}
+
 #[test]
 fn a_panic_before_the_application_costs_one_connection_a_500() {
     for threads in [1, 4] {
         let running = start(threads);
         let mut stream = running.connect();
         stream.write_all(b"GET /refused-with-a-panic HTTP/1.1\r\nBad Name: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
-        assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
-        assert_eq!(running.lines(1), [TOLD]);
+        costs_this_connection_a_500(&running, stream);
         running.stop();
     }
 }
@@ -40,12 +45,8 @@ fn a_panic_before_the_application_costs_one_connection_a_500() {
 #[test]
 fn a_panic_costs_one_connection_a_500() {
     let running = start(1);
-    let mut stream = running.ask("/panic");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("Connection: close"), "{answer}");
-    assert_eq!(read_answer(&mut running.ask("/"), 5).1, b"hello");
-    assert_eq!(running.lines(1), [TOLD]);
+    let stream = running.ask("/panic");
+    costs_this_connection_a_500(&running, stream);
     running.stop();
 }
 

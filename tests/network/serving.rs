@@ -1,4 +1,4 @@
-//! Who is served while others wait: pipelined requests, blocked calls, slow readers.
+//! Clients that are served while others wait: pipelined requests, blocked calls, slow readers.
 
 use std::io::{Read, Write};
 

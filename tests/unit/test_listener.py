@@ -313,4 +313,4 @@ def test_what_a_socket_has_can_be_changed(listen, tmp_path):
     path.touch(0o604)
     sockets.change(sock, 3, 0o600, (-1, -1))
     assert path.stat().st_mode & 0o777 == 0o604, "it is another's"
-    assert sockets.is_lost(str(path))
+    assert unix_sockets.is_lost(str(path))

@@ -9,7 +9,7 @@ from wsgiref.util import setup_testing_defaults
 
 import pytest
 
-from poorhttp.app import failures, loader
+from poorhttp.app import failures, loader, places
 from poorhttp.errors import LoadError
 
 GOOD = "def application(environ, start_response):\n    return [b'ok']\n"
@@ -518,9 +518,9 @@ def test_an_application_whose_name_is_nearly_a_command(tmp_path, word):
 
 
 def test_a_path_is_whole_where_the_current_directory_is_the_root(monkeypatch, tmp_path):
-    assert loader.seen(str(tmp_path / "one.py")) == "one.py"
+    assert places.seen(str(tmp_path / "one.py")) == "one.py"
     monkeypatch.chdir("/")
-    assert loader.seen(str(tmp_path / "one.py")) == str(tmp_path / "one.py")
+    assert places.seen(str(tmp_path / "one.py")) == str(tmp_path / "one.py")
 
 
 def test_relative_import_without_a_package(fault):
@@ -551,7 +551,7 @@ def test_ctrl_c_passes_through(load):
 def test_title(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site/dispatch_table.py").write_text("")
-    assert loader.title("simple:app") == "simple:app"
-    assert loader.title(f"{tmp_path}/simple.py:app") == "simple.py:app"
-    assert loader.title(f"{tmp_path}/site") == "site/dispatch_table.py"
-    assert loader.title("/elsewhere/simple.py") == "/elsewhere/simple.py"
+    assert places.title("simple:app") == "simple:app"
+    assert places.title(f"{tmp_path}/simple.py:app") == "simple.py:app"
+    assert places.title(f"{tmp_path}/site") == "site/dispatch_table.py"
+    assert places.title("/elsewhere/simple.py") == "/elsewhere/simple.py"

@@ -235,7 +235,7 @@ def test_the_page_of_an_exception_tells_nothing(make: Make) -> None:
 
 @pytest.mark.parametrize("remote", ["-", "127.0.0.1", "::1", "192.0.2.1", "::ffff:192.0.2.1"])
 def test_nobody_sees_a_traceback_on_this_page(make: Make, remote: str) -> None:
-    """Not with debug either: who may see one cannot be told here (see poorhttp.dev.page.pages)."""
+    """Not with debug either: the log does not know which clients may see one (see poorhttp.dev.page.pages)."""
     page = make(debug=True).exception(raised(ValueError("hidden")), remote, "GET /")
     assert b"hidden" not in page and b"Traceback" not in page
     assert b"poorhttp/" in page

@@ -17,8 +17,10 @@ from poorhttp.dev.serve.prompts import Prompts
 from poorhttp.dev.serve.restless import Restless
 from poorhttp.dev.watch.files import Watcher
 from poorhttp.dev.watch.paths import identity
+from poorhttp.process.shape import counted
 from poorhttp.reload import execution
 from poorhttp.stdlib import os, time
+from poorhttp.system import timing
 from poorhttp.system.exits import reason
 
 TYPE_CHECKING = False
@@ -35,12 +37,6 @@ being written, or is gone or empty."""
 
 STILL = 5.0
 """Seconds of loading after which clients get a page that says so."""
-
-FAST = 1.0
-"""Seconds for the requests of a process that only stood in, and for all requests after Ctrl-C."""
-
-YOUNG = 1.0
-"""Seconds: the application is not loaded again, before a change, if its process dies sooner."""
 
 
 class Loads:
@@ -178,7 +174,7 @@ class Loads:
         """The process that was loading serves now."""
         process.served = now
         self.processes.loading = None
-        self.processes.retire_current(FAST)  # one that stood in
+        self.processes.retire_current(timing.FAST)  # one that stood in
         self.processes.current = process
         if self.streams is not None:
             is_style = self._why and all(path.endswith(".css") for path in self._why)
@@ -187,9 +183,8 @@ class Loads:
         if self._why:
             self.error_log.write("S", f"reloaded {_names(self._why)}  {took}")
         else:
-            count = self.watcher.count()
             by = "looking at" if self.watcher.directories.sweeps else "watching"
-            self.error_log.write("S", f"loaded in {took}; {by} {count} file{'s' * (count != 1)}")
+            self.error_log.write("S", f"loaded in {took}; {by} {counted(self.watcher.count(), 'file')}")
         if self.dirty is None and self.watcher.changes():
             self.mark(now)
 
@@ -215,7 +210,7 @@ class Loads:
         """The process that served has died."""
         hint = f"an exit, or a fault in compiled code? A change, or kill -USR2 {os.getpid()}, loads it again"
         found = problem.plain(f"the process that served died: {reason(code)}", hint)
-        if now - process.served < YOUNG or process.is_stand_in:
+        if now - process.served < timing.YOUNG or process.is_stand_in:
             self.error_log.write("E", f"{found['title']} (a page shows it; waiting for a save)")
             self._stand_in(found, guard.FAILED, 0)
         else:
@@ -232,7 +227,7 @@ class Loads:
 
     def _stand_in(self, found: problem.Problem, status: str, refresh: int) -> None:
         """Let a fork of this process serve a page about the problem."""
-        self.processes.retire_current(FAST)
+        self.processes.retire_current(timing.FAST)
         process = self.pool.make()
         if self.dirty is not None:
             process.pause_accepting()

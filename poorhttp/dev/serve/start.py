@@ -6,7 +6,7 @@ Contract: the sockets are bound once, and closed at the end.
 
 from __future__ import annotations
 
-from poorhttp.app import loader
+from poorhttp.app import places
 from poorhttp.dev import settings as dev
 from poorhttp.dev.serve.loads import Loads
 from poorhttp.dev.serve.supervisor import Supervisor
@@ -65,7 +65,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
 def _say_start(settings: Config, listeners: list[socket.socket]) -> None:
     shown = dev.for_process(settings, ())
     say(facts.version())
-    say(loader.title(shown.application))
+    say(places.title(shown.application))
     say(", ".join(sockets.url(each) + sockets.others(each) for each in listeners))
     say(f"autoreload, {shape.kind(shown)}, {shape.size(shown)}")
     if not settings.preload and shape.is_supervised(settings):

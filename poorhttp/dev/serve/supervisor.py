@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from poorhttp.dev import settings as dev
-from poorhttp.dev.serve.loads import FAST, STILL, Loads
+from poorhttp.dev.serve.loads import STILL, Loads
 from poorhttp.dev.watch import reports
 from poorhttp.dev.watch.paths import signature
 from poorhttp.listen import sockets
@@ -300,7 +300,7 @@ class Supervisor:
         self._stopping = now
         self._late_code = 1 if signum == signal.SIGTERM else 128 + signum
         sockets.close(self._loads.listeners)
-        seconds = self._loads.settings.graceful_timeout if signum == signal.SIGTERM else FAST
+        seconds = self._loads.settings.graceful_timeout if signum == signal.SIGTERM else timing.FAST
         for process in self._loads.all():
             if not process.loaded or signum == signal.SIGQUIT:
                 process.kill()

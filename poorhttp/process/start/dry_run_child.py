@@ -11,7 +11,7 @@ import mmap
 import sys
 from contextlib import suppress
 
-from poorhttp.app import loader
+from poorhttp.app import failures, loader, places
 from poorhttp.config.settings import IS_TRIAL
 from poorhttp.errors import LoadError, PoorhttpError, say, shown, tell
 from poorhttp.process.server import need_engine
@@ -83,7 +83,7 @@ def _be_child(settings: Config, child: _Child, parent: int, use: Callable[[WSGI]
         code = error.exit_code
     except KeyboardInterrupt as error:
         code = 128 + signal.SIGINT
-        say(f"error: {loader.place_of(error)}stopped while it {doing} the application")
+        say(f"error: {failures.place_of(error)}stopped while it {doing} the application")
     except BaseException:
         from poorhttp.stdlib import traceback
 
@@ -104,7 +104,7 @@ class _Child:
         self.steps, self.telling = os.pipe()
         self.stack = nameless("stack")
         self.last = mmap.mmap(-1, LAST)
-        self._title = loader.title(settings.application)
+        self._title = places.title(settings.application)
         self._patience, self._more = patience, more
         self._patience_called = (settings.request_timeout or timing.LOADING) + timing.CALLING
 
@@ -170,13 +170,13 @@ class _Child:
         """The innermost line of the application in what was written there, as `file:line: `; "" where there is none."""
         for line in os.pread(self.stack, 1 << 16, 0).decode("utf-8", "replace").splitlines():
             file, is_frame, rest = line.removeprefix('  File "').partition('", line ')
-            if is_frame and loader.is_own(file):
-                return f"{loader.seen(file)}:{rest.split(' ')[0]}: "
+            if is_frame and places.is_own(file):
+                return f"{places.seen(file)}:{rest.split(' ')[0]}: "
         return ""
 
     def _last_file(self) -> str:
         file = self.last[:].rstrip(b"\0").decode("utf-8", "replace")
-        return f"; the last file it imported was {loader.seen(file)}" if file else ""
+        return f"; the last file it imported was {places.seen(file)}" if file else ""
 
     def _read(self) -> str:
         """The steps; nothing where a process that the application has left behind keeps the other end open."""
@@ -209,7 +209,7 @@ def _keep_last(memory: mmap.mmap) -> None:
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         file = getattr(arguments[0], "co_filename", "") if event == "exec" else ""
-        if os.path.isabs(file) and loader.is_own(file):
+        if os.path.isabs(file) and places.is_own(file):
             memory[:] = file.encode("utf-8", "replace")[:LAST].ljust(LAST, b"\0")
 
     sys.addaudithook(hear)
@@ -250,7 +250,7 @@ def ask(app: WSGI, settings: Config, seconds: float = timing.LOADING) -> None:
         return
     from poorhttp.app import question  # in this process alone, which does not serve
 
-    where = f"{loader.title(settings.application)}: "
+    where = f"{places.title(settings.application)}: "
     limit = max(seconds, 1.0)
     question.end_after(min(settings.request_timeout or limit, limit), settings, where, leave)
     try:

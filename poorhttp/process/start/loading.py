@@ -59,9 +59,9 @@ def factory(settings: Config, app: WSGI | None, error_log: ErrorLog) -> tuple[Ca
         return Guard(app, error_log, settings.editor)
 
     if app is None and not settings.preload and is_supervised(settings):
-        from poorhttp.app import loader
+        from poorhttp.app import places
 
-        return lambda: guarded(_application(settings, None)[0]), loader.title(settings.application)
+        return lambda: guarded(_application(settings, None)[0]), places.title(settings.application)
     loaded, title = load(settings, app, lambda text: error_log.write("W", text))
     guarded_app = guarded(loaded)
     return lambda: guarded_app, title
@@ -91,19 +91,19 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
 
 
 def _given(app: WSGI) -> tuple[WSGI, str]:
-    from poorhttp.app import loader
+    from poorhttp.app import callables
 
     make_way()
     title = "app"
     if callable(app):
         title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
-    return loader.check(app, title), title
+    return callables.check(app, title), title
 
 
 def _loaded(settings: Config) -> tuple[WSGI, str]:
-    from poorhttp.app import loader
+    from poorhttp.app import loader, places
 
-    title = loader.title(settings.application)
+    title = places.title(settings.application)
     in_progress.append(title)
     try:
         may_be_command = settings.sources["application"] == "argument"  # of no command

@@ -217,7 +217,10 @@ class State:
 
     def serving(self) -> list[int]:
         """The workers that serve and stay."""
-        return [worker.pid for worker in self.workers.values() if worker.is_ready and worker.draining is None]
+        return [worker.pid for worker in self._serving()]
+
+    def _serving(self) -> list[Worker]:
+        return [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
 
     def is_settled(self) -> bool:
         """Whether all workers that are wanted serve, and no other one is there."""
@@ -228,7 +231,7 @@ class State:
         """The workers that are to leave because others serve in their place: old ones first, since longest, then the
         youngest.
         """
-        serving = [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
+        serving = self._serving()
         count = max(len(serving) - self.wanted, 0)
         first = sorted(serving, key=lambda worker: (not worker.is_old, worker.born if worker.is_old else -worker.born))
         return [worker.pid for worker in first[:count]]

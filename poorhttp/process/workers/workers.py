@@ -10,7 +10,7 @@ import errno
 
 from poorhttp.app import loader
 from poorhttp.errors import PoorhttpError, shortage, shown
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, unix_sockets
 from poorhttp.process import messages, worker
 from poorhttp.process.fork_hooks import close_in_children, hold_signals
 from poorhttp.process.workers import birth
@@ -228,7 +228,7 @@ class Workers:
         staying: how many workers accept connections.
         """
         for each in self._listeners:
-            if sockets.is_made(each):
+            if unix_sockets.is_made(each):
                 each.shutdown(socket.SHUT_RD)
             else:
                 each.close()
