@@ -52,13 +52,15 @@ def application(
     """Make a WSGI application of a dispatch table.
 
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
-        `default_handler`; it is read once, now.
+        `default_handler`, `sessions`; it is read once, now.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
     Raises TableError.
     """
-    return Dispatcher(table, debug, webmaster, options, buffer_limit).serve
+    serve = Dispatcher(table, debug, webmaster, options, buffer_limit).serve
+    wrap = getattr(getattr(table, "sessions", None), "wrap", None)  # of poorhttp.sessions.Sessions
+    return serve if wrap is None else wrap(serve)
 
 
 class Dispatcher:

@@ -1,0 +1,58 @@
+"""Texts that only this site can have written: HMAC-SHA256 with several keys, of which the first signs.
+
+Knows nothing of cookies and sessions. A key is derived from a secret and a purpose, so that what was signed for one
+purpose is refused for another.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hmac import compare_digest, digest
+
+from poorhttp.sessions.errors import SessionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST = 32
+"""Bytes of a secret at least."""
+
+HINT = "make one with: python3 -c 'import secrets; print(secrets.token_hex(32))'"
+
+
+class Signer:
+    def __init__(self, secrets: str | bytes | Sequence[str | bytes], purpose: str) -> None:
+        """secrets: the first signs, all of them are accepted. Raises SessionError."""
+        listed = [secrets] if isinstance(secrets, (str, bytes)) else list(secrets)
+        if not listed:
+            raise SessionError(f"sessions in a cookie need secrets=[...]: at least one; {HINT}")
+        self._keys = [digest(_secret(each), f"poorhttp.sessions {purpose}".encode(), "sha256") for each in listed]
+
+    def sign(self, message: bytes) -> str:
+        """Return the message and its signature in base64: `message.signature`."""
+        text = urlsafe_b64encode(message).rstrip(b"=")
+        return (text + b"." + _mac(self._keys[0], text)).decode()
+
+    def verify(self, signed: str) -> tuple[bytes, bool] | None:
+        """Return the message, and whether an old key has signed it; None if no key has."""
+        if not signed.isascii():
+            return None
+        text, _, mac = signed.encode().rpartition(b".")
+        for index, key in enumerate(self._keys):
+            if compare_digest(mac, _mac(key, text)):
+                return urlsafe_b64decode(text + b"=" * (-len(text) % 4)), index > 0
+        return None
+
+
+def _secret(value: object) -> bytes:
+    secret = value.encode() if isinstance(value, str) else value
+    if not isinstance(secret, bytes):
+        raise SessionError(f"a secret is of type {type(value).__name__}; expected str or bytes")
+    if len(secret) < LEAST:
+        raise SessionError(f"a secret has {len(secret)} bytes; expected at least {LEAST}: {HINT}")
+    return secret
+
+
+def _mac(key: bytes, text: bytes) -> bytes:
+    return urlsafe_b64encode(digest(key, text, "sha256")).rstrip(b"=")
