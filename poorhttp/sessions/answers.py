@@ -130,7 +130,7 @@ class Streamed:
         except StoreDown as error:
             answer.refused(error)
             return self._page()
-        if answer.is_started and (block or block is None):
+        if answer.is_started:
             answer.begin()
             if answer.is_refused:
                 return self._page()

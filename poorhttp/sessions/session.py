@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from poorhttp.sessions.errors import StoreDown, TooLate
-from poorhttp.sessions.records import dump
+from poorhttp.sessions.records import check, dump
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,10 +149,11 @@ class Session(MutableMapping[str, "Any"]):
         data = self._data or {}
         held = self._held
         text = dump(data)
+        if held is not None and text == held.record.text and not self._is_rotated:
+            return self._keeper.refresh(held)
+        check(data, "session")
         if held is None:
             return self._keeper.create(text) if data else ("" if self._is_ended else None)
-        if text == held.record.text and not self._is_rotated:
-            return self._keeper.refresh(held)
         return self._keeper.replace(held, data, self._is_rotated)
 
     def _loaded(self) -> dict[str, Any]:

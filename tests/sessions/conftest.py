@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from poorhttp.sessions import Store, open_store
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 pytest.register_assert_rewrite("session_suite")
 
