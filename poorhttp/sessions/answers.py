@@ -26,7 +26,16 @@ UNAVAILABLE = b"503 - Service Unavailable\n"
 
 
 class Answer:
-    """is_refused: whether the client gets `page`, 503, in place of the application's answer."""
+    """is_started: whether the application has called start_response. is_refused: whether the client gets `page`, 503,
+    in place of the application's answer.
+    """
+
+    _status = ""
+    _headers: list[tuple[str, str]]
+    _exc_info: OptExcInfo | None = None
+    _write: Callable[[bytes], object] | None = None
+    is_started = is_refused = False
+    page: list[bytes]
 
     def __init__(
         self, sessions: Saver, session: Session, environ: WSGIEnvironment, start_response: StartResponse
@@ -35,17 +44,6 @@ class Answer:
         self._session = session
         self._environ = environ
         self._start_response = start_response
-        self._status = ""
-        self._headers: list[tuple[str, str]] = []
-        self._exc_info: OptExcInfo | None = None
-        self._write: Callable[[bytes], object] | None = None
-        self.is_refused = False
-        self.page = [] if environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
-
-    @property
-    def is_started(self) -> bool:
-        """Whether the application has called start_response."""
-        return bool(self._status)
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: OptExcInfo | None = None
@@ -55,7 +53,10 @@ class Answer:
             return self._start_response(status, headers, exc_info)  # too late; the server raises it again
         if self._status and exc_info is None:
             raise AssertionError("start_response was called twice without exc_info (PEP 3333)")
-        self._status, self._headers, self._exc_info = status, headers, exc_info
+        self._status, self._headers = status, headers
+        if exc_info is not None:
+            self._exc_info = exc_info
+        self.is_started = True
         return self.write
 
     def write(self, data: bytes) -> None:
@@ -98,6 +99,7 @@ class Answer:
 
     def _refuse(self, error: StoreDown) -> Callable[[bytes], object]:
         self.is_refused = True
+        self.page = [] if self._environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
         self._environ["wsgi.errors"].write(f"sessions: {error}: answered 503\n")
         headers = [
             ("Content-Type", "text/plain; charset=utf-8"),
@@ -151,6 +153,8 @@ class Streamed:
 def with_fields(headers: list[tuple[str, str]], extra: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Add the fields of a session. Cookie joins a Vary of the application; its Cache-Control stays as it is."""
     named = {name.lower(): value for name, value in headers}
+    if len(extra) == 1 and "vary" not in named:
+        return headers + extra
     fields = list(headers)
     for name, value in extra:
         if name == "Vary" and "vary" in named:

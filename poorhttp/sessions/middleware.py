@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 ENVIRON_KEY = "poorhttp.session"
 
+READ = [("Vary", "Cookie")]
+"""What an answer needs whose session was used, and not changed."""
+
 
 class Sessions:
     """Where a site keeps its sessions, and how: `Sessions("redis://localhost", idle=3600).wrap(application)`.
@@ -74,7 +77,7 @@ class Sessions:
 
     def session(self, environ: WSGIEnvironment) -> Session:
         """Return the session of a request; nothing is loaded yet."""
-        return Session(self._keeper, lambda: self._token(environ))
+        return Session(self._keeper, self._token, environ)
 
     def fields(self, environ: WSGIEnvironment, session: Session, is_failed: bool) -> list[tuple[str, str]]:
         """Save the session and return the fields that the answer needs for it.
@@ -83,11 +86,12 @@ class Sessions:
         `Session.close` does.
         """
         token = session.abandon() if is_failed else session.close()
-        self._tell(environ)
+        if self._notes:
+            self._tell(environ)
         if not session.is_used:
             return []
         if token is None:
-            return [("Vary", "Cookie")]
+            return READ
         if token == "":
             field = self.cookie.removal(environ)
         else:

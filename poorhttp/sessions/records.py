@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEPTH = 100
 """Levels of lists and dicts within each other at most."""
 
+_decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -58,11 +59,12 @@ def check(value: object, place: str, depth: int = 0) -> None:
 
 def parse(text: bytes) -> dict[str, Any]:
     """Return the data of a session. Raises ValueError if it is none."""
+    decoded = text.decode()
     try:
-        data = json.loads(text)
+        data, end = _decode(decoded)
     except RecursionError:
         raise ValueError("too deep") from None
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or end != len(decoded):
         raise ValueError("no object")
     return data
 

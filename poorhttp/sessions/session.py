@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Protocol
 
+    from _typeshed.wsgi import WSGIEnvironment
+
     from poorhttp.sessions.records import Record
 
     class Held(Protocol):
@@ -53,16 +55,21 @@ class Session(MutableMapping[str, "Any"]):
     that raises TooLate. Every use may raise StoreDown, which the middleware turns into 503.
     """
 
-    __slots__ = ("_data", "_failure", "_find", "_held", "_is_closed", "_is_ended", "_is_rotated", "_keeper")
+    # With slots `session.user = ...`, a mistake for `session["user"]`, raises.
+    __slots__ = (
+        *("_data", "_environ", "_failure", "_find", "_held", "_is_closed", "_is_ended", "_is_rotated", "_keeper"),
+        "_may_differ",  # whether a key was set or deleted, or a value given out that can be changed
+    )
 
-    def __init__(self, keeper: Keeper, find: Callable[[], str]) -> None:
+    def __init__(self, keeper: Keeper, find: Callable[[WSGIEnvironment], str], environ: WSGIEnvironment) -> None:
         """find: returns the token that the client sent, or ""."""
         self._keeper = keeper
         self._find = find
+        self._environ = environ
         self._data: dict[str, Any] | None = None
         self._held: Held | None = None
         self._failure: StoreDown | None = None
-        self._is_closed = self._is_ended = self._is_rotated = False
+        self._is_closed = self._is_ended = self._is_rotated = self._may_differ = False
 
     @property
     def is_new(self) -> bool:
@@ -83,7 +90,7 @@ class Session(MutableMapping[str, "Any"]):
 
     @property
     def failure(self) -> StoreDown | None:
-        """Why the session could not be loaded, saved or ended."""
+        """Why the session could not be loaded, saved or ended. Then the answer is 503, whatever the application does."""
         return self._failure
 
     def rotate(self) -> None:
@@ -100,10 +107,20 @@ class Session(MutableMapping[str, "Any"]):
         self._data = {}
         self._is_ended = True
         if held is not None:
-            self._guarded(lambda: self._keeper.end(held))
+            try:
+                self._keeper.end(held)
+            except StoreDown as error:
+                self._failure = error
+                raise
 
     def __getitem__(self, key: str) -> Any:
-        return self._loaded()[key]
+        value = self._loaded()[key]
+        if isinstance(value, (dict, list)):
+            self._may_differ = True
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self._loaded() else default
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._changeable()[key] = value
@@ -133,8 +150,10 @@ class Session(MutableMapping[str, "Any"]):
         if self._data is None:
             return None
         try:
-            token: str | None = self._guarded(self._saved)
-            return token
+            return self._saved()
+        except StoreDown as error:
+            self._failure = error
+            raise
         finally:
             self.abandon()
 
@@ -148,35 +167,28 @@ class Session(MutableMapping[str, "Any"]):
     def _saved(self) -> str | None:
         data = self._data or {}
         held = self._held
-        text = dump(data)
-        if held is not None and text == held.record.text and not self._is_rotated:
+        if held is not None and not self._is_rotated and not (self._may_differ and dump(data) != held.record.text):
             return self._keeper.refresh(held)
         check(data, "session")
         if held is None:
-            return self._keeper.create(text) if data else ("" if self._is_ended else None)
+            return self._keeper.create(dump(data)) if data else ("" if self._is_ended else None)
         return self._keeper.replace(held, data, self._is_rotated)
 
     def _loaded(self) -> dict[str, Any]:
         if self._data is None:
             if self._failure is not None:
                 raise self._failure
-            self._data = self._guarded(self._load)
+            token = self._find(self._environ)
+            try:
+                self._held = self._keeper.load(token) if token else None
+            except StoreDown as error:
+                self._failure = error
+                raise
+            self._data = {} if self._held is None else self._held.data
         return self._data
-
-    def _load(self) -> dict[str, Any]:
-        token = self._find()
-        self._held = self._keeper.load(token) if token else None
-        return {} if self._held is None else self._held.data
 
     def _changeable(self) -> dict[str, Any]:
         if self._is_closed:
             raise TooLate("the session was changed after the head of the answer was sent: change it before that")
+        self._may_differ = True
         return self._loaded()
-
-    def _guarded(self, do: Callable[[], Any]) -> Any:
-        """Remember that the store failed, so that the answer is 503 whatever the application makes of the error."""
-        try:
-            return do()
-        except StoreDown as error:
-            self._failure = error
-            raise

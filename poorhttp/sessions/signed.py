@@ -24,6 +24,7 @@ class Signed:
     __slots__ = ("data", "is_of_old_key", "record", "saved")
 
     def __init__(self, record: Record, saved: float, is_of_old_key: bool) -> None:
+        """Raises ValueError."""
         self.record = record
         self.data = parse(record.text)
         self.saved = saved

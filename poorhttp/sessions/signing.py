@@ -6,7 +6,7 @@ purpose is refused for another.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 from hmac import compare_digest, digest
 
 from poorhttp.sessions.errors import SessionError
@@ -31,7 +31,7 @@ class Signer:
 
     def sign(self, message: bytes) -> str:
         """Return the message and its signature in base64: `message.signature`."""
-        text = urlsafe_b64encode(message).rstrip(b"=")
+        text = b2a_base64(message, newline=False)  # a cookie may have each of its characters (RFC 6265 section 4.1.1)
         return (text + b"." + _mac(self._keys[0], text)).decode()
 
     def verify(self, signed: str) -> tuple[bytes, bool] | None:
@@ -41,7 +41,7 @@ class Signer:
         text, _, mac = signed.encode().rpartition(b".")
         for index, key in enumerate(self._keys):
             if compare_digest(mac, _mac(key, text)):
-                return urlsafe_b64decode(text + b"=" * (-len(text) % 4)), index > 0
+                return a2b_base64(text), index > 0
         return None
 
 
@@ -55,4 +55,4 @@ def _secret(value: object) -> bytes:
 
 
 def _mac(key: bytes, text: bytes) -> bytes:
-    return urlsafe_b64encode(digest(key, text, "sha256")).rstrip(b"=")
+    return b2a_base64(digest(key, text, "sha256"), newline=False)

@@ -6,6 +6,7 @@ Contract: an id that the store does not know is never adopted; a session that ha
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from random import random
 from secrets import token_urlsafe
@@ -35,7 +36,7 @@ ATTEMPTS = 20
 REMEMBERED = 10_000
 """Sessions of which a process remembers when it last noted their use."""
 
-_ALPHABET = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_")
+_is_id = re.compile(f"[0-9A-Za-z_-]{{{ID_LENGTH}}}").fullmatch
 
 
 class Stored:
@@ -61,7 +62,7 @@ class StoredSessions:
         self._touched: dict[str, float] = {}
 
     def load(self, token: str) -> Stored | None:
-        if len(token) != ID_LENGTH or not _ALPHABET.issuperset(token):
+        if _is_id(token) is None:
             return None
         key = key_of(token)
         lock = None

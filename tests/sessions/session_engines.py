@@ -22,8 +22,11 @@ import pytest
 from processes import wait_for
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 0.5
-"""Seconds that each store may take for an exchange."""
+PATIENCE = 30
+"""Seconds that a store may take for an exchange, on a machine that is busy with other tests."""
+
+IMPATIENCE = 1.5
+"""Seconds where a store is to be given up."""
 
 
 def program(name: str, package: str, *places: str) -> str:
@@ -54,6 +57,11 @@ class Engine:
             pytest.importorskip(self.library)
         self.directory = Path(tempfile.mkdtemp(prefix="sessions-"))
         self.address = ""
+
+    @property
+    def impatient(self) -> str:
+        """The address, with a timeout that tests can wait for."""
+        return self.address.replace(f"timeout={PATIENCE}", f"timeout={IMPATIENCE}")
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
@@ -92,7 +100,7 @@ class Files(Engine):
         super().__init__()
         (self.directory / "data").mkdir()
         self.path = self.directory / "data" / self.name
-        self.address = f"{self.kind}:{self.path}?timeout={TIMEOUT}"
+        self.address = f"{self.kind}:{self.path}?timeout={PATIENCE}"
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
@@ -246,7 +254,7 @@ class Redis(Served):
         ]
 
     def found_at(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0?timeout={TIMEOUT}"
+        return f"redis://127.0.0.1:{self.port}/0?timeout={PATIENCE}"
 
 
 class Memcached(Served):
@@ -258,7 +266,7 @@ class Memcached(Served):
         return [server, "-l", "127.0.0.1", "-p", str(self.port), *(["-u", "nobody"] if os.getuid() == 0 else [])]
 
     def found_at(self) -> str:
-        return f"memcached://127.0.0.1:{self.port}?timeout={TIMEOUT}"
+        return f"memcached://127.0.0.1:{self.port}?timeout={PATIENCE}"
 
 
 class Postgresql(Served):
@@ -277,7 +285,7 @@ class Postgresql(Served):
         return [server, "-D", str(data), "-k", str(self.directory), "-p", str(self.port), "-c", "listen_addresses="]
 
     def found_at(self) -> str:
-        return f"postgresql://site@/postgres?host={self.directory}&port={self.port}&timeout={TIMEOUT}"
+        return f"postgresql://site@/postgres?host={self.directory}&port={self.port}&timeout={PATIENCE}"
 
     def is_up(self) -> bool:
         import psycopg
@@ -302,7 +310,7 @@ class Mariadb(Served):
         return [server, "--no-defaults", f"--datadir={data}", f"--socket={self.socket}", *me, *small]
 
     def found_at(self) -> str:
-        return f"mariadb://root@localhost/sessions?unix_socket={self.socket}&timeout={TIMEOUT}"
+        return f"mariadb://root@localhost/sessions?unix_socket={self.socket}&timeout={PATIENCE}"
 
     def is_up(self) -> bool:
         import pymysql
@@ -343,4 +351,4 @@ class Ferretdb(Served):
         ]
 
     def found_at(self) -> str:
-        return f"mongodb://127.0.0.1:{self.port}/sessions?timeout={2 * TIMEOUT}"
+        return f"mongodb://127.0.0.1:{self.port}/sessions?timeout={PATIENCE}"

@@ -163,6 +163,30 @@ def test_a_session_is_a_mapping(client: Client) -> None:
     assert abs(float(client.do(lambda session: session.created)) - time.time()) < 60
 
 
+def test_an_attribute_is_no_key(client: Client) -> None:
+    with pytest.raises(AttributeError):
+        client.do(lambda session: setattr(session, "user", "root"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda session: session["a"].append(2),
+        lambda session: session.get("a").append(2),
+        lambda session: session.setdefault("a", []).append(2),
+        lambda session: [value.append(2) for value in session.values()],
+        lambda session: [value.append(2) for _, value in session.items()],
+        lambda session: dict(session)["a"].append(2),
+        lambda session: session.update(a=[1, 2]),
+    ],
+)
+def test_a_change_is_seen_however_the_value_was_reached(change: Any) -> None:
+    client = Client()
+    client.do(put("a", [1]))
+    client.do(change)
+    assert client.do(get("a")) == "[1, 2]"
+
+
 def test_a_session_that_is_not_used_costs_nothing() -> None:
     store = Noting()
     client = Client(store)

@@ -34,7 +34,8 @@ class DirectoryStore(Store):
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         with self._failing():
-            os.makedirs(os.path.dirname(self._file(key)), 0o700, exist_ok=True)
+            for path in (self._path, os.path.join(self._path, key[:2])):  # the mode is that of the last one only
+                os.makedirs(path, 0o700, exist_ok=True)
             with self._locked(key):
                 found = self._read(key)
                 if (None if found is None else found[1]) != version:

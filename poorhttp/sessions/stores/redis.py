@@ -5,7 +5,7 @@ If Redis may evict keys (`maxmemory-policy`), sessions end when memory is short.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from hashlib import sha1
 from math import ceil
 
 import redis
@@ -17,7 +17,6 @@ from poorhttp.sessions.store import TIMEOUT, VERSION_LENGTH, Store, new_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 PREFIX = "poorhttp:session:"
@@ -28,6 +27,10 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 """
 """Replace a record if its version is the given one: Redis runs a script without running another command."""
+
+REPLACE_HASH = sha1(REPLACE.encode(), usedforsecurity=False).hexdigest()
+
+ERRORS = (redis.RedisError, OSError)
 
 
 class RedisStore(Store):
@@ -43,47 +46,55 @@ class RedisStore(Store):
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         )
-        self._replace = self._redis.register_script(REPLACE)
 
     def load(self, key: str) -> tuple[bytes, str] | None:
-        with _failing():
+        try:
             found = self._redis.get(self._prefix + key)
+        except ERRORS as error:
+            raise down(error) from error
         return (found[VERSION_LENGTH:], found[:VERSION_LENGTH].decode("latin-1")) if found is not None else None
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, name, life = new_version(), self._prefix + key, _milliseconds(ttl)
         value = fresh.encode() + data
-        with _failing():
+        try:
             if version is None:
                 is_saved = self._redis.set(name, value, px=life, nx=True)
             else:
-                is_saved = self._replace(keys=[name], args=[version, value, life])
+                is_saved = self._replaced(name, version, value, life)
+        except ERRORS as error:
+            raise down(error) from error
         if not is_saved:
             raise Conflict(key)
         return fresh
 
     def touch(self, key: str, ttl: float) -> bool:
-        with _failing():
+        try:
             return bool(self._redis.pexpire(self._prefix + key, _milliseconds(ttl)))
+        except ERRORS as error:
+            raise down(error) from error
 
     def delete(self, key: str) -> None:
-        with _failing():
+        try:
             self._redis.delete(self._prefix + key)
+        except ERRORS as error:
+            raise down(error) from error
 
     def purge(self) -> int:
         return 0
 
     def close(self) -> None:
-        with _failing():
-            self._redis.close()
+        self._redis.close()
+
+    def _replaced(self, name: str, *values: object) -> bool:
+        try:
+            return bool(self._redis.evalsha(REPLACE_HASH, 1, name, *values))
+        except redis.exceptions.NoScriptError:  # Redis forgets scripts when it is restarted
+            return bool(self._redis.eval(REPLACE, 1, name, *values))
 
 
-@contextmanager
-def _failing() -> Iterator[None]:
-    try:
-        yield
-    except (redis.RedisError, OSError) as error:
-        raise StoreDown(f"Redis: {type(error).__name__}: {error}") from error
+def down(error: Exception) -> StoreDown:
+    return StoreDown(f"Redis: {type(error).__name__}: {error}")
 
 
 def _milliseconds(ttl: float) -> int:
