@@ -90,7 +90,7 @@ class Session(MutableMapping[str, "Any"]):
 
     @property
     def failure(self) -> StoreDown | None:
-        """Why the session could not be loaded, saved or ended. Then the answer is 503, whatever the application does."""
+        """Why the session could not be loaded, saved or ended. Then the answer is 503 in any case."""
         return self._failure
 
     def rotate(self) -> None:
@@ -120,7 +120,10 @@ class Session(MutableMapping[str, "Any"]):
         return value
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self._loaded() else default
+        value = self._loaded().get(key, default)
+        if isinstance(value, (dict, list)):
+            self._may_differ = True
+        return value
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._changeable()[key] = value

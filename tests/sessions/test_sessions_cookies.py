@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import string
 import time
+from binascii import a2b_base64
 from typing import Any
 
 import pytest
@@ -134,6 +136,13 @@ def test_no_text_of_a_client_is_an_error(text: str) -> None:
 def test_no_message_under_a_good_signature_is_an_error(message: bytes) -> None:
     token = Signer(SECRET, "cookie session").sign(message)
     assert signed().do(get("a"), HTTP_COOKIE=f"__Host-session={token}") == "None"
+
+
+@given(st.binary(min_size=32, max_size=100), st.binary(max_size=300))
+def test_the_signature_is_that_of_hmac(secret: bytes, message: bytes) -> None:
+    text, _, mac = Signer(secret, "test").sign(message).partition(".")
+    key = hmac.digest(secret, b"poorhttp.sessions test", "sha256")
+    assert a2b_base64(mac) == hmac.digest(key, text.encode(), "sha256") and a2b_base64(text) == message
 
 
 def test_a_cookie_of_another_name_or_secret_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Records in Redis or Valkey, by redis-py: a string each, the version in its first 16 bytes, with the expiry of Redis.
 
+Commands go over connections of redis-py itself, without its pool and client, which take twice the time of the command.
 If Redis may evict keys (`maxmemory-policy`), sessions end when memory is short.
 """
 
@@ -12,8 +13,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from poorhttp.sessions.errors import Conflict, StoreDown
+from poorhttp.sessions.errors import Conflict
 from poorhttp.sessions.store import TIMEOUT, VERSION_LENGTH, Store, new_version
+from poorhttp.sessions.stores.connections import Connections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ return 1
 
 REPLACE_HASH = sha1(REPLACE.encode(), usedforsecurity=False).hexdigest()
 
-ERRORS = (redis.RedisError, OSError)
-
 
 class RedisStore(Store):
     def __init__(self, address: str, timeout: float = TIMEOUT, prefix: str = PREFIX) -> None:
@@ -39,62 +39,59 @@ class RedisStore(Store):
         self._prefix = prefix
         if address.startswith("valkey:"):
             address = "redis:" + address.partition(":")[2]
-        # redis-py forgets the connections of its pool in a forked child. One that was closed is tried once more.
-        self._redis: Any = redis.Redis.from_url(
-            address,
-            socket_timeout=timeout,
-            socket_connect_timeout=timeout,
-            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+        once = Retry(NoBackoff(), 0)
+        pool: Any = redis.ConnectionPool.from_url(
+            address, socket_timeout=timeout, socket_connect_timeout=timeout, retry=once
+        )
+        self._connections: Connections[Any] = Connections(
+            "Redis",
+            lambda: pool.connection_class(**pool.connection_kwargs),
+            lambda connection: connection.disconnect(),
+            (redis.RedisError,),
+            lambda error: isinstance(error, redis.ConnectionError),
         )
 
     def load(self, key: str) -> tuple[bytes, str] | None:
-        try:
-            found = self._redis.get(self._prefix + key)
-        except ERRORS as error:
-            raise down(error) from error
+        found = self._answer("GET", self._prefix + key)
         return (found[VERSION_LENGTH:], found[:VERSION_LENGTH].decode("latin-1")) if found is not None else None
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, name, life = new_version(), self._prefix + key, _milliseconds(ttl)
         value = fresh.encode() + data
-        try:
-            if version is None:
-                is_saved = self._redis.set(name, value, px=life, nx=True)
-            else:
-                is_saved = self._replaced(name, version, value, life)
-        except ERRORS as error:
-            raise down(error) from error
+        if version is None:
+            is_saved = self._answer("SET", name, value, "PX", life, "NX")
+        else:
+            is_saved = self._connections.use(lambda connection: _replaced(connection, name, version, value, life))
         if not is_saved:
             raise Conflict(key)
         return fresh
 
     def touch(self, key: str, ttl: float) -> bool:
-        try:
-            return bool(self._redis.pexpire(self._prefix + key, _milliseconds(ttl)))
-        except ERRORS as error:
-            raise down(error) from error
+        return bool(self._answer("PEXPIRE", self._prefix + key, _milliseconds(ttl)))
 
     def delete(self, key: str) -> None:
-        try:
-            self._redis.delete(self._prefix + key)
-        except ERRORS as error:
-            raise down(error) from error
+        self._answer("DEL", self._prefix + key)
 
     def purge(self) -> int:
         return 0
 
     def close(self) -> None:
-        self._redis.close()
+        self._connections.close()
 
-    def _replaced(self, name: str, *values: object) -> bool:
-        try:
-            return bool(self._redis.evalsha(REPLACE_HASH, 1, name, *values))
-        except redis.exceptions.NoScriptError:  # Redis forgets scripts when it is restarted
-            return bool(self._redis.eval(REPLACE, 1, name, *values))
+    def _answer(self, *command: object) -> Any:
+        return self._connections.use(lambda connection: _ask(connection, *command))
 
 
-def down(error: Exception) -> StoreDown:
-    return StoreDown(f"Redis: {type(error).__name__}: {error}")
+def _ask(connection: Any, *command: object) -> Any:
+    connection.send_command(*command)
+    return connection.read_response()
+
+
+def _replaced(connection: Any, name: str, *values: object) -> object:
+    try:
+        return _ask(connection, "EVALSHA", REPLACE_HASH, 1, name, *values)
+    except redis.exceptions.NoScriptError:  # Redis forgets scripts when it is restarted
+        return _ask(connection, "EVAL", REPLACE, 1, name, *values)
 
 
 def _milliseconds(ttl: float) -> int:
