@@ -152,9 +152,13 @@ class Streamed:
 
 def with_fields(headers: list[tuple[str, str]], extra: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Add the fields of a session. Cookie joins a Vary of the application; its Cache-Control stays as it is."""
+    if len(extra) == 1:
+        for name, _ in headers:
+            if len(name) == 4 and name.lower() == "vary":
+                break
+        else:
+            return headers + extra
     named = {name.lower(): value for name, value in headers}
-    if len(extra) == 1 and "vary" not in named:
-        return headers + extra
     fields = list(headers)
     for name, value in extra:
         if name == "Vary" and "vary" in named:

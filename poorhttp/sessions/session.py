@@ -158,7 +158,8 @@ class Session(MutableMapping[str, "Any"]):
             self._failure = error
             raise
         finally:
-            self.abandon()
+            if self._held is not None:
+                self._keeper.release(self._held)
 
     def abandon(self) -> str | None:
         """Let the session be without saving it, as the answer is an error. Returns what `close` does."""
