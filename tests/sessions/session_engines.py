@@ -49,6 +49,8 @@ class Engine:
     library = ""
     is_shared = True
     works_on_open_files = False
+    blocks_readers = False
+    """Whether a stalled store does not answer readers either."""
     precision = 0.3
     """Seconds that a record may live longer than it should."""
 
@@ -162,6 +164,7 @@ class Served(Engine):
     """A store with a server."""
 
     user: str | None = None
+    blocks_readers = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -251,6 +254,8 @@ class Redis(Served):
             str(self.directory),
             "--appendonly",
             "yes",
+            "--unixsocket",
+            f"{self.directory}/socket",
         ]
 
     def found_at(self) -> str:
