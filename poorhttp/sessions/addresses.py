@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from os.path import isabs
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from poorhttp.sessions.errors import SessionError
 from poorhttp.sessions.store import TIMEOUT
@@ -91,16 +90,16 @@ def open_store(address: str) -> Store:
 
 def _parted(rest: str) -> tuple[str, float]:
     """Take `timeout` out of the query of an address; return the rest and the timeout."""
-    parts = urlsplit(rest)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    texts = [value for name, value in pairs if name == "timeout"]
+    place, _, query = rest.partition("?")
+    pairs = query.split("&") if query else []
+    texts = [pair.partition("=")[2] for pair in pairs if pair.startswith("timeout=")]
     if not texts:
         return rest, TIMEOUT
-    others = "&".join(pair for pair in parts.query.split("&") if not pair.startswith("timeout="))
+    others = "&".join(pair for pair in pairs if not pair.startswith("timeout="))
     try:
         timeout = float(texts[-1])
     except ValueError:
         timeout = 0.0
     if not 0.05 <= timeout <= 60:
         raise SessionError(f"timeout of a store is {texts[-1]!r}; expected seconds from 0.05 to 60")
-    return urlunsplit(parts._replace(query=others)), timeout
+    return f"{place}?{others}" if others else place, timeout

@@ -244,19 +244,9 @@ class Redis(Served):
 
     def prepared(self) -> list[str]:
         server = program("redis-server", "redis-server")
-        return [
-            server,
-            "--port",
-            str(self.port),
-            "--bind",
-            "127.0.0.1",
-            "--dir",
-            str(self.directory),
-            "--appendonly",
-            "yes",
-            "--unixsocket",
-            f"{self.directory}/socket",
-        ]
+        flags = {"port": self.port, "bind": "127.0.0.1", "dir": self.directory, "unixsocket": self.directory / "socket"}
+        flags["appendonly"] = "yes"
+        return [server, *(word for name, value in flags.items() for word in (f"--{name}", str(value)))]
 
     def found_at(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0?timeout={PATIENCE}"

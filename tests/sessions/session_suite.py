@@ -224,9 +224,11 @@ class OutageTests:
             with pytest.raises(StoreDown):
                 impatient.save(key, b"2", 60, version)
             if engine.blocks_readers:
-                for do in (lambda: impatient.load(key), lambda: open_store(engine.impatient).load(key)):
+                fresh = open_store(engine.impatient)
+                for each in impatient, fresh:
                     with pytest.raises(StoreDown):
-                        do()
+                        each.load(key)
+                fresh.close()
             assert time.monotonic() - start < 20
         wait_for(lambda: saved_again(impatient, key), seconds=30)  # what was given up may still be carried out
         impatient.close()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class _NoPickle(diskcache.Disk):  # type: ignore[misc]
     def fetch(self, mode: int, filename: str, value: object, read: bool) -> object:
         if mode == MODE_PICKLE:
-            raise OSError("a value of DiskCache is a pickle, which sessions never are")
+            raise sqlite3.DataError("a value is a pickle, which sessions never are")
         return super().fetch(mode, filename, value, read)
 
 

@@ -44,6 +44,13 @@ class _Place:
             retryWrites=False,
             tz_aware=True,
         )
+        try:
+            self._prepare()
+        except BaseException:
+            self.client.close()
+            raise
+
+    def _prepare(self) -> None:
         self.records = self.client.get_default_database(DATABASE)[COLLECTION]
         self.needs_claims = "ferretdbVersion" in self.client.admin.command("buildInfo")
         try:
