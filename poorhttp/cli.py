@@ -151,7 +151,8 @@ def _main(argv: Sequence[str], directory: str) -> int:
     except ConfigError as error:
         if handover is not None:
             return _try_again(handover, home, error, directory)
-        if flags.command not in ("stop", "status", "logrotate"):
+        # A reload too: its trial reads the file again, so that the error log and `status` tell what is wrong with it.
+        if flags.command not in ("stop", "status", "logrotate", "reload"):
             raise
         settings = reading.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
@@ -237,12 +238,10 @@ def _serve(flags: Flags, settings: Config, home: str) -> int:
 
 def _try_again(handover: Handover, home: str, error: ConfigError, directory: str) -> int:
     """After a reload whose configuration cannot be read any more: serve with the old workers, and try again."""
-    from poorhttp.listen.systemd import Manager
-    from poorhttp.process.start.load_failed import try_again
-    from poorhttp.process.start.origin import adopted
+    from poorhttp.process.start.origin import AfterReload, adopted
 
     defaults = reading.from_keywords({}, {}, directory)
-    return try_again(handover, home, error, adopted(handover), defaults, manager=Manager.of(os.environ))
+    return AfterReload(handover).try_again(home, error, adopted(handover), defaults)
 
 
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:

@@ -56,9 +56,7 @@ def serve(
     except ConfigError as error:
         if not isinstance(origin, AfterReload):
             raise
-        from poorhttp.process.start.load_failed import try_again
-
-        return try_again(origin.handover, home, error, adopted(origin.handover), settings, manager=origin.manager)
+        return origin.try_again(home, error, adopted(origin.handover), settings)
     need_engine()
     server = _Server(settings, home, origin, error_log, access_log)
     try:
@@ -194,10 +192,8 @@ class _Server:
             raise error
         # Until the supervisor hears them: at a start they would end this process, and the old workers with it.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-        from poorhttp.process.start.load_failed import try_again
-
         listening = adopted(origin.handover) if self._listening is None else self._listening.connectable()
-        return try_again(origin.handover, self._home, error, listening, self._settings, self._error_log, origin.manager)
+        return origin.try_again(self._home, error, listening, self._settings, self._error_log)
 
     def stopped(self, stop: SystemExit) -> int:
         """A stop came before this process served: old workers finish what they have. Raises it where there are none."""
@@ -208,12 +204,8 @@ class _Server:
         if not origin.handover.workers or self._listening is None:
             self._error_log.write("S", f"stopped while the new code was loaded: {NAMES[signum]}")
             raise stop
-        from poorhttp.process.start.load_failed import dismiss
-
         listening = self._listening.connectable()
-        return dismiss(
-            origin.handover, signum, listening, self._settings, self._error_log, self._access_log, origin.manager
-        )
+        return origin.dismiss(signum, listening, self._settings, self._error_log, self._access_log)
 
     def end(self) -> None:
         """Remove what was made; where another program goes on in this process, give the signals back."""

@@ -121,7 +121,7 @@ class Supervisor:
         """
         if not self._state.may_start:  # this configuration does not count yet
             self._configured = handover.configured
-        if handover.configured == self._configured:
+        if handover.configured and handover.configured == self._configured:
             self._state.wanted = handover.wanted
         for pid, (_, _, is_leaving, is_closed) in handover.workers.items():
             self._state.adopted(pid, self._now(), is_leaving, is_closed)
@@ -204,7 +204,8 @@ class Supervisor:
             self._workers.served(pid)
             self._state.ready(pid)
             self._note_serving()
-            self._tell_manager()
+            if self._state.may_start:  # else the manager was told of the reload that failed
+                self._tell_manager()
         if messages.CLOSED in reports:
             self._state.closed(pid)
         if failed:
@@ -291,7 +292,7 @@ class Supervisor:
 
     def _replace(self) -> None:
         """If it is time, become the new program, which goes on with these workers until its own serve."""
-        reload = self._reloads.due()
+        reload = self._reloads.due(self._state)
         if reload is not None:
             self._signals.held_back(lambda numbers: self._become(reload, numbers))
 
@@ -343,9 +344,8 @@ class Supervisor:
                 f"a worker died while it loaded the application: {reason(code)}", "poorhttp check tells where"
             )
         self._replacing = True
-        next_one = when(max(self._state.next_spawn(now) - now, 0.0))
-        if not self._state.may_start:
-            next_one = "when the new code can be loaded"
+        is_due = when(max(self._state.next_spawn(now) - now, 0.0))
+        next_one = is_due if self._state.may_start else "when the new code can be loaded"
         if self._is_ready:
             self._tell_manager()
         text = f"worker {pid} died: {reason(code)}; the next one starts {next_one}"

@@ -22,6 +22,7 @@ use _engine::net::report::access_log::{AccessLog, Format};
 use _engine::net::report::scoreboard::Row;
 use _engine::net::report::supervisor::Supervisor;
 use _engine::net::threads::server::{Ends, Server};
+use _engine::net::watch::watched::Watched;
 
 use crate::site::Site;
 
@@ -130,6 +131,15 @@ impl Running {
         let mut stream = self.connect();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         stream
+    }
+
+    /// Wait until the thread with the event loop waits for events.
+    fn await_sleep(&self) {
+        let began = Instant::now();
+        while !self.server.shared().process.waker.is_asleep() {
+            assert!(began.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 
     /// The lines of the log once there are so many.

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from fronts import free_port
-from starter import PATIENCE, ROOT, asking, wait_for
+from starter import APPLICATION, PATIENCE, ROOT, Start, asking, wait_for
 from starter import run as command
 
 from poorhttp.status import pidfile, reader
@@ -971,3 +972,18 @@ def test_a_server_whose_pidfile_was_changed_in_the_ini_file_is_told_of(run: Run,
     told = run("status", "--pidfile=run.pid")[1]
     assert f"pid {pid} runs by this ini file, with --pidfile {tmp_path}/other.pid until" in told
     assert run("stop")[0] == 0
+
+
+def test_a_reload_that_fails_because_of_the_ini_file_is_told_by_status(launch: Start, tmp_path: Path) -> None:
+    ini = tmp_path / "poorhttp.ini"
+    ini.write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\npidfile = run.pid\ntype = single\n")
+    (tmp_path / "app.py").write_text(APPLICATION)
+    server = launch("-c", "poorhttp.ini")
+    server.await_serving(1)
+    ini.write_text(ini.read_text() + "nonsense = 1\n")
+    fault = "poorhttp.ini:6: unknown key in [http]: 'nonsense'"
+    code, said = command(tmp_path, "reload", "-c", "poorhttp.ini")
+    assert code == 1 and "reload failed, the server goes on as it was" in said and fault in said
+    code, said = command(tmp_path, "status", "-c", "poorhttp.ini")
+    assert re.search(rf"^last reload: failed, \d.*{re.escape(fault)}$", said, re.MULTILINE), said
+    assert server.stop() == 0

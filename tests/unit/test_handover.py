@@ -13,6 +13,7 @@ import pytest
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog
 from poorhttp.process.start import load_failed
+from poorhttp.process.workers.plan import State
 from poorhttp.reload import bytecode, execution, handover, trial
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload
@@ -54,16 +55,16 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(
     retry = load_failed.Retry(reload, OSError("away"), made, error_log, manager, None)
     pauses, given = [], []
     for _ in range(7):
-        assert retry.due() is None
+        assert retry.due(State(1, 1.0)) is None
         pauses.append(retry.seconds_left())
         now += retry.seconds_left()
-        assert retry.due() is reload
+        assert retry.due(State(1, 1.0)) is reload
         given.append(reload.handover.pause)
         retry.failed(OSError("away"))
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
     assert given == [2, 4, 8, 16, 30, 30, 30]
     retry.begin()
-    assert (retry.due(), reload.handover.pause) == (reload, 1)
+    assert (retry.due(State(1, 1.0)), reload.handover.pause) == (reload, 1)
     made.pause = 8.0
     assert load_failed.Retry(reload, OSError("away"), made, error_log, manager, None).seconds_left() == 8
 

@@ -665,3 +665,13 @@ def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
             each.is_ready = True
     assert len(made.workers) == wanted
     assert not any(each.is_old for each in made.workers.values())
+
+
+def test_where_none_can_be_started_no_worker_makes_room_for_another_unless_none_is_wanted() -> None:
+    """One that was handed over before it served may fail to serve."""
+    state = State(1, 5.0, may_start=False)
+    for pid in 1, 2:
+        state.adopted(pid, 0.0, False, False)
+    assert plan(state, 1.0) == []
+    state.wanted = 0
+    assert plan(state, 1.0) == [Drain(1), Drain(2)]

@@ -17,7 +17,7 @@ from poorhttp.reload.reload import Reload
 from poorhttp.status import layout, pidfile, scoreboard
 from poorhttp.stdlib import time
 from poorhttp.system import timing
-from poorhttp.system.signals import let_through
+from poorhttp.system.signals import Boot, is_starting, let_through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def try_again(
     home: the directory of the start. listening: the sockets at which clients may wait, by their keys. settings: those
     of the new program, or defaults where they cannot be read.
     """
+    if not is_starting():
+        Boot(is_reload=True)  # its handlers become SIG_IGN after the supervisor's: a second stop ends no clean-up
     manager = manager or Manager()
     if not handover.workers:
         manager.watchdog = 0.0  # nobody answers
@@ -95,6 +97,8 @@ class Retry(SupervisedReload):
         self._retry = reload
         self._is_served = bool(handover.workers)
         self._is_cancelled = False
+        self._is_asked = False
+        self._is_held = False
         self._pause = handover.pause or timing.FIRST_RETRY
         self.failed(error)
 
@@ -116,14 +120,19 @@ class Retry(SupervisedReload):
 
     def begin(self) -> None:
         """Somebody has changed something."""
+        self._is_asked = True
         self._due, self._pause = time.monotonic(), timing.FIRST_RETRY
 
-    def due(self) -> Reload | None:
+    def due(self, state: State) -> Reload | None:
+        """As of the other reload; but after WINCH the new program, which would start workers, is put off until HUP or
+        TTIN.
+        """
+        self._is_held = not (state.wanted or self._is_asked)
         self._retry.handover.pause = self._pause
-        return self._retry if time.monotonic() >= self._due and not self._is_cancelled else None
+        return self._retry if self.seconds_left() == 0 else None
 
     def seconds_left(self) -> float | None:
-        return None if self._is_cancelled else max(self._due - time.monotonic(), 0.0)
+        return None if self._is_cancelled or self._is_held else max(self._due - time.monotonic(), 0.0)
 
     def cancel(self) -> None:
         self._is_cancelled = True

@@ -1,9 +1,12 @@
 """Where a server comes from: a fresh start, or the program before it in this process, which handed it over.
 
-Knows in what the two differ; the steps of a start are the same for both (`process.server`).
+Knows in what the two differ; the steps of a start are the same for both (`process.server`). After a reload it keeps
+ready what the process needs to go on with old workers if the start fails: modules and descriptors.
 """
 
 from __future__ import annotations
+
+import sys
 
 from poorhttp.errors import say
 from poorhttp.listen import sockets
@@ -11,11 +14,14 @@ from poorhttp.process import shape
 from poorhttp.process.start import facts
 from poorhttp.process.start.listening import killed_before
 from poorhttp.status import layout, pidfile
-from poorhttp.stdlib import os
+from poorhttp.stdlib import os, time
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
+    from types import ModuleType
 
     from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
     from poorhttp.process.start.listening import Listening
     from poorhttp.reload.handover import Handover
     from poorhttp.status.scoreboard import Board
+
+SPARE = 8
+"""Descriptors that are kept for a start which fails after the application has taken all others."""
 
 
 class FreshStart:
@@ -93,11 +102,47 @@ class AfterReload(FreshStart):
         self.passed = handover.passed
         self.manager = Manager.of(os.environ)
         self.inherited = handover.sockets
+        self._spare: list[int] = []
+        _patiently(_supervision if handover.workers else _engine)
+        self._keep_spare()
 
     def descriptors(self) -> list[int]:
         handover = self.handover
         connections = [connection for connection, _ in handover.connections]
         return [*super().descriptors(), *handover.pipes(), *handover.countdown, *connections]
+
+    def try_again(
+        self,
+        home: str,
+        error: Exception,
+        listening: dict[str, socket],
+        settings: Config,
+        error_log: ErrorLog | None = None,
+    ) -> int:
+        """Go on with old workers and try the start again later, as `load_failed.try_again` says."""
+        self._release_spare()
+        load_failed = _patiently(_supervision)
+        code: int = load_failed.try_again(self.handover, home, error, listening, settings, error_log, self.manager)
+        return code
+
+    def dismiss(
+        self, signum: int, listening: dict[str, socket], settings: Config, error_log: ErrorLog, access_log: int
+    ) -> int:
+        """Stop the old workers, as `load_failed.dismiss` says."""
+        self._release_spare()
+        load_failed = _patiently(_supervision)
+        code: int = load_failed.dismiss(self.handover, signum, listening, settings, error_log, access_log, self.manager)
+        return code
+
+    def _keep_spare(self) -> None:
+        try:
+            self._spare += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE))
+        except OSError:  # there are no more: it will have to do
+            return
+
+    def _release_spare(self) -> None:
+        while self._spare:
+            os.close(self._spare.pop())
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:
         if settings.errorlog != "-":
@@ -133,6 +178,7 @@ class AfterReload(FreshStart):
         return listening.drop_unwanted(waiting)
 
     def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+        self._release_spare()
         error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
         if board is not None:
@@ -142,6 +188,34 @@ class AfterReload(FreshStart):
 def adopted(handover: Handover) -> dict[str, socket]:
     """All sockets that were handed over, by their keys."""
     return {key: sockets.adopt(*found) for key, found in handover.sockets.items()}
+
+
+def _supervision() -> ModuleType:
+    """What supervises old workers. A process without any imports it only if it is needed, for it takes 0.5 MB."""
+    from poorhttp.process.start import load_failed
+
+    return load_failed
+
+
+def _engine() -> ModuleType:
+    from poorhttp.process import worker
+
+    return worker
+
+
+def _patiently(imported: Callable[[], ModuleType]) -> ModuleType:
+    """Import, also where poorhttp is just being installed anew, so that its files are gone for a moment. Raises
+    ImportError or OSError where they stay so.
+    """
+    end = time.monotonic() + timing.LONGEST_RETRY
+    while True:
+        try:
+            return imported()
+        except (ImportError, OSError):
+            if time.monotonic() >= end:
+                raise
+        time.sleep(timing.TICK)
+        sys.path_importer_cache.clear()  # it may say of a directory that there is none
 
 
 def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:

@@ -229,8 +229,10 @@ class State:
 
     def surplus(self) -> list[int]:
         """The workers that are to leave because others serve in their place: old ones first, since longest, then the
-        youngest.
+        youngest. Where none can be started, each stays, unless none is wanted (WINCH).
         """
+        if self.wanted and not self.may_start:
+            return []
         serving = self._serving()
         count = max(len(serving) - self.wanted, 0)
         first = sorted(serving, key=lambda worker: (not worker.is_old, worker.born if worker.is_old else -worker.born))

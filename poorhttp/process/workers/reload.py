@@ -50,7 +50,7 @@ class SupervisedReload:
             return
         self._reload.begin()
 
-    def due(self) -> Reload | None:
+    def due(self, state: State) -> Reload | None:
         """What this process is to become now."""
         return self._reload if self._reload is not None and self._reload.succeeded() else None
 

@@ -64,7 +64,7 @@ class Workers:
         self._connections: list[tuple[int, int]] = []  # that wait for the first worker
         self._bearer = 0  # the worker to which they were given
         close_in_children.append(self._close_in_child)  # before there is anything that it closes
-        self._countdown = Countdown(sockets.are_own(listeners))
+        self._countdown = Countdown(load is not None and sockets.are_own(listeners))
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]]) -> None:
         """Take those of the program before this one. connections: that wait to be served."""

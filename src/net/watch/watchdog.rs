@@ -130,7 +130,13 @@ impl<S: Watched> Watcher<S> {
             server.shared().freed.give_back();
         }
         if sleeps {
-            process.watchdog.sleep(|| process.waker.is_asleep() && !process.is_finished());
+            process.watchdog.sleep(|| {
+                let may_sleep = process.waker.is_asleep() && !server.is_busy() && !process.is_finished();
+                if may_sleep {
+                    self.keep_dispositions(); // a call may have begun and ended between two looks
+                }
+                may_sleep
+            });
             self.idle = 0;
             self.looked = 0;
             self.late_calls.calls.skip(clock::now());
@@ -209,13 +215,17 @@ impl<S: Watched> Watcher<S> {
             return;
         }
         self.next_overhearing = now + OVERHEAR;
-        let shared = self.server.shared();
-        shared.process.overhear();
+        self.server.shared().process.overhear();
+        self.keep_dispositions();
+    }
+
+    /// Set the server's handlers again that the application has replaced.
+    fn keep_dispositions(&mut self) {
         for name in self.dispositions.keep() {
             let text = format!(
                 "the application set {name} to be ignored, or to its default: the server has set its own handler again"
             );
-            shared.handler.warn(None, &text);
+            self.server.shared().handler.warn(None, &text);
         }
     }
 
