@@ -158,7 +158,7 @@ def _merge(ini: IniFile, chosen: Chosen, defaults: dict[str, Any] | None = None)
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
     _refuse_contradictions(values)
     values.update(ini=ini.path if ini.name else "", directory=ini.directory, sources=sources, notes=tuple(ini.notes))
-    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
+    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON], accept_pauses=())
     return Config(values)
 
 

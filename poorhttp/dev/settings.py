@@ -11,7 +11,6 @@ from ipaddress import ip_address
 
 from poorhttp.app.places import wsgi_modules
 from poorhttp.config.addresses import Address
-from poorhttp.config.model import Config
 from poorhttp.config.paths import split_application
 from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Span
@@ -23,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from poorhttp.config.model import Config
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
 """The files that `poorhttp dev` and `check` look for when no application is named and there is no dispatch_table.py:
@@ -46,42 +47,28 @@ NOT_SERVED = {"status_path": "", "control_socket": ""}
 """Settings that would show a process that the next save replaces."""
 
 
-class Settings(Config):
-    """A configuration with accept pauses: descriptors; while one of them is readable, the engine accepts no connection.
-    One belongs to the process, the other is the queue of inotify: a save is in the queue before the author can send a
-    request.
+def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
+    """The configuration of a process that serves the application. accept_pauses: one belongs to the process, the other
+    is the queue of inotify, as a save is in the queue before the author can send a request.
     """
-
-    accept_pauses: tuple[int, ...]
-
-    __slots__ = ("accept_pauses",)
-
-    def __init__(self, values: dict[str, Any], accept_pauses: tuple[int, ...]) -> None:
-        super().__init__(values)
-        object.__setattr__(self, "accept_pauses", accept_pauses)
-
-
-def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
-    """The configuration of a process that serves the application."""
-    values = {name: getattr(settings, name) for name in Config.__slots__}
-    values.update(keepalive_timeout=0.0, **NOT_SERVED)
+    changes: dict[str, Any] = {"accept_pauses": accept_pauses, "keepalive_timeout": 0.0, **NOT_SERVED}
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
-            values[name] = 0.0  # a request may wait in a debugger
+            changes[name] = 0.0  # a request may wait in a debugger
     if not settings.preload:  # each worker would load the application: here one process loads and serves it
-        values.update(type="single", processes=Span(1, 1), preload=True)
+        changes.update(type="single", processes=Span(1, 1), preload=True)
     if settings.sources["application"] == "default":
-        values["application"] = found(settings.application)
-    return Settings(values, accept_pauses)
+        changes["application"] = found(settings.application)
+    return settings.replace(**changes)
 
 
-def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
-    """The configuration of a process that serves a page because the application cannot be loaded."""
-    values = {name: getattr(settings, name) for name in Config.__slots__}
-    values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
-    values.update(NOT_SERVED)
-    values["debug"] = True  # so that the environ says whether a proxy is between (see `pages.may_see`)
-    return Settings(values, accept_pauses)
+def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
+    """The configuration of a process that serves a page because the application cannot be loaded. With `debug` the
+    environ says whether a proxy is between (see `pages.may_see`).
+    """
+    changes: dict[str, Any] = {"type": "single", "processes": Span(1, 1), "threads": 1, "debug": True}
+    changes |= {"accept_pauses": accept_pauses, "keepalive_timeout": 0.0, "health": "", "max_requests": 0, **NOT_SERVED}
+    return settings.replace(**changes)
 
 
 def fixed(settings: Config) -> dict[str, str]:
