@@ -34,9 +34,8 @@ GLANCE = 0.05
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:
     """Send TERM, wait for the end of the server, and kill it if it is late."""
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return STOPPED
     _send(pid, signal.SIGTERM)
     if procfs.wait_for_end(pid, settings.graceful_timeout + GRACE):
@@ -57,13 +56,15 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
     return STOPPED
 
 
-def _absent(settings: Config) -> str:
-    """Words about why no server was found, and about a server of the same ini file with another pidfile."""
-    pid, _ = running.named(settings)
-    why = f"there is no pidfile {settings.pidfile}"
-    if pid:
-        why = running.other(settings) or f"a dead process has left {settings.pidfile}"
-    return "; ".join(filter(None, (f"not running: {why}", running.elsewhere(settings))))
+def _find(settings: Config, say: Callable[[str], object]) -> int:
+    """As `running.find`. If no server runs, say why, and whether one of the same ini file has another pidfile."""
+    pid = running.find(settings)
+    if pid <= 0:
+        why = f"there is no pidfile {settings.pidfile}"
+        if pid:
+            why = running.other(settings) or f"a dead process has left {settings.pidfile}"
+        say("; ".join(filter(None, (f"not running: {why}", running.elsewhere(settings)))))
+    return pid
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
@@ -71,19 +72,16 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
 
     patience: seconds to wait for the end.
     """
-    from poorhttp.status.reader import last_reload
-
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return FAILED
     end = time.monotonic() + patience
     try:
-        before = last_reload(pid)
+        before = reader.last_reload(pid)
         # A reload that goes on may have read the old code. While its program loads there is no scoreboard.
         while _is_loading(settings, pid, before) and procfs.lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
-            before = last_reload(pid)
+            before = reader.last_reload(pid)
         is_told = before is not None or _is_loading(settings, pid, before)
     except PermissionError:
         before, is_told = None, False
@@ -98,7 +96,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = last_reload(pid) or before or {}  # while the new program begins there is none
+        last = reader.last_reload(pid) or before or {}  # while the new program begins there is none
         is_it = last.get("time") != (before or {}).get("time")  # not the end of an earlier reload
         if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
             why = f", {last['why']}; the error log tells more" if last["why"] else ""
@@ -119,9 +117,8 @@ def _is_loading(settings: Config, pid: int, last: dict[str, Any] | None) -> bool
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to reopen its logs."""
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return FAILED
     _send(pid, signal.SIGUSR1)
     say(f"pid {pid}: asked to reopen its logs; the error log names those that it could not open")
@@ -135,12 +132,11 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     rates: to show requests per second. width: of the terminal in characters, 0: any.
     """
     try:
-        pid = running.find(settings)
+        pid = _find(settings, say)
     except ConfigError as error:
         say(f"not known: {error}")
         return UNKNOWN
     if pid <= 0:
-        say(_absent(settings))
         return DEAD if pid else ABSENT
     workers = list(procfs.children(pid))
     told, is_told = None, True

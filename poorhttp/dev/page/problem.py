@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import traceback
 
+from poorhttp.app.failures import suggested
 from poorhttp.app.places import NOT_THEIRS, seen
 from poorhttp.dev.page.redaction import HIDDEN, LONGEST, cut, is_secret, quoted_source, without_secrets, without_values
 from poorhttp.dev.page.values import described, name_of
 from poorhttp.dev.watch.paths import is_authors
-from poorhttp.errors import LoadError, PoorhttpError, suggestion
+from poorhttp.errors import LoadError, PoorhttpError
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -200,12 +201,10 @@ def _locals(frame: Any) -> list[tuple[str, str]]:
 
 
 def _suggestion(error: BaseException, steps: list[tuple[Any, int]], exc: traceback.TracebackException) -> str:
-    """A name that was perhaps meant; `traceback` says it itself since Python 3.12."""
-    if not isinstance(error, NameError) or not steps or "Did you mean" in _last(exc):
-        return ""
-    frame = steps[-1][0]
-    known = [each for each in (frame.f_locals, frame.f_globals, frame.f_builtins) if _is_plain(each)]
-    return suggestion(error.name or "", {name for each in known for name in each})
+    """As `failures.suggested`, where looking for names runs no code of the author's."""
+    frame = steps[-1][0] if steps else None
+    is_safe = frame is not None and all(map(_is_plain, (frame.f_locals, frame.f_globals, frame.f_builtins)))
+    return suggested(error, _last(exc)) if is_safe else ""
 
 
 def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int]:

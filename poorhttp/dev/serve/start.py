@@ -64,10 +64,8 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
 
 def _say_start(settings: Config, listeners: list[socket.socket]) -> None:
     shown = dev.for_process(settings, ())
-    say(facts.version())
-    say(places.title(shown.application))
-    say(", ".join(sockets.url(each) + sockets.others(each) for each in listeners))
-    say(f"autoreload, {shape.kind(shown)}, {shape.size(shown)}")
+    for line in facts.facts(shown, f"autoreload, {shape.kind(shown)}", places.title(shown.application), listeners):
+        say(line)
     if not settings.preload and shape.is_supervised(settings):
         say("note: preload = no: with autoreload one process loads the application, and serves it alone")
     for name in filter(settings.__getattribute__, dev.NOT_SERVED):
