@@ -1,17 +1,23 @@
-"""What a server does, shown: as text for a terminal, as HTML, as JSON and for Prometheus.
+"""What a server does, shown: as text for a terminal, as HTML, as JSON and for Prometheus; and the status page, which
+the engine calls in place of the application (`status_path`).
 
-Knows the dictionaries of `poorhttp.status.reader`. Does not know where the text goes.
+Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a client wants.
 """
 
 from __future__ import annotations
 
 from poorhttp.status.layout import FAILED, SUCCEEDED
-from poorhttp.status.reader import STATES
-from poorhttp.stdlib import time
+from poorhttp.status.reader import STATES, gather
+from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
     from poorhttp.status.reader import Facts
+
+HTML, JSON, PROMETHEUS = "text/html; charset=utf-8", "application/json", "text/plain; version=0.0.4; charset=utf-8"
 
 
 def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> list[str]:
@@ -157,3 +163,32 @@ def json(told: Facts) -> str:
     from poorhttp.stdlib import json
 
     return json.dumps(told) + "\n"
+
+
+def answer(descriptor: int, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer with what the server of this scoreboard does, in the format that the client asks for."""
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        return _send(start_response, "405 Method Not Allowed", HTML, "", ("Allow", "GET, HEAD"))
+    told = gather(descriptor, os.getpid())
+    if told is None:
+        return _send(start_response, "503 Service Unavailable", "text/plain", "the scoreboard cannot be read\n")
+    kind = wanted(environ["PATH_INFO"], environ["QUERY_STRING"], environ.get("HTTP_ACCEPT", ""))
+    show = {HTML: html, JSON: json, PROMETHEUS: prometheus}[kind]
+    return _send(start_response, "200 OK", kind, show(told))
+
+
+def wanted(path: str, query: str, accept: str) -> str:
+    """The media type of the answer: HTML if a browser asks, Prometheus by name, else JSON."""
+    if query == "prometheus" or path.endswith("/metrics"):
+        return PROMETHEUS
+    if query != "json" and "text/html" in accept and "application/json" not in accept:
+        return HTML
+    return JSON
+
+
+def _send(start_response: Callable[..., Any], status: str, kind: str, body: str, *more: tuple[str, str]) -> list[bytes]:
+    data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
+    policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+    fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
+    start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
+    return [data]

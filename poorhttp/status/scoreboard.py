@@ -27,9 +27,9 @@ class Row:
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """A WSGI application that tells a client what this server does."""
-        from poorhttp.status import page
+        from poorhttp.status import render
 
-        return page.answer(self.descriptor, environ, start_response)
+        return render.answer(self.descriptor, environ, start_response)
 
 
 class Board:

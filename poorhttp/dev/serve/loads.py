@@ -12,8 +12,8 @@ import json
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead.pool import Pool
 from poorhttp.dev.page import guard, problem
+from poorhttp.dev.page.breakpoints import Prompts
 from poorhttp.dev.serve.generations import Generations
-from poorhttp.dev.serve.prompts import Prompts
 from poorhttp.dev.serve.restless import Restless
 from poorhttp.dev.watch.files import Watcher
 from poorhttp.dev.watch.paths import identity

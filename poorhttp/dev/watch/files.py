@@ -14,9 +14,18 @@ import contextlib
 from hashlib import blake2b
 
 from poorhttp.dev.watch import inotify
-from poorhttp.dev.watch.directories import Directories
-from poorhttp.dev.watch.names import is_environment, is_plain, listing, may_hold_modules
-from poorhttp.dev.watch.paths import DIRECTORY, Identity, Signature, identity, links_to, signature
+from poorhttp.dev.watch.paths import (
+    DIRECTORY,
+    Identity,
+    Signature,
+    identity,
+    is_environment,
+    is_plain,
+    links_to,
+    listing,
+    may_hold_modules,
+    signature,
+)
 from poorhttp.dev.watch.reports import MODULES
 from poorhttp.stdlib import os
 
@@ -51,7 +60,7 @@ class Watcher:
 
     def __init__(self, roots: Iterable[str]) -> None:
         """roots: directories of the author's code, which are watched from the beginning."""
-        self.directories = Directories()
+        self.directories = inotify.Directories()
         self._files: dict[str, _File] = {}
         self._contents: dict[str, frozenset[str]] = {}  # directory -> those of its names that matter
         self._module_places: set[str] = set()  # directories in which modules are, or are looked for

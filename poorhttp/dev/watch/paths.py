@@ -1,7 +1,7 @@
-"""Paths: whose file it is, what the file looks like, and the symbolic links that lead to it.
+"""Paths: whose file it is, whether its name matters, what it looks like, and the symbolic links that lead to it.
 
-Knows where Python, installed packages and this server keep their files; all other files count as the author's. Does not
-know what the application has read, nor what has changed.
+Knows where Python, installed packages and this server keep their files (all others count as the author's), and which
+names editors make for themselves. Does not know what the application has read, nor what has changed.
 """
 
 from __future__ import annotations
@@ -133,3 +133,29 @@ def _without_dots(path: str) -> str:
         elif part not in ("", "."):
             done = f"{done}{os.sep}{part}"
     return done or os.sep
+
+
+def listing(directory: str) -> frozenset[str]:
+    """The names in a directory, without those that editors make for themselves; none where it cannot be read."""
+    try:
+        return frozenset(name for name in os.listdir(directory) if is_plain(name) or is_environment(name))
+    except OSError:
+        return frozenset()
+
+
+def is_plain(name: str) -> bool:
+    """Whether the author may have given this name, rather than an editor or Python."""
+    return name[0] not in ".#" and name[-1] not in "~#" and "___jb_" not in name and name != "__pycache__"
+
+
+def is_environment(name: str) -> bool:
+    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries look whether these exist, for which
+    there is no audit event.
+    """
+    is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
+    return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
+
+
+def may_hold_modules(directory: str) -> bool:
+    """Whether the author may keep modules in this directory."""
+    return is_plain(os.path.basename(directory)) and is_authors(os.path.join(directory, ""))
