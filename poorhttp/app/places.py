@@ -15,10 +15,9 @@ NOT_THEIRS = (
     os.path.join(os.path.dirname(os.__file__), "importlib", ""),
     "<frozen importlib",
 )
-"""Prefixes of the files whose frames say nothing to the author of an application: the server and the import system."""
+"""Prefixes of files whose frames say nothing to the author: the server and the import system."""
 
 PYTHONS = os.path.join(os.path.dirname(os.__file__), "")
-"""Prefix of the files of Python's own modules."""
 
 
 def title(spec: str) -> str:

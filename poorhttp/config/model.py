@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 class Config(Settings):
-    """The settings with their values. Frozen.
+    """The settings with their values. Frozen. One attribute for each setting (`processes` and `threads` resolved, paths
+    absolute), and:
 
-    One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
     addresses: where to listen. accept_pauses: descriptors of a `dev` server; while one of them is readable, the engine
-    accepts no connection. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    ini: absolute path of the ini file, or "". directory: that of the ini file, or the current one.
-    import_directory: where a module of `application` is looked for; `chdir` without symbolic links, if that is set.
-    sources: setting -> source of its value. notes: what to tell the user at the start.
+    accepts no connection. options: what `req.get_options()` returns. environ: for os.environ and WSGI. ini: absolute
+    path of the ini file, or "". directory: that of the ini file, or the current one. import_directory: where a module
+    of `application` is looked for. sources: setting -> source of its value. notes: what to tell the user at the start.
     """
 
     accept_pauses: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Options of other WSGI servers, and for each of them our setting, or a sentence about what replaces it.
 
-Knows names only. Contract: the hint for an option that is not ours, and the tables of docs/coming-from.md, are derived
-from these tables. Imported only after an unknown option.
+Knows names only. The hint for an unknown option, after which it is imported, and the tables of docs/coming-from.md are
+derived from it.
 """
 
 from __future__ import annotations
@@ -169,9 +169,8 @@ SERVERS = {"gunicorn": GUNICORN, "uWSGI": UWSGI, "waitress": WAITRESS}
 
 
 def answer(word: str, names: dict[str, str]) -> str:
-    """Return the hint for an option that is not ours, be it a flag, a key or a keyword; "" if no table has it.
-
-    names: setting -> the form in which the user would write it.
+    """Return the hint for an option that is not ours, be it a flag, a key or a keyword; "" if no table has it. names:
+    setting -> the form in which the user would write it.
     """
     meant = {server: ours for server, table in SERVERS.items() for ours in _found(word, table)}
     if len(set(meant.values())) > 1:

@@ -80,9 +80,8 @@ def _groups() -> Iterator[tuple[str, list[Setting]]]:
 
 
 def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
-    """Return what `--dump-config` prints: an ini file for the current directory. Raises ConfigError.
-
-    A value is written as it was given; one from an ini file in another directory is written with absolute paths.
+    """Return what `--dump-config` prints: an ini file for the current directory. Raises ConfigError. A value is written
+    as it was given; one from an ini file in another directory is written with absolute paths.
     """
     ini = IniFile(flags.config, directory)
     chosen = choose(ini, flags, environ, directory)
@@ -114,9 +113,8 @@ def settings_table() -> str:
 
 
 def config_text(config: Config) -> str:
-    """Return what `--print-config` prints: each value in ini syntax, with its source.
-
-    The values of the free sections are left out: they may be passwords, and users show this output to others.
+    """Return what `--print-config` prints: each value with its source. The values of the free sections are left out:
+    they may be passwords, and users show this output to others.
     """
     lines = [f"[{SECTION}]"]
     for name, setting in SETTINGS.items():

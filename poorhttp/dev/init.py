@@ -1,7 +1,4 @@
-"""`poorhttp init`: writes the first files of a new application.
-
-Contract: if one of the files exists, none is written. Afterwards `poorhttp dev` serves the same program as before.
-"""
+"""`poorhttp init`: writes the first files of a new application, unless one of them exists."""
 
 from __future__ import annotations
 
@@ -44,9 +41,8 @@ port = 8080
 
 
 def run(directory: str) -> int:
-    """Write the files into a directory, which is made if it does not exist. Returns 0. Raises ConfigError.
-
-    If there is an application that `poorhttp dev` would find, only the ini file is written.
+    """Write the files into a directory, which is made if it does not exist; only the ini file if there is an
+    application that `poorhttp dev` would find. Returns 0. Raises ConfigError.
     """
     served = found(directory)  # the directory itself if it has a dispatch table, or nothing to serve
     program = os.path.join(directory, TABLE) if served == directory else served

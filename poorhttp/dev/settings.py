@@ -1,8 +1,6 @@
 """The configuration of `poorhttp dev`: what differs from a server in production, and which application is served.
 
 Knows the settings. Does not know how the application is served.
-Contract: what the author has set stays, with one exception: each connection carries one request, so that the next
-request meets the new code. There are no time limits for requests unless the author sets them.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
-"""The files that `poorhttp dev` and `check` look for when no application is named and there is no dispatch_table.py:
-the first of these is taken, or the wsgi.py of a Django project."""
+"""The files that are looked for, in this order, when no application is named and there is no dispatch_table.py."""
 
 TABLE = "dispatch_table.py"
 
@@ -41,7 +38,7 @@ FIXED = (
     "errorlog",
     "graceful_timeout",
 )
-"""Settings that are read at the start only, because they belong to the supervisor; the addresses are so too."""
+"""Settings of the supervisor, which are read at the start only, as the addresses are."""
 
 NOT_SERVED = {"status_path": "", "control_socket": ""}
 """Settings that would show a process that the next save replaces."""
@@ -78,13 +75,13 @@ def fixed(settings: Config) -> dict[str, str]:
 
 
 class FixedSettings:
-    """The settings that are read at the start only, to tell the author of a change in vain, once."""
+    """Tells the author once of a change of a setting that is read at the start only."""
 
     def __init__(self, settings: Config) -> None:
         self._first = self._last = fixed(settings)
 
     def changes(self, now: dict[str, str]) -> str:
-        """What has changed, for the log; "" for nothing. now: `fixed`, as a process has just read it."""
+        """What has changed, for the log. now: `fixed`, as a process has just read it."""
         changed = [
             f"{name} is {text or 'empty'}"
             for name, text in now.items()
@@ -126,7 +123,7 @@ def refuse_nothing(settings: Config, command: str = "dev") -> None:
 
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:
-    """Raise ConfigError if other machines could connect. environ: names sockets that were passed (sd_listen_fds(3))."""
+    """Raise ConfigError if other machines could connect. environ: names passed sockets (sd_listen_fds(3))."""
     passed: list[tuple[int, str]] = []
     if environ and "LISTEN_FDS" in environ:
         from poorhttp.listen import systemd

@@ -1,10 +1,9 @@
 """The error log and the access log: opened, written, and opened again after they were renamed.
 
-Knows the line format of the error log, the html pages of the server, and how logs are opened. Does not know the format
-of the access log, which the engine writes.
-Contract: characters that are not printable are escaped, so that no text can end a line, move a cursor or hide
-something. One call is one `os.write` to an O_APPEND descriptor, so that lines of several processes never mix. A log
-that cannot be written (disk full, reader gone) never makes a request fail. A descriptor keeps its number.
+Knows the line format of the error log, and the html pages of the server. Does not know the format of the access log,
+which the engine writes. Characters that are not printable are escaped, so that no text can end a line or move a cursor.
+One call is one `os.write` to an O_APPEND descriptor, so that lines of several processes never mix. A log that cannot be
+written never makes a request fail. A descriptor keeps its number.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NO_LOG = -1
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _SERVING = tuple(os.path.join(_OURS, folder, "") for folder in ("process", "system"))
-"""What calls the engine, which calls the application, and the handlers of signals: nobody looks for a fault there."""
+"""What calls the engine, which calls the application, and the handlers of signals."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -57,13 +56,10 @@ class _Stream(io.TextIOWrapper):
 class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
-    path: file to append to, which is made if needed; "-" is standard error, "|program" a pipe to a program.
-    level: least urgent level that is written, one of `LEVELS`; the last one means everything.
-    debug: whether pages show the versions of poorhttp and Python.
-    webmaster: contact at the foot of the pages, as text; or "".
-    may_be_unread: whether a named pipe without a reader is opened too.
-
-    Raises OSError if the file cannot be opened.
+    path: a file; "-" is standard error, "|program" a pipe to a program. level: least urgent level that is written, one
+    of `LEVELS`; the last one means everything. debug: whether pages show the versions of poorhttp and Python.
+    webmaster: contact at the foot of the pages. may_be_unread: whether a named pipe without a reader is opened too.
+    Raises OSError.
     """
 
     __slots__ = ("_debug", "_descriptor", "_files", "_hasty", "_threshold", "_webmaster", "stream")
@@ -98,9 +94,8 @@ class ErrorLog:
             self._append(_line(level, text, remote).encode())
 
     def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
-        """Write `exc` with its traceback, at any level, and return the html body of a 500 page without it.
-
-        remote: the client's address, or "-". request: such as "GET /light".
+        """Write `exc` with its traceback, at any level, and return the html body of a 500 page without it. remote: the
+        client's address, or "-". request: such as "GET /light".
         """
         trace = _traceback(exc)
         self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
@@ -131,7 +126,7 @@ class ErrorLog:
         return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
 
     def follow(self, descriptor: int, path: str) -> None:
-        """Let `reopen` open this log again too, unless there is none, or it is a standard stream or a program."""
+        """Let `reopen` open this log again too, if it is a file."""
         if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
             self._files[descriptor] = path
 
@@ -189,9 +184,8 @@ class ErrorLog:
 
 
 def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
-    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
-
-    report: descriptor of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
+    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError. report: descriptor
+    of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
     """
     if not path:
         return NO_LOG

@@ -1,9 +1,7 @@
 """Commands about a running server, found by its pidfile: stop, reload, logrotate and status.
 
-Knows signals and exit codes. Does not know how a server is started or what it serves.
-Contract: a signal goes to the process that wrote the pidfile or to none, since process numbers are used again. Each
-command says in words what it found and did. Exit codes: 0 done, 1 failed. Those of `status`: 0 running, 1 not running
-but a pidfile is left, 3 not running, 4 unknown (LSB).
+Knows signals and exit codes. Does not know how a server is started or what it serves. A signal goes to the process that
+wrote the pidfile or to none. Exit codes: 0 done, 1 failed; those of `status` are below.
 """
 
 from __future__ import annotations
@@ -68,8 +66,7 @@ def _find(settings: Config, say: Callable[[str], object]) -> int:
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
-    """Ask the server to reload, and say how the reload ends; where that cannot be seen (`dev`, another user), only ask.
-
+    """Ask the server to reload, and say how the reload ends; if that cannot be seen (`dev`, another user), only ask.
     patience: seconds to wait for the end.
     """
     pid = _find(settings, say)
@@ -127,9 +124,8 @@ def logrotate(settings: Config, say: Callable[[str], object]) -> int:
 
 def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
     """Say whether the server runs, since when, with which workers, what they do, and how much memory all its processes
-    take together, children of the application included.
-
-    rates: to show requests per second. width: of the terminal in characters, 0: any.
+    take together, children of the application included. rates: to show requests per second. width: of the terminal in
+    characters, 0: any.
     """
     try:
         pid = _find(settings, say)
@@ -217,7 +213,7 @@ def _weight(pid: int) -> dict[str, object]:
 
 
 def _since(pid: int, text: str) -> str:
-    """The text with the age of the process; "" where that is not known."""
+    """The text with the age of the process; "" if that is not known."""
     seconds = procfs.age(pid)
     return "" if seconds is None else text.format(render.duration(seconds))
 

@@ -1,8 +1,7 @@
 """Working configurations of front servers for a given configuration: lighttpd, nginx and HAProxy.
 
-Knows what each of the three sets by itself, what it passes on as a client wrote it, and how it is told otherwise; the
-settings name who listens where. Does not know where those programs are, nor whether they run.
-Contract: the whole file as text, that serves on port 80 and lets no client write a field that poorhttp believes.
+Knows what each of the three sets by itself, and what it passes on as a client wrote it. Does not know where those
+programs are. No client can write a field that poorhttp believes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ ANSWER_HEAD = "32k"
 
 
 def render(program: str, config: Config) -> str:
-    """Return the configuration of `program` (lighttpd, nginx, haproxy) for servers of this one.
-
-    Raises ConfigError where one cannot be told in advance, or the program cannot do what the settings ask for.
+    """Return the configuration of `program` (lighttpd, nginx, haproxy) for servers of this one. Raises ConfigError if
+    one cannot be told in advance, or the program cannot do what the settings ask for.
     """
     backends = [_reachable(each) for each in config.addresses]
     if config.proxy_protocol and program != "haproxy":

@@ -1,7 +1,6 @@
 """What the author's code imports and changes while it is loaded: the next process imports in advance by this record.
 
-Knows which changes an import of others' modules may depend on. Does not know when a process is started.
-Contract: where the outcome of an import in advance could differ from that of a cold start, the reason is given.
+Knows on which changes an import of others' modules may depend. Does not know when a process is started.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class Recorder:
 
     def outcome(self, environ: Iterable[str]) -> bytes:
         """The record as JSON: modules to import in advance the next time; forbidden: those that are the author's;
-        variables that the author sets (environ: by the configuration); why nothing may be imported in advance, or "".
-        After a cold start also what was changed: if that differs from before, another try is worth it.
+        variables that the author sets (environ: by the configuration); why nothing may be imported in advance. After a
+        cold start also what was changed: if that is new, another try is worth it.
         """
         self._is_over = True
         modules, forbidden = [], []
@@ -92,8 +91,8 @@ class Recorder:
         return dumps(record).encode()
 
     def conflict(self, environ: Iterable[str]) -> str:
-        """Why this process should not have imported anything in advance; "" if it may, or has not. The author's code
-        may do what it did not do at the load before. environ: the variables that the configuration sets.
+        """Why this process should not have imported anything in advance, for the author's code may do what it did not
+        do before. environ: the variables that the configuration sets.
         """
         preloaded = self._preloaded
         if not preloaded.packages:
@@ -118,13 +117,13 @@ class Recorder:
         return f"{name} is the application's too" if name else ""
 
     def replaced(self) -> str:
-        """What of the standard library was replaced, as a reason; "" for nothing."""
+        """What of the standard library was replaced, as a reason."""
         now = process_state.patchable()
         patched = [name for name, what in now.items() if self._patchable.get(name, what) is not what]
         return f"{patched[0]} was replaced" if patched else ""
 
     def _hidden(self) -> str:
-        """A package that was imported in advance, while the author has a module of that name; "" for none."""
+        """A package that was imported in advance, while the author has a module of that name."""
         for place in map(os.path.abspath, sys.path):
             if (place in self._path and not _is_authors_place(place)) or not os.path.isdir(place):
                 continue

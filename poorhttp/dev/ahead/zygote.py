@@ -30,7 +30,7 @@ _LIBC = ctypes.CDLL(None)
 MOST_COPIED = 128 << 20
 """Bytes that a fork copies in advance, at most."""
 PARTS = 4
-"""A fork copies at most this part of the free memory: a quarter, as several forks may do so at the same time."""
+"""At most this part of the free memory is copied: several forks may do so at the same time."""
 MACHINE = "/proc/meminfo"
 CONTAINER = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -42,9 +42,7 @@ _MADV_POPULATE_WRITE = 23  # since Linux 5.14; before that it fails, and nothing
 
 
 class Ends:
-    """The process's ends of its link to the supervisor, control pipe and accept pause, and the paths of the modules
-    that are being edited (`hot`).
-    """
+    """The process's ends of link, control pipe and accept pause. hot: paths of the modules that are edited."""
 
     __slots__ = ("accept_pause", "control", "hot", "link")
 
@@ -57,9 +55,7 @@ class Ends:
 
 
 def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Ends:
-    """Return where the application is to be loaded: in this process, or in a fork of it that has ends of its own.
-    supervisor: its process number.
-    """
+    """Return when this process, or a fork of it with ends of its own, is to load the application."""
     sock = socket.socket(fileno=link)
     poll = select.poll()
     poll.register(link, select.POLLIN)

@@ -1,11 +1,9 @@
 """Debuggers (pdb) in the application: their prompt gets the terminal of the server, and reloads wait until it is left.
 
 Knows pdb, the method by which it and the classes that inherit from it ask what to do next, and the settings of the
-terminal (termios). Does not know what a reload is.
-From before the first prompt until the call goes on (`continue`, `quit`, or its return to the server), with all steps
-between, the supervisor holds the other end of a link. A byte on the link, or its end if the process dies, means that
-the prompt is left. The call goes on when the supervisor has closed its end, so that no waiting client gets the old code
-again.
+terminal (termios). Does not know what a reload is. Until the call goes on (`continue`, `quit`, or its return to the
+server), the supervisor holds the other end of a link. A byte on the link, or its end, means that the prompt is left.
+The call goes on when the supervisor has closed its end, so that no waiting client gets the old code again.
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ PATIENCE = 500
 NO_TERMINAL = "a breakpoint is passed over: there is no terminal (start the server in one, or set PYTHONBREAKPOINT)"
 
 INTERRUPTED = r'"\C-c": "\C-e\C-uq\C-m"'
-"""For readline: Ctrl-C types `q`. As a signal it would reach the main thread and the server, not the thread that waits
-for a key."""
+"""For readline: Ctrl-C types `q`. As a signal it would not reach the thread that waits for a key."""
 
 
 class Prompts:
@@ -75,7 +72,7 @@ class Prompts:
 
 
 class _Visit:
-    """A thread in a debugger. depth: how many prompts it has open, one within the other. turn: the locked terminal."""
+    """A thread in a debugger. depth: how many prompts it has open. turn: the locked terminal."""
 
     def __init__(self, link: int) -> None:
         self.link, self.turn = link, -1
@@ -183,9 +180,7 @@ def _place(frame: FrameType | None) -> str:
 
 
 def _lock_terminal() -> int:
-    """Wait until no other prompt, in whatever process, has this terminal. Returns the descriptor whose close unlocks
-    it; -1 for none.
-    """
+    """Wait until no other prompt has this terminal. Returns the descriptor whose close unlocks it; -1 for none."""
     from poorhttp.stdlib import fcntl
 
     try:
@@ -197,7 +192,7 @@ def _lock_terminal() -> int:
 
 
 def _make_interrupt_a_key() -> Any:
-    """Let Ctrl-C be a key for readline. Returns the settings of the terminal before, None where nothing was changed."""
+    """Let Ctrl-C be a key for readline. Returns the settings of the terminal before; None: nothing was changed."""
     readline: Any = sys.modules.get("readline")
     if readline is None or "libedit" in (readline.__doc__ or ""):
         return None
@@ -229,7 +224,7 @@ def _can_ask() -> bool:
 
 
 def _settings() -> Any:
-    """The settings of the terminal, for `_restore`; None where there is no terminal."""
+    """The settings of the terminal, for `_restore`; None for no terminal."""
     try:
         from poorhttp.stdlib import termios
 

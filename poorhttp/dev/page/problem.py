@@ -1,8 +1,7 @@
 """An exception as plain data: its traceback as Python writes it, the frames with source and variables, and a hint.
 
-Knows exceptions and frames. Does not know how the data is shown, nor to whom.
-Contract: describing the application's objects runs none of its code; the length of every text is limited; secrets are
-hidden (see `redaction`); the result can be sent as JSON.
+Knows exceptions and frames. Does not know how the data is shown. Describing the application's objects runs none of its
+code; secrets are hidden (see `redaction`); the result can be sent as JSON.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ AROUND = 4
 MOST_FRAMES, MOST_LOCALS = 60, 30
 
 DEEPEST, WIDEST, MOST_SECTIONS = 10, 15, 100
-"""Exceptions that are shown: causes and groups within each other; members of one group (as many as Python shows);
-all."""
+"""Exceptions that are shown: causes and groups within each other; members of one group; all."""
 
 
 def of(error: BaseException, skip: str = "") -> Problem:
@@ -182,7 +180,7 @@ def _source(file: str, line: int) -> list[tuple[int, str]]:
 
 
 _FAST_LOCALS = (lambda: type(sys._getframe().f_locals))()
-"""The type of `f_locals` of a function; since Python 3.13 it is no dict (PEP 667)."""
+"""Since Python 3.13 `f_locals` of a function is no dict (PEP 667)."""
 
 
 def _is_plain(known: Any) -> bool:

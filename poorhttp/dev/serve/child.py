@@ -1,8 +1,7 @@
 """A process that loads the application once and serves it, until the next process takes its place.
 
-Knows which steps of a server's start belong to such a process. Does not know what happens to files or other processes.
-Contract: the author's code is imported here and nowhere else, after the supervisor has sent the command to load. The
-result of the load is reported. If the supervisor is gone, the process is gone too.
+Knows the steps of a server's start. Does not know what happens to files or other processes. The author's code is
+imported here alone, after the supervisor has sent the command to load.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     WSGI = Callable[..., Iterable[bytes]]
 
 VARIABLE = "POORHTTP_DEV"
-"""Environment variable that starts such a process: the supervisor's process number, the port of `live.Streams` or 0,
-the number of accept pauses, and descriptors: link, control pipe, accept pauses, listening sockets."""
+"""The variable that starts such a process: process number of the supervisor, port of `live.Streams` or 0, number of
+accept pauses, and the descriptors: link, control pipe, accept pauses, listening sockets."""
 
 LARGEST_ORDER = 1 << 20
 """Bytes of the order that says what to import in advance."""
@@ -144,7 +143,7 @@ def _load(settings: Config, error_log: ErrorLog, reporter: Reporter, checkpoints
 
 
 def _end_in_conflict(reporter: Reporter, recorder: Recorder, environ: Iterable[str]) -> None:
-    """End this process, so that a cold start takes its place, if the imports in advance may have changed the result."""
+    """End this process if the imports in advance may have changed the result: a cold start takes its place."""
     why = recorder.conflict(environ)
     if why:
         reporter.tell(COLD, why.encode("utf-8", "replace"))
@@ -195,8 +194,8 @@ def _serve(
 
 @contextmanager
 def _closed_in_forks(descriptors: list[int]) -> Iterator[None]:
-    """Close the sockets that are in this list in every child that the author's code forks while it is imported: a child
-    may outlive the server, and would keep its port.
+    """Close these sockets in every child that the author's code forks while it is imported: a child may outlive the
+    server, and would keep its port.
     """
 
     def close() -> None:

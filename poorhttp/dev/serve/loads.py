@@ -1,8 +1,8 @@
 """The loads of the application: when one begins, by which process, and what is served when it ends.
 
-Knows the files that have changed, the processes, and the time that files need to settle. Does not know how events and
-messages come in (`supervisor`), nor which process loads next (`ahead.pool`).
-Contract: from the first sign of a change until it was looked at, no connection is accepted.
+Knows the files that have changed, and how long files need to settle. Does not know how events and messages come in
+(`supervisor`), nor which process loads next (`ahead.pool`). From the first sign of a change until it was looked at, no
+connection is accepted.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STILL = 5.0
 
 
 class Loads:
-    """dirty: when the first sign of a change came that was not looked at yet, None for none. sent: when the process of
-    the present load got its command. own: descriptors of the supervisor, which a fork has to close.
+    """dirty: time of the first sign of a change that was not looked at yet. sent: when the present load was commanded.
+    own: descriptors of the supervisor, which a fork has to close.
     """
 
     def __init__(
@@ -161,9 +161,7 @@ class Loads:
         self.processes.loading = process
 
     def _enter_directory(self) -> bool:
-        """Make the directory of the start the working directory; return whether another one has its name now. Raises
-        OSError if there is none.
-        """
+        """Go to the directory of the start; return whether it is another directory of that name. Raises OSError."""
         is_another = not os.path.samestat(os.stat(self._directory), os.stat("."))
         if is_another:
             os.chdir(self._directory)

@@ -1,7 +1,6 @@
 """The start and the end of a server that reloads: its sockets, pidfile and logs, and what the terminal says of it.
 
 Knows what belongs to the supervisor for its whole life. Does not know what a reload is.
-Contract: the sockets are bound once, and closed at the end.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 DEFERRED = 3600
-"""Seconds for which the kernel keeps a connection on which nothing has come (TCP_DEFER_ACCEPT): browsers open some in
-advance, and their first request must meet the newest code."""
+"""Seconds for which the kernel keeps a connection on which nothing has come (TCP_DEFER_ACCEPT): the first request of a
+connection that a browser opens in advance must meet the newest code."""
 
 
 def run(settings: Config, directory: str, is_live: bool) -> int:

@@ -1,10 +1,7 @@
 """The supervisor of `poorhttp dev`: it waits for saves, and lets one process after the other serve the application.
 
-Knows the loop: it waits for events, messages, signals and times, and hears them in the right order. Does not know what
-follows from a change (`loads`), what a change is (`watch.files`), how a process is started (`processes`), nor any code
-of the author's.
-Contract: whatever the application does when it is imported or later, the supervisor goes on, and the next good save is
-served.
+Knows the loop: events, messages, signals and times, in the right order. Does not know what follows from a change
+(`loads`), what a change is (`watch.files`), how a process is started (`processes`), nor any code of the author's.
 """
 
 from __future__ import annotations

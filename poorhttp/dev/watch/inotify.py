@@ -20,8 +20,7 @@ _ONLY_DIRECTORIES, _IN_ADDITION = 0x01000000, 0x20000000
 COMING, GOING = CREATE | MOVED_TO, DELETE_SELF | MOVE_SELF
 ALL = MODIFY | CLOSE_WRITE | MOVED_FROM | DELETE | COMING | GOING
 KINDS = COMING, DELETE, GOING, ALL
-"""The sets of events that a directory is watched for: names that come, names that are removed, that it goes itself,
-all."""
+"""The sets of events: names that come, names that are removed, that the directory goes itself, all."""
 
 _EVENT = struct.Struct("iIII")
 _READ = 1 << 16
@@ -40,19 +39,16 @@ _DISTANT = {
     0x5346414F: "AFS",
     0x73757245: "Coda",
 }
-"""Magic numbers (statfs(2)) of file systems whose files change without an event: on another machine, or in a layer
-below."""
+"""Magic numbers (statfs(2)) of file systems whose files change without an event."""
 
 _LIMITS = {errno.EMFILE: "max_user_instances=1024", errno.ENOSPC: "max_user_watches=524288"}
 """The limit of the kernel that an error is about, and a value that is enough."""
 
 
 class Directories:
-    """The watched directories, by their names; one inotify queue for all.
-
-    sweeps: whether changes may go unnoticed, so that the caller has to look too. is_new: whether a directory is
-    watched that was not watched before the last look; what came between is seen by another look. awaited: the directory
-    above -> names in it that do not exist, and are needed to reach a directory that matters.
+    """The watched directories, by their names. sweeps: whether changes may go unnoticed, so that the caller has to look
+    too; `notes` says why, once. is_new: whether a directory is watched that was not watched before the last look.
+    awaited: the directory above -> names in it that do not exist, and are needed to reach a directory that matters.
     """
 
     def __init__(self) -> None:
@@ -128,7 +124,6 @@ class Directories:
         self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
 
     def forget_all(self) -> None:
-        """As `forget`, for all of them."""
         self._watched.clear()
 
     def _await(self, directory: str) -> None:
@@ -149,7 +144,7 @@ class Directories:
 
 
 class Inotify:
-    """One queue of events, and the directories that are watched. Raises OSError where the kernel gives none."""
+    """One queue of events. Raises OSError if the kernel gives none."""
 
     def __init__(self) -> None:
         self._descriptor = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
@@ -169,9 +164,7 @@ class Inotify:
         self._directories.setdefault(number, set()).add(directory)
 
     def read(self) -> list[tuple[str, str, int]]:
-        """The events since the last call: directory, name in it ("" for the directory itself), what happened. An
-        overflow has neither directory nor name.
-        """
+        """The events since the last call: directory, name in it ("" for the directory itself), what happened."""
         events: list[tuple[str, str, int]] = []
         while True:
             try:
@@ -192,7 +185,7 @@ class Inotify:
 
 
 def distance(path: str) -> str:
-    """The kind of file system, where inotify misses changes on it; "" where it does not."""
+    """The kind of file system, if inotify misses changes on it; else ""."""
     status = (ctypes.c_long * 64)()  # more than struct statfs of any machine; its first word is the type
     if _LIBC.statfs(os.fsencode(path), ctypes.byref(status)):
         return ""

@@ -1,7 +1,7 @@
 """Paths: whose file it is, whether its name matters, what it looks like, and the symbolic links that lead to it.
 
-Knows where Python, installed packages and this server keep their files (all others count as the author's), and which
-names editors make for themselves. Does not know what the application has read, nor what has changed.
+Knows where Python, installed packages and this server keep their files, and which names editors make for themselves.
+Does not know what the application has read, nor what has changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SERVER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
-"""The directory of this package, with a slash at its end."""
 
 PYTHON = os.path.join(os.path.dirname(os.__file__), "")
-"""The directory of the standard library, with a slash at its end."""
 
 _NOT_AUTHORS = PYTHON, SERVER, "/proc/", "/sys/", "/usr/share/", "/usr/lib/", "/lib/"
 _PACKAGES = "/site-packages/", "/dist-packages/"
@@ -35,7 +33,7 @@ _MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path."""
 
 Identity = tuple[int, int]
-"""Device and inode of a directory: they tell it from another directory of the same name."""
+"""Device and inode of a directory."""
 
 Signature = tuple[int, int, int]
 """Time of the last change (ns), size and inode of a file."""
@@ -92,7 +90,7 @@ def identity(path: str) -> Identity | None:
 
 
 def is_special(path: str) -> bool:
-    """Whether the path exists and is neither a file nor a directory: reading a pipe would take data from its reader."""
+    """Whether it is neither a file nor a directory: reading a pipe would take data from its reader."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -101,9 +99,7 @@ def is_special(path: str) -> bool:
 
 
 def absolute(path: str | bytes, directory: int = -1) -> str:
-    """The absolute path. directory: the descriptor of the directory that a relative path starts from; -1: the current
-    directory.
-    """
+    """The absolute path. directory: the descriptor that a relative path starts from; -1: the current directory."""
     near = os.fsdecode(path)
     if directory >= 0:
         near = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), near)
@@ -149,9 +145,7 @@ def is_plain(name: str) -> bool:
 
 
 def is_environment(name: str) -> bool:
-    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries look whether these exist, for which
-    there is no audit event.
-    """
+    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries only look whether these exist."""
     is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
     return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
 
