@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from poorhttp.config.model import Config
+    from poorhttp.stdlib import socket
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -81,17 +82,14 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         with _closed_in_forks(kept), Checkpoints(parent, reporter, ends, kept, recorder) as checkpoints:
             app, settings = _load(settings, error_log, reporter, checkpoints)
-        if live:
-            from poorhttp.dev.page.live import Refreshed
-
-            app = Refreshed(app, live, time.monotonic())
     except BaseException as error:
         _end_in_conflict(reporter, recorder, ())
         _report_problem(reporter, error)
         os._exit(FAILED)
     _end_in_conflict(reporter, recorder, settings.environ)
     reporter.await_watch(shape.is_supervised(settings))
-    _serve(app, settings, listeners, error_log, access_log, ends.control, _ready(reporter, recorder, settings))
+    ready = _ready(reporter, recorder, settings)
+    serve(app, settings, list(map(sockets.adopt, listeners)), (error_log, access_log), ends.control, live, ready)
 
 
 def _preload(reporter: Reporter, order: bytes) -> preload.Preloaded:
@@ -164,18 +162,25 @@ def _ready(reporter: Reporter, recorder: Recorder, settings: Config) -> Callable
     return ready
 
 
-def _serve(
+def serve(
     app: WSGI,
     settings: Config,
-    descriptors: Sequence[int],
-    error_log: ErrorLog,
-    access_log: int,
+    listeners: list[socket.socket],
+    logs: tuple[ErrorLog, int],
     control: int,
-    ready: Callable[[], None],
+    live: int,
+    ready: Callable[[], None] = lambda: None,
 ) -> NoReturn:
+    """Serve, then end this process. logs: the error log and the descriptor of the access log. live: the port of
+    `live.Streams`, 0 for none. ready: called when clients are served.
+    """
+    error_log, access_log = logs
     code = FAILED
     try:
-        listeners = [sockets.adopt(descriptor) for descriptor in descriptors]
+        if live:
+            from poorhttp.dev.page.live import Refreshed
+
+            app = Refreshed(app, live, time.monotonic())
         if shape.is_supervised(settings):
             board = scoreboard.of_server(settings)
             code = supervisor.supervise(

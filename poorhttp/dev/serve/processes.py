@@ -17,15 +17,14 @@ from poorhttp.dev.page import guard
 from poorhttp.dev.serve import child
 from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, OPENED, send_descriptors
-from poorhttp.process import messages, worker
-from poorhttp.stdlib import os, signal, socket, time
+from poorhttp.process import messages
+from poorhttp.stdlib import os, signal, socket
 from poorhttp.system import signals
 from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from poorhttp.config.model import Config
     from poorhttp.dev.page.problem import Problem
@@ -170,7 +169,7 @@ class Process:
         status: str,
         refresh: int,
         settings: Config,
-        listeners: Sequence[socket.socket],
+        listeners: list[socket.socket],
         logs: tuple[ErrorLog, int],
         others: Sequence[Process],
         close: Sequence[int],
@@ -194,11 +193,7 @@ class Process:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with(parent)
                 app = guard.stand_in(found, status, refresh, settings.editor)
-                if self._live:
-                    from poorhttp.dev.page.live import Refreshed
-
-                    app = Refreshed(app, self._live, time.monotonic())
-                _serve(app, for_stand_in(settings, self._accept_pauses()), listeners, logs, control)
+                child.serve(app, for_stand_in(settings, self._accept_pauses()), listeners, logs, control, self._live)
         except OSError:
             self.close()
             raise
@@ -315,21 +310,3 @@ class Process:
         if self._control >= 0:
             with contextlib.suppress(OSError):  # it is gone
                 os.write(self._control, what)
-
-
-def _serve(
-    app: worker.Application,
-    settings: Config,
-    listeners: Sequence[socket.socket],
-    logs: tuple[ErrorLog, int],
-    control: int,
-) -> NoReturn:
-    error_log, access_log = logs
-    code = 1
-    try:
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        code = worker.serve(app, listeners, settings, error_log, access_log, control, nobody)
-    except BaseException as error:
-        error_log.exception(error, "-", f"process {os.getpid()}")
-    finally:
-        signals.leave_at_once(code, error_log)
