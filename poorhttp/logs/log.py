@@ -14,7 +14,7 @@ import stat
 import sys
 
 from poorhttp.config.settings import LEVELS
-from poorhttp.errors import printable, say
+from poorhttp.errors import html_text, printable, say
 from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ class ErrorLog:
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer of the server itself."""
-        return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
+        return self._html(f"{status} - {html_text(reason)}", f"<p>{html_text(text)}</p>")
 
     def follow(self, descriptor: int, path: str) -> None:
         """Let `reopen` open this log again too, if it is a file."""
@@ -177,7 +177,7 @@ class ErrorLog:
         return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
 
     def _html(self, title: str, text: str) -> bytes:
-        foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
+        foot = f"webmaster: {html_text(self._webmaster)}" if self._webmaster else ""
         if self._debug:
             foot = f"{_versions()}{', ' if foot else ''}{foot}"
         return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
@@ -337,13 +337,6 @@ def _formatted(exc: BaseException) -> str:
         while told.stack[0].filename.startswith(_OURS):
             del told.stack[0]
     return "".join(told.format())
-
-
-def _html_text(text: str) -> str:
-    """Escape a text for html, without the html module, which imports regular expressions."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
 
 
 def _versions() -> str:

@@ -17,10 +17,11 @@ from poorhttp.system import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     Facts = dict[str, Any]
+    T = TypeVar("T")
 
 STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping", 5: "stuck"}
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
@@ -45,13 +46,7 @@ def of(pid: int) -> Facts | None:
     (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
     those that have ended included.
     """
-    own = _open(pid)
-    if own < 0:
-        return None
-    try:
-        return gather(own)
-    finally:
-        os.close(own)
+    return _asked(pid, gather)
 
 
 def main_of(pid: int) -> int:
@@ -126,11 +121,16 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
 
 def _facts_of(pid: int) -> dict[str, str] | None:
     """The facts in the head of the scoreboard of a process; None if it has none. Raises PermissionError."""
+    return _asked(pid, _facts)
+
+
+def _asked(pid: int, ask: Callable[[int], T]) -> T | None:
+    """What a function returns for the open scoreboard of a process; None if it has none. Raises PermissionError."""
     own = _open(pid)
     if own < 0:
         return None
     try:
-        return _facts(own)
+        return ask(own)
     finally:
         os.close(own)
 
@@ -244,15 +244,13 @@ def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
 
 def _elsewhere(pid: int, end: float) -> list[Facts]:
     """The row of a child that is not on this scoreboard: a worker of the program before a reload."""
-    try:
-        own = _open(pid) if time.monotonic() < end else -1
-    except PermissionError:
+    if time.monotonic() >= end:
         return []
     try:
-        return [row for row in _rows(own, {pid}, end) if row.pop("is_shown")] if own >= 0 else []
-    finally:
-        if own >= 0:
-            os.close(own)
+        rows = _asked(pid, lambda own: list(_rows(own, {pid}, end))) or []
+    except PermissionError:
+        return []
+    return [row for row in rows if row.pop("is_shown")]
 
 
 def _second_class(counts: dict[str, int]) -> int:

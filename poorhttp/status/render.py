@@ -6,6 +6,7 @@ Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a c
 
 from __future__ import annotations
 
+from poorhttp.errors import html_text
 from poorhttp.status.layout import FAILED, SUCCEEDED
 from poorhttp.status.reader import STATES, gather
 from poorhttp.stdlib import os, time
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 HTML, JSON, PROMETHEUS = "text/html; charset=utf-8", "application/json", "text/plain; version=0.0.4; charset=utf-8"
 
 
+_LINE = "{:>8}  {:<8}  {:>10}  {:>10}  {:>8}  {:>9}  {:>6}  {:>7}"
+
+
 def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> list[str]:
     """Lines for a person. rates: requests per second of each process. width: of the terminal in characters; 0: any."""
     answers = ", ".join(f"{count} {name}" for name, count in told["answers"].items() if count)
@@ -29,22 +33,12 @@ def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> 
     lines.append(f"connections: {told['connections']} open, {told['accepted']} accepted")
     lines.append(f"threads: {told['busy']} of {told['threads']} busy")
     lines.append(f"last reload: {_reload(told['last_reload'])}")
-    lines.append(
-        f"{'pid':>8}  {'state':<8}  {'for':>10}  {'requests':>10}  {'req/s':>8}  {'busy':>9}  {'conn':>6}  {'MiB':>7}"
-    )
+    lines.append(_LINE.format("pid", "state", "for", "requests", "req/s", "busy", "conn", "MiB"))
     for row in told["processes"]:
+        pid, state, seconds, requests, *more = _cells(row)
         rate = (rates or {}).get(row["pid"])
-        cells = [
-            f"{row['pid']:>8}",
-            f"{row['state']:<8}",
-            f"{duration(row['seconds']):>10}",
-            f"{row['requests']:>10}",
-            "-".rjust(8) if rate is None else f"{rate:>8.1f}",
-            f"{row['busy']}/{row['threads']}".rjust(9),
-            f"{row['connections']:>6}",
-            f"{_mib(row['pss']):>7}",
-        ]
-        lines.append("  ".join(cells))
+        cells = [pid, state, seconds, requests, "-" if rate is None else f"{rate:.1f}", *more]
+        lines.append(_LINE.format(*cells))
         lines += [f"{call['seconds']:>18.1f} s  {call['method']} {call['path']}" for call in row["calls"]]
     return [line[:width] if width else line for line in lines]
 
@@ -60,8 +54,11 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def _mib(size: int | None) -> str:
-    return f"{size / (1 << 20):.1f}" if size else "-"
+def _cells(row: Facts) -> list[str]:
+    """What is told of a process: number, state, age, requests, busy threads, connections, memory."""
+    numbers = [str(row["pid"]), row["state"], duration(row["seconds"]), str(row["requests"])]
+    memory = f"{row['pss'] / (1 << 20):.1f}" if row["pss"] else "-"
+    return [*numbers, f"{row['busy']}/{row['threads']}", str(row["connections"]), memory]
 
 
 def _reload(last: Facts | None) -> str:
@@ -75,19 +72,17 @@ def html(told: Facts) -> str:
     """A page. Whatever clients sent is escaped."""
     rows = []
     for row in told["processes"]:
-        numbers = (row["pid"], row["state"], duration(row["seconds"]), row["requests"])
-        more = (f"{row['busy']}/{row['threads']}", row["connections"], _mib(row["pss"]))
-        rows.append("<tr>" + "".join(f"<td>{_escaped(str(each))}</td>" for each in (*numbers, *more)) + "</tr>")
+        rows.append("<tr>" + "".join(f"<td>{html_text(each)}</td>" for each in _cells(row)) + "</tr>")
         for call in row["calls"]:
-            line = _escaped(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
+            line = html_text(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
             rows.append(f'<tr><td></td><td colspan="6"><code>{line}</code></td></tr>')
     facts = [
         f"running for {duration(told['seconds'])}: pid {told['pid']}, {told['application']}",
         *text(told)[:4],
     ]
     return _PAGE.format(
-        version=_escaped(told["version"]),
-        facts="".join(f"<li>{_escaped(line)}</li>\n" for line in facts),
+        version=html_text(told["version"]),
+        facts="".join(f"<li>{html_text(line)}</li>\n" for line in facts),
         rows="\n".join(rows),
     )
 
@@ -110,12 +105,6 @@ body {{ font-family: sans-serif }} td, th {{ padding: 0 1em; text-align: right }
 </body>
 </html>
 """
-
-
-def _escaped(text: str) -> str:
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
 
 
 def prometheus(told: Facts) -> str:
