@@ -187,17 +187,3 @@ def _found(word: str, table: dict[str, str]) -> list[str]:
 def _plain(word: str) -> str:
     """Return an option without dashes, as flags, keys and keywords have it in common; a short flag stays as it is."""
     return word if len(word) == 2 and word[0] == "-" else word.lstrip("-").replace("-", "_").lower()
-
-
-def page() -> str:
-    """Return the tables of docs/coming-from.md (Markdown)."""
-    from poorhttp.config.settings import SETTINGS
-
-    parts = []
-    for server, table in SERVERS.items():
-        lines = [f"## From {server}", "", f"| {server} | poorhttp |", "|---|---|"]
-        for options, ours in table.items():
-            names = ", ".join(f"`{each}`" for each in options.split(", "))
-            lines.append(f"| {names} | {f'`{ours}`' if ours in SETTINGS else ours.replace('|', '&#124;')} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""The settings as text: help, ini file, the table of docs/settings.md, and what `--print-config` shows.
+"""The settings as text: help, ini file, and what `--print-config` shows.
 
 Knows how these look. Does not know what any setting means: its help stands beside its declaration (`settings`).
 """
@@ -100,15 +100,6 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     lines += _pairs(ini.free[OPTIONS])
     lines += ["", f"[{ENVIRON}]", "# Names that no request has: added to os.environ and to each WSGI environ."]
     lines += _pairs(ini.free[ENVIRON])
-    return "\n".join(lines) + "\n"
-
-
-def settings_table() -> str:
-    """Return the settings as the table (Markdown) of docs/settings.md."""
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    for setting in SETTINGS.values():
-        default = f"`{setting.shown_default}`" if setting.shown_default else ""
-        lines.append(f"| `{setting.name}` | {default} | {setting.help} |")
     return "\n".join(lines) + "\n"
 
 
