@@ -19,14 +19,13 @@ from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.flags import Flags
     from poorhttp.config.model import Config
     from poorhttp.reload.handover import Handover
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 

@@ -22,13 +22,12 @@ from poorhttp.stdlib import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 LIMIT = 1 << 20
 """Bytes of an answer that are read; an answer may be a stream without an end."""

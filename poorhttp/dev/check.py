@@ -25,12 +25,11 @@ from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
 """Hop-by-hop headers that the engine leaves out and the standard library does not know."""

@@ -13,7 +13,7 @@ from poorhttp.config.paths import split_application
 from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, LoadError
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, systemd
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -74,23 +74,6 @@ def fixed(settings: Config) -> dict[str, str]:
     return {"address": ", ".join(map(str, settings.addresses)), **shown}
 
 
-class FixedSettings:
-    """Tells the author once of a change of a setting that is read at the start only."""
-
-    def __init__(self, settings: Config) -> None:
-        self._first = self._last = fixed(settings)
-
-    def changes(self, now: dict[str, str]) -> str:
-        """What has changed, for the log. now: `fixed`, as a process has just read it."""
-        changed = [
-            f"{name} is {text or 'empty'}"
-            for name, text in now.items()
-            if text not in (self._first[name], self._last[name])
-        ]
-        self._last = now
-        return ", ".join(changed)
-
-
 def found(directory: str) -> str:
     """The application in a directory, when none is named; the directory itself if there is no single one."""
     for name in (TABLE, *CANDIDATES):
@@ -124,11 +107,7 @@ def refuse_nothing(settings: Config, command: str = "dev") -> None:
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:
     """Raise ConfigError if other machines could connect. environ: names passed sockets (sd_listen_fds(3))."""
-    passed: list[tuple[int, str]] = []
-    if environ and "LISTEN_FDS" in environ:
-        from poorhttp.listen import systemd
-
-        passed = systemd.passed(dict(environ), str)  # without messages: those come when the sockets are taken
+    passed = systemd.passed(dict(environ or {}), str)  # without messages: those come when the sockets are taken
     for named, descriptor in sockets.choose(addresses, passed):
         address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":

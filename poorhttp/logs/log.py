@@ -38,7 +38,7 @@ _PAGE = """<!DOCTYPE html>
 <head><meta charset="utf-8"><title>{title}</title></head>
 <body style="font-family: sans-serif; text-align: center">
 <h1>{title}</h1>
-{text}
+<p>{text}</p>
 <hr>
 <small>{foot}</small>
 </body>
@@ -68,12 +68,7 @@ class ErrorLog:
     """Text stream on this descriptor, for `wsgi.errors`; written at each end of line."""
 
     def __init__(self, path: str, level: str, debug: bool, webmaster: str, may_be_unread: bool = False) -> None:
-        if path.startswith("|"):
-            from poorhttp.logs import program
-
-            self._descriptor = program.start(path[1:], _report, -1)
-        else:
-            self._descriptor = STDERR if path == "-" else _open(path, may_be_unread)
+        self._descriptor = _open_any(path, STDERR, -1, may_be_unread)
         self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
         self._debug = debug
         self._webmaster = webmaster
@@ -123,7 +118,14 @@ class ErrorLog:
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer of the server itself."""
-        return self._html(f"{status} - {html_text(reason)}", f"<p>{html_text(text)}</p>")
+        foot = f"webmaster: {html_text(self._webmaster)}" if self._webmaster else ""
+        if self._debug:
+            from poorhttp import __version__
+
+            versions = f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"
+            foot = f"{versions}{', ' if foot else ''}{foot}"
+        title = f"{status} - {html_text(reason)}"
+        return _PAGE.format(title=title, text=html_text(text), foot=foot).encode("utf-8", "backslashreplace")
 
     def follow(self, descriptor: int, path: str) -> None:
         """Let `reopen` open this log again too, if it is a file."""
@@ -176,24 +178,12 @@ class ErrorLog:
             return []
         return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
 
-    def _html(self, title: str, text: str) -> bytes:
-        foot = f"webmaster: {html_text(self._webmaster)}" if self._webmaster else ""
-        if self._debug:
-            foot = f"{_versions()}{', ' if foot else ''}{foot}"
-        return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
-
 
 def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
     """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError. report: descriptor
     of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
     """
-    if not path:
-        return NO_LOG
-    if path.startswith("|"):
-        from poorhttp.logs import program
-
-        return program.start(path[1:], _report, report)
-    return STDOUT if path == "-" else _open(path, may_be_unread)
+    return _open_any(path, STDOUT, report, may_be_unread) if path else NO_LOG
 
 
 def reopen_access_log(descriptor: int, path: str) -> None:
@@ -244,6 +234,15 @@ class _Appender(io.RawIOBase):
     def write(self, data: Any, /) -> int:
         _append(self._descriptor, data)
         return len(data)
+
+
+def _open_any(path: str, standard: int, report: int, may_be_unread: bool) -> int:
+    """Open a file, a "|program" or "-", which is the descriptor `standard`. report: as for `program.start`."""
+    if path.startswith("|"):
+        from poorhttp.logs import program
+
+        return program.start(path[1:], _report, report)
+    return standard if path == "-" else _open(path, may_be_unread)
 
 
 def _open(path: str, may_be_unread: bool = False) -> int:
@@ -337,9 +336,3 @@ def _formatted(exc: BaseException) -> str:
         while told.stack[0].filename.startswith(_OURS):
             del told.stack[0]
     return "".join(told.format())
-
-
-def _versions() -> str:
-    from poorhttp import __version__
-
-    return f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"

@@ -7,6 +7,7 @@ programs are. No client can write a field that poorhttp believes.
 from __future__ import annotations
 
 from poorhttp.errors import ConfigError
+from poorhttp.listen.sockets import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from poorhttp.config.addresses import Address
     from poorhttp.config.model import Config
 
-EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # a wildcard is reached on this machine
 TIME_TO_ANSWER = 10
 """Seconds that the front server waits longer than poorhttp, which then tells the client itself."""
 LIGHTTPD_HEAD = 65535
@@ -48,7 +48,7 @@ def _reachable(address: Address) -> Address:
         )
     if not address.path and not address.port:
         raise ConfigError("port 0 is any free one, which no front server can know", "set port, or bind")
-    return type(address)(EVERY.get(address.host, address.host), address.port, address.path)
+    return type(address)(LOOPBACK.get(address.host, address.host), address.port, address.path)
 
 
 def _is_standard(config: Config) -> bool:

@@ -12,7 +12,8 @@ from functools import cache
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from poorhttp.dev.watch.paths import SERVER, is_authors
+from poorhttp.app.places import SERVER
+from poorhttp.dev.watch.paths import is_authors
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from poorhttp.dev.page import problem
+from poorhttp.app.places import seen
 from poorhttp.dev.serve.processes import Process
 from poorhttp.dev.watch import reports
 from poorhttp.dev.watch.paths import Signature, signature
@@ -78,7 +78,7 @@ class Pool:
             if not is_content or each.names != self._watcher.names(each.names):
                 self._unfit = "files came or went"
             elif others:
-                self._unfit = f"{problem.shown(others[0])} goes before {problem.shown(each.waits_at)}"
+                self._unfit = f"{seen(others[0])} goes before {seen(each.waits_at)}"
             elif each.waits_at in self._hot:
                 continue
             old.append(each)

@@ -11,8 +11,9 @@ import gc
 import sys
 from contextlib import contextmanager
 
+from poorhttp.app.places import PYTHON
 from poorhttp.dev.ahead import monkeypatches, process_state
-from poorhttp.dev.watch.paths import PYTHON, is_authors
+from poorhttp.dev.watch.paths import is_authors
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False

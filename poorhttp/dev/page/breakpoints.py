@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.dev.page.problem import shown
+from poorhttp.app.places import seen
 from poorhttp.dev.watch.reports import OPENED, Reporter
 from poorhttp.errors import say
 from poorhttp.stdlib import os, select, signal, socket, thread
@@ -176,7 +176,7 @@ def _module(frame: FrameType) -> str:
 
 
 def _place(frame: FrameType | None) -> str:
-    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
+    return f"{seen(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
 
 
 def _lock_terminal() -> int:

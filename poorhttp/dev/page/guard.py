@@ -8,10 +8,10 @@ is answered as without the wrapper; the error log has what the page shows.
 from __future__ import annotations
 
 from poorhttp import RequestTimeout
+from poorhttp.app.places import SERVER
 from poorhttp.dev.page import pages, problem
 from poorhttp.dev.page.redaction import LONGEST, cut
 from poorhttp.dev.page.values import name_of
-from poorhttp.dev.watch.paths import SERVER
 from poorhttp.errors import returned_text
 from poorhttp.stdlib import os
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.logs.log import ErrorLog
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 DISPATCHER = os.path.join(SERVER, "dispatch", "dispatcher.py")
 FAILED = "500 Internal Server Error"

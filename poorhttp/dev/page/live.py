@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.addresses import Address
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 MOST = 64
 """Streams at the same time; the oldest one is closed for a new one."""

@@ -66,7 +66,7 @@ def _account(error: BaseException, skip: str) -> Problem:
     hint = hint or _suggestion(error, frames, exc)
     return {
         "title": cut(_in_one_line(without_secrets(_last(exc))), LONGEST),
-        "where": f"{shown(where)}:{line}" if where else "",
+        "where": f"{seen(where)}:{line}" if where else "",
         "file": where,
         "hint": hint,
         "trace": _text(sections),
@@ -89,11 +89,6 @@ def bounded(problem: Problem, limit: int) -> Problem:
     if len(str(problem)) > limit:
         problem = {**problem, "sections": [], "trace": problem["trace"][-limit // 2 :]}
     return problem
-
-
-def shown(path: str) -> str:
-    """A path relative to the current directory, if it lies there."""
-    return seen(path) if os.path.isabs(path) else path
 
 
 def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
     from poorhttp.stdlib import socket
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 VARIABLE = "POORHTTP_DEV"
 """The variable that starts such a process: process number of the supervisor, port of `live.Streams` or 0, number of
@@ -84,11 +83,16 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
             app, settings = _load(settings, error_log, reporter, checkpoints)
     except BaseException as error:
         _end_in_conflict(reporter, recorder, ())
-        _report_problem(reporter, error)
+        sys.stdout.flush()
+        reporter.tell(PROBLEM, dumps(problem.bounded(problem.of(error), LARGEST_PROBLEM)).encode())
         os._exit(FAILED)
     _end_in_conflict(reporter, recorder, settings.environ)
     reporter.await_watch(shape.is_supervised(settings))
-    ready = _ready(reporter, recorder, settings)
+
+    def ready() -> None:
+        reporter.tell(IMPORTED, recorder.outcome(settings.environ))
+        reporter.tell(READY, dumps(dev.fixed(settings)).encode())
+
     serve(app, settings, list(map(sockets.adopt, listeners)), (error_log, access_log), ends.control, live, ready)
 
 
@@ -146,20 +150,6 @@ def _end_in_conflict(reporter: Reporter, recorder: Recorder, environ: Iterable[s
     if why:
         reporter.tell(COLD, why.encode("utf-8", "replace"))
         os._exit(0)
-
-
-def _report_problem(reporter: Reporter, error: BaseException) -> None:
-    found = problem.bounded(problem.of(error), LARGEST_PROBLEM)
-    sys.stdout.flush()
-    reporter.tell(PROBLEM, dumps(found).encode())
-
-
-def _ready(reporter: Reporter, recorder: Recorder, settings: Config) -> Callable[[], None]:
-    def ready() -> None:
-        reporter.tell(IMPORTED, recorder.outcome(settings.environ))
-        reporter.tell(READY, dumps(dev.fixed(settings)).encode())
-
-    return ready
 
 
 def serve(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from poorhttp.app.places import seen
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead.pool import Pool
 from poorhttp.dev.page import guard, problem
@@ -128,7 +129,7 @@ class Loads:
             restless.begin_rest(now, now - self.sent)
             return True
         if paths:
-            names = ", ".join(map(problem.shown, paths))
+            names = ", ".join(map(seen, paths))
             self.error_log.write("W", f"{names} changes whenever the application is loaded; not watched any more")
             self.watcher.ignore(paths)
         return False
@@ -245,9 +246,9 @@ class Loads:
 
 def _last(process: Process) -> str:
     path = process.last_read
-    return f"; the last file it read is {problem.shown(path)}" if path else ""
+    return f"; the last file it read is {seen(path)}" if path else ""
 
 
 def _names(paths: list[str]) -> str:
-    names = problem.shown(paths[0])
+    names = seen(paths[0])
     return names if len(paths) == 1 else f"{names} and {len(paths) - 1} more"

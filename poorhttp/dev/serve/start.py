@@ -11,7 +11,7 @@ from poorhttp.dev.serve.loads import Loads
 from poorhttp.dev.serve.supervisor import Supervisor
 from poorhttp.dev.watch.inotify import adopt_orphans
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, systemd
 from poorhttp.process import shape
 from poorhttp.process.start import facts, listening, log_files
 from poorhttp.status import pidfile
@@ -38,7 +38,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     streams = loads = None
     adopt_orphans()
     try:
-        for address, descriptor in sockets.choose(settings.addresses, _passed()):
+        for address, descriptor in sockets.choose(settings.addresses, systemd.passed(os.environ, say)):
             listeners.append(sockets.take(descriptor) if descriptor >= 0 else listening.listen(settings, address))
         for each in listeners:
             if each.family != socket.AF_UNIX:
@@ -71,11 +71,3 @@ def _say_start(settings: Config, listeners: list[socket.socket]) -> None:
         say(f"note: {name} is not served with autoreload: each save begins another server")
     for note in shown.notes:
         say(f"note: {note}")
-
-
-def _passed() -> list[tuple[int, str]]:
-    if "LISTEN_FDS" not in os.environ:
-        return []
-    from poorhttp.listen import systemd
-
-    return systemd.passed(os.environ, say)

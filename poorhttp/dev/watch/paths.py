@@ -10,15 +10,12 @@ import stat
 import sys
 from functools import lru_cache
 
+from poorhttp.app.places import PYTHON, SERVER
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SERVER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
-
-PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 
 _NOT_AUTHORS = PYTHON, SERVER, "/proc/", "/sys/", "/usr/share/", "/usr/lib/", "/lib/"
 _PACKAGES = "/site-packages/", "/dist-packages/"

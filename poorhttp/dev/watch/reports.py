@@ -11,7 +11,8 @@ import struct
 import sys
 from importlib import _bootstrap_external as external
 
-from poorhttp.dev.watch.paths import COMMAND, PYTHON, SERVER, absolute, identity, is_authors, is_special, signature
+from poorhttp.app.places import PYTHON, SERVER
+from poorhttp.dev.watch.paths import COMMAND, absolute, identity, is_authors, is_special, signature
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
