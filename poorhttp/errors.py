@@ -99,7 +99,9 @@ def html_text(text: str) -> str:
 
 
 def returned_text(answer: object) -> str:
-    """Return the message about an application that returned a str, or bytes, in place of a list of bytes (PEP 3333)."""
+    """Return the message about an application that returned a str, or bytes, in place of a list of bytes (PEP 3333); ""
+    for any other answer.
+    """
     if not isinstance(answer, (str, bytes)) or not answer:
         return ""
     return f'the application returned {type(answer).__name__}; return a list of bytes: [b"..."]'

@@ -91,8 +91,8 @@ class Recorder:
         return dumps(record).encode()
 
     def conflict(self, environ: Iterable[str]) -> str:
-        """Why this process should not have imported anything in advance, for the author's code may do what it did not
-        do before. environ: the variables that the configuration sets.
+        """Why this process should not have imported anything in advance; "" if it may. The author's code may do what it
+        did not do before. environ: the variables that the configuration sets.
         """
         preloaded = self._preloaded
         if not preloaded.packages:
@@ -117,13 +117,13 @@ class Recorder:
         return f"{name} is the application's too" if name else ""
 
     def replaced(self) -> str:
-        """What of the standard library was replaced, as a reason."""
+        """What of the standard library was replaced, as a reason; "" for nothing."""
         now = process_state.patchable()
         patched = [name for name, what in now.items() if self._patchable.get(name, what) is not what]
         return f"{patched[0]} was replaced" if patched else ""
 
     def _hidden(self) -> str:
-        """A package that was imported in advance, while the author has a module of that name."""
+        """A package that was imported in advance, while the author has a module of that name; "" for none."""
         for place in map(os.path.abspath, sys.path):
             if (place in self._path and not _is_authors_place(place)) or not os.path.isdir(place):
                 continue
