@@ -187,7 +187,7 @@ def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
             with suppress(OSError):
                 os.close(waiting.pop())
 
-    def serving(error_log: ErrorLog) -> Callable[[], None]:
+    def before_serving(error_log: ErrorLog) -> Callable[[], None]:
         """Close the terminal. What is printed from now on goes to the error log."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
@@ -204,7 +204,7 @@ def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
     waiting, code = [ready], 1
     os.register_at_fork(after_in_child=let_go)  # the command waits for the server, not for its children
     try:
-        return server.serve(settings, None, home, serving=serving, may_be_unread=may_be_unread)
+        return server.serve(settings, None, home, before_serving=before_serving, may_be_unread=may_be_unread)
     except PoorhttpError as error:
         if isinstance(error, (ListenError, ConfigError)) and _is_another_there(settings):
             tell_start(YIELDS)

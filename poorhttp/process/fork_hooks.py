@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from poorhttp._engine import Engine
 
-serving: list[Engine] = []
+engines: list[Engine] = []
 """The engine of this process, while it serves."""
 
 close_in_children: list[Callable[[], None]] = []
@@ -48,7 +48,7 @@ def hold_signals(mask: Any) -> None:
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one too early would write it into the pipe that it shares with its parent."""
-    if (serving or close_in_children) and not is_starting():
+    if (engines or close_in_children) and not is_starting():
         # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
         _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
@@ -74,12 +74,12 @@ def _after_fork_in_child() -> None:
             _masks[thread.get_ident()] = ()
         if thread.get_ident() in _masks:  # signals were held back
             forget()
-        for engine in serving:
+        for engine in engines:
             engine.abandon()
         for close in close_in_children:
             close()
-        _abandoned.extend(serving)  # what it forks is not the server's
-        serving.clear()
+        _abandoned.extend(engines)  # what it forks is not the server's
+        engines.clear()
         close_in_children.clear()
     finally:
         _after_fork_in_parent()

@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TICK = 0.02
+MTIME_RESOLUTION = 0.02
 """Seconds: times of files that a file system may take for the same."""
 
 
-def distrust() -> None:
+def recompile_edited() -> None:
     """Compile anew what was edited since its bytecode was written, or just before.
 
     The interpreter compares whole seconds and sizes, so that it would pass over an edit of the same second and size, as
@@ -32,6 +32,10 @@ def distrust() -> None:
         except (NotImplementedError, OSError):
             return stats
         # Else: a time that is not the one in the bytecode, whatever that is.
-        return stats if stats["mtime"] < written - TICK else {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+        return (
+            stats
+            if stats["mtime"] < written - MTIME_RESOLUTION
+            else {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+        )
 
     loader.path_stats = path_stats  # type: ignore[method-assign]

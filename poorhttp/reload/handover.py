@@ -89,5 +89,5 @@ def received() -> Handover | None:
         del handover.workers[pid]
     for pid in children.difference(handover.workers):
         os.waitpid(pid, os.WNOHANG)  # a child of the program before, which cannot wait for it any more
-    bytecode.distrust()
+    bytecode.recompile_edited()
     return handover

@@ -115,5 +115,5 @@ def tried() -> list[str] | None:
     if handed != str(FORMAT):
         what = "the running server is of a version that hands over what this one cannot take"
         raise PoorhttpError(what, "restart it: poorhttp restart")
-    bytecode.distrust()
+    bytecode.recompile_edited()
     return facts

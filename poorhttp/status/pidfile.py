@@ -200,7 +200,7 @@ def wrote(pid: int, descriptor: int) -> bool:
         return False
     from poorhttp.status import reader  # which few starts need
 
-    return reader.main_of(pid) in (0, pid)
+    return reader.find_main_process(pid) in (0, pid)
 
 
 def _holders(descriptor: int, pid: int) -> set[int] | None:

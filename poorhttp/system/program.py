@@ -57,7 +57,7 @@ class Program:
         """The same, once it has ended or so much time is over."""
         end = time.monotonic() + seconds
         while (code := self.poll()) is None and time.monotonic() < end:
-            time.sleep(timing.TICK)
+            time.sleep(timing.CHILD_POLL)
         return code
 
     def kill(self) -> None:

@@ -234,7 +234,7 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     pid = pid_of(tmp_path)
     os.kill(pid, signal.SIGHUP)
     wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
-    assert reader.last_reload(pid) is None
+    assert reader.read_last_reload(pid) is None
     code, said = run("reload", "--wait=0.1")
     assert code == 1 and "the reload has not ended in 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")

@@ -120,7 +120,7 @@ def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start
 
 
 def busy(server: Server) -> list[dict[str, Any]]:
-    told = reader.of(server.process.pid) or {"processes": []}
+    told = reader.read_server(server.process.pid) or {"processes": []}
     return [call for each in told["processes"] for call in each["calls"]]
 
 

@@ -134,7 +134,7 @@ def test_a_new_poorhttp_takes_over_where_it_is_installed(
         assert all(each.startswith("9.8.8 ") for each in answers(server))
     assert clients.failures == []
     assert server.process.poll() is None and int((server.directory / "run.pid").read_text()) == pid
-    told = reader.of(pid)
+    told = reader.read_server(pid)
     assert told is not None and (told["version"], told["pid"]) == ("9.8.8", pid)
     assert server.stop() == 0
     assert not (server.directory / "run.pid").exists()
@@ -350,7 +350,7 @@ def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: P
 
 
 def result(server: Server) -> str | None:
-    return (reader.last_reload(server.process.pid) or {}).get("result")
+    return (reader.read_last_reload(server.process.pid) or {}).get("result")
 
 
 def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:

@@ -431,7 +431,7 @@ def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so
     server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s: exit code 3")
     assert "goes on as it was" not in server.said
     assert server.get("/health") == (503, "stuck\n")
-    told = reader.of(server.process.pid)
+    told = reader.read_server(server.process.pid)
     assert told is not None and [each["state"] for each in told["processes"]] == ["stuck"]
     assert server.process.poll() is None
 

@@ -41,7 +41,18 @@ class World:
         return 143 if config.backlog == 1 else 0
 
     def supervise(
-        self, load, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
+        self,
+        load,
+        listeners,
+        config,
+        error_log,
+        access_log,
+        make_reload,
+        handover,
+        manager,
+        scoreboard,
+        connections,
+        ready,
     ):
         self.calls.append(
             ("supervise", load(), [each.getsockname() for each in listeners], config, error_log, access_log)

@@ -163,7 +163,7 @@ def test_a_single_worker_that_alone_is_too_fat_is_no_storm() -> None:
     )
 )
 def test_whatever_the_figures_are(looks: list[tuple[int, dict[int, int]]]) -> None:
-    """Only who is there goes, only where the budget is exceeded, the fattest, and never two within the pause."""
+    """Only who is there goes, only where the budget is exceeded, the largest, and never two within the pause."""
     budget, now, last = Budget(150 * MIB, 0.0), 0.0, float("-inf")
     for seconds, workers in looks:
         now += seconds

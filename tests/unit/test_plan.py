@@ -414,7 +414,7 @@ def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too
         assert made.retire(pid)
         assert perform(made, now) == [Drain(100 + pid)]
         made.died(100 + pid, 0, now)
-    assert not made.is_rolling() and 1 in made.serving()
+    assert not made.is_rolling() and 1 in made.serving_pids()
 
 
 def test_old_workers_serve_until_they_have_said_that_they_accept_nobody_or_are_gone() -> None:

@@ -198,7 +198,7 @@ class Process:
                 signal.set_wakeup_fd(-1)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with(parent)
-                app = guard.stand_in(found, status, refresh, settings.editor)
+                app = guard.make_error_application(found, status, refresh, settings.editor)
                 if self._live:
                     from poorhttp.dev.page.live import Refreshed
 

@@ -215,11 +215,11 @@ class State:
         """The times until which workers that drain are taken for such that leave soon."""
         return [worker.draining + timing.SOON for worker in self.workers.values() if worker.draining is not None]
 
-    def serving(self) -> list[int]:
+    def serving_pids(self) -> list[int]:
         """The workers that serve and stay."""
-        return [worker.pid for worker in self._serving()]
+        return [worker.pid for worker in self._serving_workers()]
 
-    def _serving(self) -> list[Worker]:
+    def _serving_workers(self) -> list[Worker]:
         return [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
 
     def is_settled(self) -> bool:
@@ -231,7 +231,7 @@ class State:
         """The workers that are to leave because others serve in their place: old ones first, since longest, then the
         youngest.
         """
-        serving = self._serving()
+        serving = self._serving_workers()
         count = max(len(serving) - self.wanted, 0)
         first = sorted(serving, key=lambda worker: (not worker.is_old, worker.born if worker.is_old else -worker.born))
         return [worker.pid for worker in first[:count]]

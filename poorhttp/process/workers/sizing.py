@@ -30,7 +30,7 @@ class Sizing:
     def adopted(self, state: State, now: float) -> None:
         """Begin with the workers of the program before this one."""
         if self._scale:
-            self._scale.step(len(state.serving()) - self._scale.wanted, now)
+            self._scale.step(len(state.serving_pids()) - self._scale.wanted, now)
 
     def hear(self, pid: int, reports: bytes, now: float) -> None:
         """A worker reports how busy it is."""
@@ -72,7 +72,7 @@ class Sizing:
             if pid:
                 state.retire(pid)
         if self._scale is not None and not self.are_away:
-            if self._scale.decide(state.serving(), now):
+            if self._scale.decide(state.serving_pids(), now):
                 more = "more" if self._scale.wanted > state.wanted else "fewer"
                 self._error_log.write("I", f"one worker {more}: {self._scale.wanted}")
             state.wanted = self._scale.wanted

@@ -234,8 +234,8 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Whether an answer has begun and its client has not got all of it.
-    pub fn is_unfinished(&self) -> bool {
-        self.outbox.is_unfinished()
+    pub fn is_incomplete(&self) -> bool {
+        self.outbox.is_incomplete()
     }
 
     /// Send nothing more: the suspended answer only has to be cleaned up.

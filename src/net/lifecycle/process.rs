@@ -15,8 +15,8 @@ use super::times::Times;
 use super::wakeups::{LoopWaker, WatchdogWaker};
 use crate::net::clock;
 use crate::net::lock::lock;
+use crate::net::report::report_pipe::{ASKED, CLOSED, ReportPipe};
 use crate::net::report::scoreboard::{Row, State};
-use crate::net::report::supervisor::{ASKED, CLOSED, Supervisor};
 use crate::timing::{DRAIN as DRAIN_TIME, FAST};
 
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
@@ -43,7 +43,7 @@ pub struct Descriptors {
     /// Where signals come, a byte each.
     pub controls: Vec<OwnedFd>,
     /// Where a supervisor is told of this worker.
-    pub supervisor: Supervisor,
+    pub report_pipe: ReportPipe,
     /// The sockets of the listeners, for a successor.
     pub listeners: Vec<Arc<OwnedFd>>,
     /// See [`Process::is_last`].
@@ -58,12 +58,12 @@ pub struct Process {
     /// Wakes the watchdog.
     pub watchdog: WatchdogWaker,
     /// Hears of this process, if it is a worker.
-    pub supervisor: Supervisor,
+    pub report_pipe: ReportPipe,
     row: Row,
     graceful_timeout: u64,
     controls: Vec<OwnedFd>,
     /// The watchdog read signals that the interpreter has not heard yet.
-    is_overheard: AtomicBool,
+    has_unheard_signals: AtomicBool,
     listeners: Mutex<Vec<Arc<OwnedFd>>>,
     countdown: Option<OwnedFd>,
     is_closed: AtomicBool,
@@ -77,16 +77,16 @@ pub struct Process {
 impl Process {
     /// One that serves.
     pub fn new(descriptors: Descriptors, row: Row, graceful_timeout: u64) -> std::io::Result<Self> {
-        let Descriptors { controls, supervisor, listeners, countdown } = descriptors;
+        let Descriptors { controls, report_pipe, listeners, countdown } = descriptors;
         controls.iter().try_for_each(|control| rustix::io::ioctl_fionbio(control, true))?;
         Ok(Self {
             waker: LoopWaker::new()?,
             watchdog: WatchdogWaker::default(),
-            supervisor,
+            report_pipe,
             row,
             graceful_timeout,
             controls,
-            is_overheard: AtomicBool::new(false),
+            has_unheard_signals: AtomicBool::new(false),
             listeners: Mutex::new(listeners),
             countdown,
             is_closed: AtomicBool::new(false),
@@ -99,7 +99,7 @@ impl Process {
 
     /// Whether it is a worker, which has a supervisor.
     pub fn is_supervised(&self) -> bool {
-        self.supervisor.is_there()
+        self.report_pipe.is_there()
     }
 
     /// The control descriptors.
@@ -108,16 +108,16 @@ impl Process {
     }
 
     /// Whether the watchdog read signals that the interpreter has not heard yet; asked once.
-    pub fn was_overheard(&self) -> bool {
-        self.is_overheard.swap(false, Ordering::SeqCst)
+    pub fn take_unheard_signals(&self) -> bool {
+        self.has_unheard_signals.swap(false, Ordering::SeqCst)
     }
 
     /// Read the control descriptors before the event loop comes to that: its threads may all wait for the interpreter.
-    pub fn overhear(&self) {
+    pub fn read_controls(&self) {
         for control in &self.controls {
             let (signals, has_ended) = read_control(control);
             if !signals.is_empty() {
-                self.is_overheard.store(true, Ordering::SeqCst);
+                self.has_unheard_signals.store(true, Ordering::SeqCst);
             }
             if has_ended || !signals.is_empty() {
                 self.obey(&signals, has_ended);
@@ -147,7 +147,7 @@ impl Process {
                 SIGINT | SIGTERM if self.times.is_second_signal() => self.finish_for(signal),
                 SIGINT => self.begin_stop_within(FAST),
                 // It may have come to all processes: the supervisor hears it too then, and decides which one stops last.
-                SIGTERM if self.is_supervised() => self.supervisor.tell(ASKED),
+                SIGTERM if self.is_supervised() => self.report_pipe.tell(ASKED),
                 SIGTERM | STOP => self.begin_stop(),
                 DRAIN => self.begin_drain(),
                 _ => {}
@@ -277,7 +277,7 @@ impl Process {
     /// The listeners are closed: tell it once.
     pub fn note_closed(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
-            self.supervisor.tell(CLOSED);
+            self.report_pipe.tell(CLOSED);
         }
     }
 

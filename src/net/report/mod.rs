@@ -5,5 +5,5 @@
 pub mod access_log;
 pub mod append;
 pub mod calendar;
+pub mod report_pipe;
 pub mod scoreboard;
-pub mod supervisor;

@@ -31,7 +31,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// On this thread, where nothing is ready: wait for events, or lay the baton down for a thread that is back.
-    pub(super) fn stand_in<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize) -> Option<Held<'a, H>> {
+    pub(super) fn wait_as_health_thread<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize) -> Option<Held<'a, H>> {
         if self.adopt_returned(&mut event_loop) || self.relieves_health_thread() {
             self.lay_down(event_loop);
             self.team.wake_one();

@@ -26,7 +26,7 @@ use crate::limits::Limits;
 use crate::net::connections::connection::Verdict;
 use crate::net::connections::scratch::Scratch;
 use crate::net::connections::transport::Transport;
-use crate::net::events::event_loop::{EventLoop, Named};
+use crate::net::events::event_loop::{EventLoop, Keyed};
 use crate::net::events::listener::Listener;
 use crate::net::handler::{Handler, Thread};
 use crate::net::heap::{self, Freed};
@@ -34,8 +34,8 @@ use crate::net::lifecycle::process::{Descriptors, Process};
 use crate::net::panics::{self, Panics};
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
+use crate::net::report::report_pipe::ReportPipe;
 use crate::net::report::scoreboard::{Counts, Row, State};
-use crate::net::report::supervisor::Supervisor;
 use crate::net::shared::Shared;
 use crate::net::watch::watchdog;
 use crate::net::watch::watched::{Watchdog, Watched};
@@ -47,10 +47,10 @@ pub(super) const SIGNAL_SLOT: usize = 0;
 pub struct Server<H: Handler> {
     pub(super) shared: Shared<H>,
     pub(super) baton: Baton<H>,
-    pub(super) team: Team<Named<H>>,
+    pub(super) team: Team<Keyed<H>>,
     pub(super) watchdog: Watchdog,
     /// Connections that were served, for the next thread with the baton.
-    pub(super) returned: Mutex<Vec<(Named<H>, Verdict)>>,
+    pub(super) returned: Mutex<Vec<(Keyed<H>, Verdict)>>,
     /// Readable while an event waits for the event loop.
     pub(super) events: OwnedFd,
     /// Those of the listeners.
@@ -65,13 +65,13 @@ pub struct Server<H: Handler> {
 
 /// What a server is connected to.
 #[derive(Debug)]
-pub struct Ends {
+pub struct Channels {
     /// Sockets at which clients come.
     pub listeners: Vec<Listener>,
     /// Where signals come, a byte each.
     pub controls: Vec<OwnedFd>,
     /// Hears of this process, if it is a worker.
-    pub supervisor: Supervisor,
+    pub report_pipe: ReportPipe,
     /// While one of them is readable no client is accepted.
     pub accept_pauses: Vec<OwnedFd>,
     /// Tells which process is the last one that accepts; see [`Process::is_last`].
@@ -93,15 +93,15 @@ impl<H: Handler> Server<H> {
         mut limits: Limits,
         proxies: ProxyPolicy,
         access_log: AccessLog,
-        ends: Ends,
+        channels: Channels,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, supervisor, row, accept_pauses, countdown } = ends;
+        let Channels { listeners, controls, report_pipe, row, accept_pauses, countdown } = channels;
         heap::share();
         limits.max_connections = limits.max_connections.min(most_connections());
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
-        let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
+        let descriptors = Descriptors { controls, report_pipe, listeners: kept, countdown };
         let process = Process::new(descriptors, row, limits.graceful_timeout)?;
         let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), accept_pauses)?;
         let has_health_thread = proxies.has_health_thread;

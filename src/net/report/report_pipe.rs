@@ -29,9 +29,9 @@ pub const REPORTS: [(&str, u8); 6] = [
 
 /// The report pipe of a worker; a process without a supervisor has none.
 #[derive(Debug)]
-pub struct Supervisor(Option<OwnedFd>);
+pub struct ReportPipe(Option<OwnedFd>);
 
-impl Supervisor {
+impl ReportPipe {
     /// With the writing end of the pipe, which does not block.
     pub fn new(pipe: Option<OwnedFd>) -> Self {
         Self(pipe)
