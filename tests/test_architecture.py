@@ -462,7 +462,7 @@ def rules_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["body", "framing", "head_parser", "response"])
 def test_every_refusal_names_its_section(name: str) -> None:
-    """Who refuses something says which section of which specification has it so."""
+    """Code that refuses a request names the section of the specification that says so."""
     rules = [rule for rule in rules_of(ROOT / "src" / "http" / f"{name}.rs") if REFUSES.search(rule)]
     assert rules
     for rule in rules:
@@ -551,8 +551,8 @@ def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
 
 # ----------------------------------------------------------------------------------------------------------- Clock
 
-# Who reads the clock on the wall, which may jump by years where a machine learns the time when it runs already -> what
-# for. No deadline, and nothing else that a jump could hurry, delay or end.
+# Functions that read the clock on the wall -> the reason. That clock may jump by years where a machine learns the time
+# while it runs. No deadline, and nothing else that a jump could hurry, delay or end.
 WALL_CLOCK = {
     "poorhttp/status/scoreboard.py: Scoreboard.__init__": "told: since when it runs",
     "poorhttp/status/scoreboard.py: Scoreboard.note_reload": "told: when",
@@ -601,7 +601,7 @@ def reads_wall_clock(path: Path) -> set[str]:
 
 
 def test_no_deadline_is_of_a_clock_that_jumps() -> None:
-    """Whoever comes to read it says here what for."""
+    """Each function that reads it has its reason here."""
     found = set().union(*map(reads_wall_clock, PYTHON))
     for path in RUST:
         found |= {f"{name_of(path)}: {read}" for read in RUST_READS.findall(code_of(path))}

@@ -28,9 +28,9 @@ SILENCE = 3.0
 """Seconds after which `start` says what it waits for."""
 
 LOADED, SERVES, FAILED, YIELDS = b"3", b"1", b"0", b"2"
-"""What the server tells the command that waits for it: the application is loaded, and messages go to the error log from
-now on; clients are served; the start failed and has said why (the next byte is its exit code); another start was
-quicker.
+"""The words of the server for the command that waits for it: the application is loaded, and messages go to the error
+log from now on; clients are served; the start failed and has said why (the next byte is its exit code); another start
+was quicker.
 """
 
 MOMENT = 0.3
@@ -188,7 +188,7 @@ def _serve(settings: Config, home: str, ready: int, may_be_unread: bool) -> int:
                 os.close(waiting.pop())
 
     def before_serving(error_log: ErrorLog) -> Callable[[], None]:
-        """Close the terminal. What is printed from now on goes to the error log."""
+        """Close the terminal. Output from now on goes to the error log."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.close(nothing)

@@ -2,8 +2,7 @@
 
 Knows the order of the steps, which is the same after a fresh start and after a reload (`process.start.origin`). Does
 not know how any of them is done, nor where the configuration comes from.
-Contract: what was made here (unix sockets, pidfile) is removed by the process that made it, however it ends short of a
-kill.
+Contract: a process removes the unix sockets and the pidfile that it made, however it ends short of a kill.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ def serve(
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    home: the directory of the start, as it was named (`cli.way_to`), "" where the process goes on afterwards and
-    another program than poorhttp began it: then there is no reload, and signals are given back. handover: what the
-    program before this one left. before_serving: called when clients are about to be served; what it returns
-    is called when a process serves them. may_be_unread: as for an `ErrorLog`.
+    home: the directory of the start, as it was named (`cli.way_to`); "" where a program calls `poorhttp.run()` and goes
+    on afterwards: such a server cannot reload, and gives the signals back. handover: descriptors and facts from the
+    program before a reload. before_serving: called before the first client is served; it returns a function, which is
+    called when a process serves. may_be_unread: as for an `ErrorLog`.
     """
     origin = FreshStart() if handover is None else AfterReload(handover)
     try:
@@ -77,7 +76,7 @@ def serve(
 
 
 class _Server:
-    """What the steps share."""
+    """The state that the steps share."""
 
     def __init__(
         self, settings: Config, home: str, origin: FreshStart | AfterReload, error_log: ErrorLog, access_log: int

@@ -81,7 +81,7 @@ def supervise(
 
 
 class Supervisor:
-    """What the loop needs; `run` is the loop. load: None where there is no application: then no worker is started."""
+    """The state of the loop, which is `run`. load: None where there is no application: then no worker is started."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class Supervisor:
         for pid in self._state.workers:
             self._workers.send(pid, signal.SIGUSR1)
 
-    # What the outside learns
+    # Telling the outside
 
     def _note_serving(self) -> None:
         """From the first worker on that serves, whichever program began it."""
@@ -364,7 +364,7 @@ class Supervisor:
         is_later = self._is_ready or self._reloads.is_rolling or self._state.stopping is not None
         return self._state.may_start and not is_later
 
-    # What the plan wants
+    # Performing the plan
 
     def _perform(self, action: Action) -> None:
         if isinstance(action, Spawn):

@@ -110,7 +110,7 @@ def _close(listeners: Sequence[socket.socket], is_supervised: bool) -> None:
 
 
 def take_waiting_connections(sock: socket.socket) -> list[int]:
-    """Let nobody in any more at a listening socket, for all processes that share it, and return the descriptors of the
+    """Close a listening socket to new clients, in all processes that share it, and return the descriptors of the
     connections that wait there. Raises OSError.
     """
     return _engine.take_waiting(sock.fileno())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MTIME_RESOLUTION = 0.02
-"""Seconds: times of files that a file system may take for the same."""
+"""Seconds: a file system may give files the same time that were written within this time."""
 
 
 def recompile_edited() -> None:
@@ -31,11 +31,9 @@ def recompile_edited() -> None:
             written = os.stat(external.cache_from_source(path)).st_mtime
         except (NotImplementedError, OSError):
             return stats
-        # Else: a time that is not the one in the bytecode, whatever that is.
-        return (
-            stats
-            if stats["mtime"] < written - MTIME_RESOLUTION
-            else {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
-        )
+        if stats["mtime"] >= written - MTIME_RESOLUTION:
+            # A time that is not the one in the bytecode, whatever that is.
+            return {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+        return stats
 
     loader.path_stats = path_stats  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What a server does, read from its scoreboard into plain dictionaries.
+"""The status of a server, read from its scoreboard into plain dictionaries.
 
 Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Only commands about
 a server and its status page import this module.
@@ -40,7 +40,7 @@ TRIES = 5
 
 
 def read_server(pid: int) -> Facts | None:
-    """What the server with this main process does; None where it has no scoreboard (yet). Raises PermissionError.
+    """The status of the server with this main process; None where it has no scoreboard (yet). Raises PermissionError.
 
     `version`, `shape`, `is_supervised`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload`
     (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
@@ -87,7 +87,7 @@ def read_last_reload(pid: int) -> Facts | None:
 
 
 def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
-    """What the server of this open scoreboard does, as `read_server` tells it. During a reload the workers of the
+    """The status of the server of this open scoreboard, as `read_server` tells it. During a reload the workers of the
     program before have another scoreboard; they are found as children of the server. teller: the process that asks, one
     of whose threads is busy with nothing but this.
     """
@@ -192,7 +192,7 @@ def _facts(descriptor: int) -> dict[str, str]:
 
 
 def _rows(descriptor: int, processes: set[int], end: float) -> Iterator[Facts]:
-    """What each row counts. The first row of each of these processes has `is_shown` set, and its calls if it is read
+    """The figures of each row. The first row of each of these processes has `is_shown` set, and its calls if it is read
     before `end`, in seconds of `time.monotonic`.
     """
     rows, cells = _shape(descriptor)
@@ -262,7 +262,7 @@ def _rows_of_child(pid: int, end: float) -> list[Facts]:
 
 
 def _second_class(counts: dict[str, int]) -> int:
-    """How many answers were 2xx, which nobody counts: the others are rarer."""
+    """The number of 2xx answers: those requests whose answer no rarer class has counted."""
     others = sum(counts[name] for name in ("1xx", "3xx", "4xx", "5xx"))
     return max(counts["requests"] + counts["refused"] - others, 0)
 

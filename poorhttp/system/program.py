@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOVED = os.path.join(os.path.dirname(__file__), "moved.py")
-"""What goes to the directory first: posix_spawn(3) starts a program in that of this process, which is everybody's."""
+"""The program that changes the directory first: posix_spawn(3) starts programs in that of this process, which all its
+threads share."""
 
 
 class Program:

@@ -95,7 +95,7 @@ pub trait Handler: Send + Sync + 'static {
     /// An answer whose body is not finished.
     type Stream: Send;
 
-    /// What a thread keeps from one request to the next. It never leaves its thread.
+    /// The state that a thread keeps from one request to the next. It never leaves its thread.
     type ThreadState;
 
     /// Answer `request` into `outbox`. A panic that leaves the outbox untouched is answered with 500. After any other panic

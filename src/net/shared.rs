@@ -26,7 +26,7 @@ pub struct Shared<H: Handler> {
     pub row: Row,
     /// How much memory was freed, which the watchdog may give back.
     pub freed: Freed,
-    /// What this process was asked to do, and how its threads are woken.
+    /// The requests to this process to stop or make way, and the means to wake its threads.
     pub process: Process,
 }
 

@@ -252,7 +252,7 @@ impl Exchange {
         }
     }
 
-    /// End the answer here. What was given is sent. If the body is incomplete, a reset tells the client so (RFC 9112
+    /// End the answer here. The bytes that were given are sent. If the body is incomplete, a reset tells the client so (RFC 9112
     /// 8).
     pub fn end_early(&mut self) {
         self.persistent = false;

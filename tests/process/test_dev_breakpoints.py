@@ -191,7 +191,7 @@ def test_who_waits_at_a_prompt_gets_what_was_saved_meanwhile(dev: Dev, terminal:
 
 
 def test_ctrl_c_says_one_line(dev: Dev, terminal: Terminal, tmp_path: Path, shape: str) -> None:
-    """Whoever waits for the next save is in the terminal too."""
+    """The developer who waits for the next save sees it in the terminal too."""
     server = dev(shape)
     write(tmp_path / "app.py", "new")
     assert server.get() == (200, "new plain")

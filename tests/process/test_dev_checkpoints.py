@@ -267,7 +267,7 @@ def test_few_wait(launch: Start, tmp_path: Path) -> None:
             assert server.get()[0] == 200
 
     def few() -> bool:
-        """Who serves, the zygote, a fork of one who waits, and two of these."""
+        """The process that serves, the zygote, a fork of one that waits, and two of these."""
         children = psutil.Process(server.process.pid).children()
         return len(children) <= 5 and all(map(lives, children))
 
@@ -278,7 +278,7 @@ def test_few_wait(launch: Start, tmp_path: Path) -> None:
 def test_nobody_is_left_behind(launch: Start, tmp_path: Path, is_killed: bool) -> None:
     server = begin(launch, tmp_path)
     await_checkpoint(server)
-    wait_for(lambda: len(server.workers()) >= 4, "who serves, the zygote, who waits before the leaf, and a fork of it")
+    wait_for(lambda: len(server.workers()) >= 4, "a server, a zygote, a checkpoint before the leaf, and its fork")
     if is_killed:
         server.send(signal.SIGKILL)
         server.end()

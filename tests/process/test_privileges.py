@@ -300,7 +300,7 @@ def application(environ, start_response):
 
 
 def test_only_the_user_who_serves_loads_the_application(launch: Start, directory: Path) -> None:
-    """Whoever may write the application must not get root by a check or a restart."""
+    """A user who may write the application must not get root by a check or a restart."""
     for name in "code", "log":
         (directory / name).mkdir()
         os.chown(directory / name, 65534, 65534)

@@ -267,7 +267,7 @@ def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, super
 
 
 def test_no_child_of_an_image_before_is_left_dead(start: Start, tmp_path: Path) -> None:
-    """Whoever was to wait for it is not there any more."""
+    """The process that was to wait for it is not there any more."""
     server = start("1x1", source=VERSION.format(version="0", more="os.posix_spawn('/bin/true', ['true'], os.environ)"))
     reload(server, "1")
     wait_for(lambda: psutil.Process(server.process.pid).children() == [], "no child, not even a dead one")
@@ -553,7 +553,7 @@ def test_a_program_that_calls_run_is_not_started_anew(script: "subprocess.Popen[
 
 
 def test_a_stop_ends_though_clients_come_again_at_once(start: Start, shape: str) -> None:
-    """Who was accepted is served, who comes after that is refused: the stop does not go on for as long as they come."""
+    """Accepted clients are served, later ones are refused: the stop does not last for as long as clients come."""
     server = start(shape, source=VERSION.format(version="0", more=""))
     with Clients(server):
         began = time.monotonic()

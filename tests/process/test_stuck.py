@@ -428,7 +428,7 @@ def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so
     with ThreadPoolExecutor(threads) as pool:
         calls = [pool.submit(server.get, "/lock") for _ in range(threads)]
         assert [call.result(PATIENCE)[0] for call in calls] == [504] * threads
-    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s: exit code 3")
+    server.await_text("reload failed, the call still keeps its thread; next try in 30 s: exit code 3")
     assert "goes on as it was" not in server.said
     assert server.get("/health") == (503, "stuck\n")
     told = reader.read_server(server.process.pid)
@@ -443,7 +443,7 @@ def test_who_has_mended_the_code_need_not_wait_for_the_next_try(
     (tmp_path / "app.py").write_text("def (\n")
     _, answer = begin(server, pool, "obstinate")
     assert answer.result(PATIENCE)[0] == 504
-    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s")
+    server.await_text("reload failed, the call still keeps its thread; next try in 30 s")
     (tmp_path / "app.py").write_text(SOURCE)
     server.send(signal.SIGHUP)
     assert server.get()[0] == 200  # in less than 30 s

@@ -1,4 +1,4 @@
-"""Whose turn it is where calls take long: which client is served next, and how many calls are inside at once.
+"""The order of clients where calls take long: which client is served next, and how many calls are inside at once.
 
 Knows counts and orders of answers; knows no times.
 """

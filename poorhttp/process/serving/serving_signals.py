@@ -1,4 +1,4 @@
-"""What signals do to a process while it serves: stop, reload, open logs anew.
+"""The effect of signals on a process while it serves: stop, reload, open logs anew.
 
 Knows which signal means what, and where the main thread is when one comes. Does not know how a stop is done (the
 engine), nor how new code takes this process over (`process.serving.unsupervised_reload`).
@@ -65,7 +65,7 @@ class ServingSignals:
         self._handle(signal.SIGTERM, self._stop)
         self._handle(signal.SIGQUIT, self._stop)
         self._handle(signal.SIGUSR1, self._reopen)
-        # Not ignored: what the application starts would ignore it too.
+        # Not ignored: a program that the application starts would ignore it too.
         self._handle(signal.SIGINT, _leave_to_supervisor if is_supervised else self._stop)
         for signum in RELOADS:
             self._handle(signum, _leave_to_supervisor if is_supervised else self._reload)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 NO_RELOAD = "reload ignored: poorhttp.run() cannot start the program anew; restart it"
 
-CALL_LOST = "the thread of that call does not come back"
+CALL_LOST = "the call goes on and keeps its thread"
 
-STAYS_LOST = f"what is lost stays lost, to be tried again in {timing.STUCK_RETRY:.0f} s"
-"""What it means where a program with such a call could not be started anew."""
+STAYS_LOST = f"the call still keeps its thread; next try in {timing.STUCK_RETRY:.0f} s"
+"""The outcome where a program with such a call could not be started anew."""
 
 LOOK_INTERVAL = 0.08
 """Seconds between two looks whether this thread still has something to wait for."""
@@ -84,7 +84,7 @@ class UnsupervisedReload:
         leaving = self._leaving
         if self._successor is not None and leaving.may_go_on() and (leaving.since is None or leaving.is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; its calls are given up")
-            # What is done at the exit has less than the health thread gives a call that does not return.
+            # The functions of atexit get less time than the health thread gives a call that does not return.
             leaving.expect_end_anew(timing.LATE)
             self._become(self._successor)
 
@@ -138,7 +138,7 @@ class UnsupervisedReload:
     def _begin(self, reload: Reload) -> None:
         self._is_asked = False
         if self._is_stuck:
-            # What this process is stuck in may keep the new code from answering too; it is no worse than a lost thread.
+            # The cause of the stuck call may keep the new code from answering too; that is no worse than a lost thread.
             reload.outcome, reload.asks = STAYS_LOST, False
         reload.begin()
 
@@ -182,8 +182,8 @@ class UnsupervisedReload:
         self._execute(reload)
 
     def _become(self, reload: Reload) -> None:
-        """Become the new program. What the application wanted to be done at the exit is done before, or given up where
-        this comes from within.
+        """Become the new program. The functions that the application registered with atexit are called before, or are
+        given up where one of them is the caller.
         """
         leaving = self._leaving
         is_first, leaving.is_leaving = not leaving.is_leaving, True

@@ -116,7 +116,7 @@ class Retry(SupervisedReload):
         self._pause = min(2 * pause, timing.LONGEST_RETRY)
 
     def begin(self) -> None:
-        """Somebody has changed something."""
+        """A reload is asked for, so perhaps the fault is mended: try at once."""
         self._due, self._pause = time.monotonic(), timing.FIRST_RETRY
 
     def due(self) -> Reload | None:
@@ -137,7 +137,7 @@ class Retry(SupervisedReload):
 
 
 def _same(handover: Handover) -> Handover:
-    """What was received, but for sockets and workers, which the supervisor hands over."""
+    """The handover that was received, without sockets and workers, which the supervisor adds."""
     again = Handover()
     again.passed, again.connections = handover.passed, handover.connections
     again.pidfile, again.lock, again.streams = handover.pidfile, handover.lock, handover.streams

@@ -38,7 +38,7 @@ class FreshStart:
         self.inherited: dict[str, tuple[int, int, int]] = {}
 
     def descriptors(self) -> list[int]:
-        """What must not stay open in children of the application."""
+        """The descriptors that must not stay open in children of the application."""
         return [descriptor for descriptor, _ in self.passed]
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:

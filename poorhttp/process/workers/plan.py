@@ -3,7 +3,7 @@
 Knows how many workers there should be, how long they may take to stop and how a crash loop is slowed down. Does not
 know processes, signals or clocks: every time is given to it (seconds of any steady clock), and
 what it decides is performed by `poorhttp.process.supervisor`.
-Contract: `plan` changes nothing. What happened is told to `State` by its methods, what was performed by `performed`;
+Contract: `plan` changes nothing. Events are told to `State` by its methods, performed actions by `performed`;
 `wait` says when `plan` may have something new to say although nothing happened.
 """
 
@@ -63,7 +63,7 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker.
+    """The facts about one worker.
 
     is_adopted: the program before this one forked it. is_old: it is to be replaced, as each adopted one is. is_ready:
     it serves. draining, stopping, quitting: since when it was asked to. is_closed: it has closed its listeners. killed:

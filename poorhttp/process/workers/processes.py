@@ -146,7 +146,7 @@ class Workers:
         return fault.exit_code
 
     def _forget(self, bears: bool) -> None:
-        """Drop, in a worker, what is the supervisor's: above all the other workers' control pipes."""
+        """Close, in a worker, the descriptors of the supervisor: above all the other workers' control pipes."""
         self.pipes.unborn.clear()
         close_in_children.remove(self._close_in_child)
         self._countdown.forget()
@@ -172,7 +172,7 @@ class Workers:
         try:
             reaped, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
-            return 1  # reaped by the application; what it was is not known
+            return 1  # the application reaped it, and its code is not known
         return os.waitstatus_to_exitcode(status) if reaped else None
 
     def let_go(self, pid: int) -> bytes:

@@ -1,4 +1,4 @@
-"""How many workers there are to be while a server runs, and which one is to be replaced because it weighs too much.
+"""The number of workers while a server runs, and which worker is replaced because it takes too much memory.
 
 Knows the load that workers report, the memory limit and the signals that change the number. Both policies are modules
 of their own (`process.workers.scale`, `process.workers.memory`), imported only where a setting asks for them.
@@ -50,7 +50,7 @@ class Sizing:
             state.wanted = self._scale.wanted
         elif by > 0 or state.wanted > 1:
             state.wanted += by
-        self._error_log.write("S", f"workers that there are to be: {state.wanted}")
+        self._error_log.write("S", f"number of workers set to {state.wanted}")
 
     def send_away(self, state: State) -> None:
         """No workers until a reload, or TTIN (WINCH)."""

@@ -51,7 +51,7 @@ class SupervisedReload:
         self._reload.begin()
 
     def due(self) -> Reload | None:
-        """What this process is to become now."""
+        """The reload whose program this process is to become now; None for none."""
         return self._reload if self._reload is not None and self._reload.succeeded() else None
 
     def is_trying(self) -> bool:
@@ -63,7 +63,7 @@ class SupervisedReload:
         return None if self._reload is None else self._reload.seconds_left()
 
     def stood_still(self, seconds: float) -> None:
-        """This process did for so long."""
+        """This process stood still for so many seconds."""
         if self._reload is not None:
             self._reload.stood_still(seconds)
 

@@ -29,7 +29,7 @@ impl<H: Handler> EventLoop<H> {
         Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
     }
 
-    /// Whether this process was stopped just now. What its clients sent meanwhile is read before one of them is late.
+    /// Whether this process was stopped just now. The bytes that clients sent meanwhile are read before one of them is late.
     pub fn stood_still(&mut self) -> bool {
         let now = clock::now();
         let before = std::mem::replace(&mut self.last_look, now);

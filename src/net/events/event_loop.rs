@@ -34,7 +34,7 @@ const FRESH: u64 = 1000;
 const CONTROLS: u64 = 0x2_0000;
 const WAKER: u64 = 0x3_0000;
 
-/// What is ready.
+/// A descriptor or connection that is ready.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// A client waits at this listener.
@@ -64,12 +64,12 @@ pub struct EventLoop<H: Handler> {
     /// Number of events in the last batch, and when it came.
     pub(super) batch_size: usize,
     batch_time: u64,
-    /// Events that no descriptor gave; they come before those of the poller.
+    /// Events that do not come from the poller; they are handled before those that do.
     pub(super) queued: VecDeque<Event>,
-    /// Connections with another whole request, which come after the events of the poller. In the table they are away, so
-    /// that no event of their descriptors gives them a turn.
+    /// Connections with another whole request, which are served after the events of the poller. The table counts them as
+    /// taken, so that no event of their descriptors is handled before.
     pub(super) pipelined: VecDeque<Keyed<H>>,
-    /// How many of them come after this batch.
+    /// The number of connections in `pipelined` that are served after this batch.
     pipelined_due: usize,
     /// A connection was accepted since the last sleep, and its first bytes have not come.
     expects_bytes: bool,
@@ -280,9 +280,9 @@ impl<H: Handler> EventLoop<H> {
         self.poller.interrupted
     }
 
-    /// Get a new batch of events. If none is ready, sleep, but no longer than `most` returns. Before sleeping,
-    /// `may_sleep` returns whether to sleep. `is_needed` is given by the health thread, which serves no pipelined requests:
-    /// it returns whether to sleep once the other threads know about it.
+    /// Get a new batch of events. If none is ready, sleep, but no longer than `most` returns. `may_sleep` is called before
+    /// and returns whether no signal asks for something else. `is_needed` is given by the health thread, which serves no
+    /// pipelined requests: it returns, once the other threads know about the sleep, whether to sleep.
     pub fn wait(
         &mut self,
         shared: &Shared<H>,

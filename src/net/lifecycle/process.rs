@@ -32,17 +32,17 @@ const INTERRUPT: u8 = 254;
 pub const WORDS: [(&str, u8); 3] = [("DRAIN", DRAIN), ("STOP", STOP), ("INTERRUPT", INTERRUPT)];
 /// How long a process may still last when the time of its stop is over and its calls were interrupted, in ms.
 const LAST_GRACE: u64 = 2000;
-/// What is in flight in a worker whose supervisor was killed may last so long, and its process so long, in ms: within a
-/// second no process shall be left.
+/// If the supervisor was killed, the requests in flight of a worker may last for the first time, and its process for the
+/// second one, in ms: no process shall be left a second later.
 const ORPHANED: u64 = 100;
 const ORPHAN_ENDS: u64 = 300;
 
-/// What a process has open beside its connections.
+/// The descriptors of a process beside its connections.
 #[derive(Debug)]
 pub struct Descriptors {
-    /// Where signals come, a byte each.
+    /// Pipes from which signals are read, a byte each.
     pub controls: Vec<OwnedFd>,
-    /// Where a supervisor is told of this worker.
+    /// The pipe to the supervisor; a process without a supervisor has none.
     pub report_pipe: ReportPipe,
     /// The sockets of the listeners, for a successor.
     pub listeners: Vec<Arc<OwnedFd>>,
@@ -57,7 +57,7 @@ pub struct Process {
     pub waker: LoopWaker,
     /// Wakes the watchdog.
     pub watchdog: WatchdogWaker,
-    /// Hears of this process, if it is a worker.
+    /// The pipe to the supervisor; a process without a supervisor has none.
     pub report_pipe: ReportPipe,
     row: Row,
     graceful_timeout: u64,
@@ -253,7 +253,7 @@ impl Process {
         self.is_finished.load(Ordering::Acquire)
     }
 
-    /// What tells a thread so.
+    /// The flag that tells a thread so.
     pub fn finished(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_finished)
     }
@@ -300,7 +300,7 @@ impl Process {
 }
 
 /// What is to be read on a control descriptor, which never blocks, as the event loop and the watchdog may want the same
-/// byte: the signals, and whether the other end is gone. What the application has put in its place does not count as gone.
+/// byte: the signals, and whether the other end is gone. A descriptor that the application has put in its place does not count as gone.
 pub fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
     let mut signals = Vec::with_capacity(64);
     let is_ended = rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);

@@ -1,4 +1,4 @@
-//! What this process tells: its row of the scoreboard, the access log, the report pipe to its supervisor.
+//! The reports of this process: its row of the scoreboard, the access log, the report pipe to its supervisor.
 //!
 //! May know `proxies` and what lies below it.
 

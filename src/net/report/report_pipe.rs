@@ -1,4 +1,4 @@
-//! What a worker tells its supervisor: single bytes over a pipe.
+//! The reports of a worker to its supervisor: single bytes over a pipe.
 //!
 //! Python declares the same bytes; a test compares the two.
 
@@ -42,7 +42,7 @@ impl ReportPipe {
         self.0.is_some()
     }
 
-    /// Tell it, if there is one.
+    /// Tell the supervisor, if there is one.
     pub fn tell(&self, byte: u8) {
         if let Some(pipe) = &self.0 {
             // The supervisor may have been killed.

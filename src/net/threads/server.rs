@@ -53,30 +53,30 @@ pub struct Server<H: Handler> {
     pub(super) returned: Mutex<Vec<(Keyed<H>, Verdict)>>,
     /// Readable while an event waits for the event loop.
     pub(super) events: OwnedFd,
-    /// Those of the listeners.
+    /// The sockets of the listeners.
     sockets: Vec<Weak<OwnedFd>>,
-    /// Nothing could be waited for any more.
+    /// Waiting for events failed, so that the server has stopped.
     pub(super) has_failed: AtomicBool,
     /// Every thread but the health thread is lost, and the process about to end.
     pub(super) is_lost: AtomicBool,
-    /// It was told that the time of a stop is over.
+    /// The error log has said that the time of a stop is over.
     pub(super) is_lateness_told: AtomicBool,
 }
 
-/// What a server is connected to.
+/// The descriptors and shared memory through which a server meets the world.
 #[derive(Debug)]
 pub struct Channels {
-    /// Sockets at which clients come.
+    /// The sockets that accept clients.
     pub listeners: Vec<Listener>,
-    /// Where signals come, a byte each.
+    /// Pipes from which signals are read, a byte each.
     pub controls: Vec<OwnedFd>,
-    /// Hears of this process, if it is a worker.
+    /// The pipe to the supervisor; a process without a supervisor has none.
     pub report_pipe: ReportPipe,
-    /// While one of them is readable no client is accepted.
+    /// While one of these is readable, no client is accepted.
     pub accept_pauses: Vec<OwnedFd>,
-    /// Tells which process is the last one that accepts; see [`Process::is_last`].
+    /// The pipe that shows which process is the last one that accepts; see [`Process::is_last`].
     pub countdown: Option<OwnedFd>,
-    /// Shows what this process does; with a cell for each thread.
+    /// The row of this process on the scoreboard, with a cell for each thread.
     pub row: Row,
 }
 
@@ -217,7 +217,7 @@ impl<H: Handler> Server<H> {
         self.shared.process.stop_at_once().map_or(0, Signal::as_raw)
     }
 
-    /// Whether it has finished because nothing could be waited for any more.
+    /// Whether it has finished because waiting for events failed.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
