@@ -223,7 +223,7 @@ def test_a_child_of_the_authors_is_nobody_who_waits(launch: Start, tmp_path: Pat
     assert "(checkpoint)" not in server.said
 
 
-def test_who_dies_on_the_way_is_no_answer(launch: Start, tmp_path: Path) -> None:
+def test_a_process_that_dies_on_the_way_is_no_answer(launch: Start, tmp_path: Path) -> None:
     """What a process makes of it that has imported everything itself is."""
     server = begin(launch, tmp_path)
     await_checkpoint(server)

@@ -561,7 +561,7 @@ def test_a_stop_ends_though_clients_come_again_at_once(start: Start, shape: str)
         assert time.monotonic() - began < 10, "a third of graceful_timeout"
 
 
-def test_who_was_here_before_is_served_though_others_keep_coming(start: Start) -> None:
+def test_a_client_from_before_a_stop_is_served_though_others_keep_coming(start: Start) -> None:
     """New connections are taken in turns: not until nobody comes any more."""
     server = start("1x1", source=VERSION.format(version="0", more=""))
     kept = server.connection()

@@ -103,7 +103,7 @@ def test_what_outlived_its_worker_is_told() -> None:
     )
 
 
-def test_who_is_below() -> None:
+def test_the_processes_below_a_process() -> None:
     """A process that is left out is so with all below it; a circle, as numbers that are used again may make one, is no trap."""
     assert below([1], {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (9, 0)}) == {2, 3, 4}
     assert below([1], {1: (2, 0), 2: (1, 0)}) == {1, 2}

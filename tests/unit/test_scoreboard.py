@@ -255,7 +255,7 @@ def test_what_is_no_board_is_not_read(scoreboard: Scoreboard) -> None:
 
 
 def test_any_bytes_are_read_without_a_fault(scoreboard: Scoreboard) -> None:
-    """The application could write there too: whoever reads is perhaps root."""
+    """The application could write there too: the reader is perhaps root."""
     size = os.fstat(scoreboard.descriptor).st_size
     os.pwrite(scoreboard.descriptor, b"\xff" * (size - HEAD), HEAD)
     for slot in range(3):
@@ -320,7 +320,7 @@ def test_the_main_process_of_a_worker(scoreboard: Scoreboard, tmp_path: Path) ->
     os.close(descriptor)
 
 
-def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     def listdir(path: str) -> list[str]:
         raise PermissionError
 

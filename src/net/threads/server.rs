@@ -63,7 +63,7 @@ pub struct Server<H: Handler> {
     pub(super) is_lateness_told: AtomicBool,
 }
 
-/// The descriptors and shared memory through which a server meets the world.
+/// The descriptors and the shared memory that a server is given.
 #[derive(Debug)]
 pub struct Channels {
     /// The sockets that accept clients.
