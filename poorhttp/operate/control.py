@@ -60,8 +60,8 @@ def _find(settings: Config, say: Callable[[str], object]) -> int:
     if pid <= 0:
         why = f"there is no pidfile {settings.pidfile}"
         if pid:
-            why = running.other(settings) or f"a dead process has left {settings.pidfile}"
-        say("; ".join(filter(None, (f"not running: {why}", running.elsewhere(settings)))))
+            why = running.describe_other_program(settings) or f"a dead process has left {settings.pidfile}"
+        say("; ".join(filter(None, (f"not running: {why}", running.describe_server_of_ini(settings)))))
     return pid
 
 
@@ -74,11 +74,11 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         return FAILED
     end = time.monotonic() + patience
     try:
-        before = reader.last_reload(pid)
+        before = reader.read_last_reload(pid)
         # A reload that goes on may have read the old code. While its program loads there is no scoreboard.
         while _is_loading(settings, pid, before) and procfs.lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
-            before = reader.last_reload(pid)
+            before = reader.read_last_reload(pid)
         is_told = before is not None or _is_loading(settings, pid, before)
     except PermissionError:
         before, is_told = None, False
@@ -93,7 +93,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = reader.last_reload(pid) or before or {}  # while the new program begins there is none
+        last = reader.read_last_reload(pid) or before or {}  # while the new program begins there is none
         is_it = last.get("time") != (before or {}).get("time")  # not the end of an earlier reload
         if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
             why = f", {last['why']}; the error log tells more" if last["why"] else ""
@@ -137,7 +137,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     workers = list(procfs.children(pid))
     told, is_told = None, True
     try:
-        told = reader.of(pid)
+        told = reader.read_server(pid)
     except PermissionError:
         is_told = False
     say(f"running: pid {pid}{_since(pid, ', for {}')}"[: width or None])
@@ -164,7 +164,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
 def facts(settings: Config) -> tuple[int, str]:
     """The exit code of `status`, and JSON: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
     of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
-    `board`, what `poorhttp.status.reader.of` returns, or null (then `error` may say why).
+    `board`, what `poorhttp.status.reader.read_server` returns, or null (then `error` may say why).
     """
     from poorhttp.stdlib import json
 
@@ -175,11 +175,16 @@ def facts(settings: Config) -> tuple[int, str]:
         return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
-        why = "; ".join(filter(None, (running.other(settings) if pid else "", running.elsewhere(settings))))
+        why = "; ".join(
+            filter(
+                None,
+                (running.describe_other_program(settings) if pid else "", running.describe_server_of_ini(settings)),
+            )
+        )
         return code, json.dumps(told | {"state": state} | ({"error": why} if why else {}))
     told |= _weight(pid) | {"workers": [_weight(each) for each in procfs.children(pid)], "board": None}
     try:
-        told["board"] = reader.of(pid)
+        told["board"] = reader.read_server(pid)
     except PermissionError:
         told["error"] = f"/proc/{pid}/fd is not for this user" if procfs.stat(pid) else procfs.HIDDEN
     return RUNNING, json.dumps(told)

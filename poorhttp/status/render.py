@@ -1,5 +1,5 @@
-"""What a server does, shown: as text for a terminal, as HTML, as JSON and for Prometheus; and the status page, which
-the engine calls in place of the application (`status_path`).
+"""The status of a server, shown: as text for a terminal, as HTML, as JSON and for Prometheus; and the status page,
+which the engine calls in place of the application (`status_path`).
 
 Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a client wants.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from poorhttp.errors import html_text
 from poorhttp.status.layout import FAILED, SUCCEEDED
-from poorhttp.status.reader import STATES, gather
+from poorhttp.status.reader import STATES, read_scoreboard
 from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
@@ -158,7 +158,7 @@ def answer(descriptor: int, environ: dict[str, Any], start_response: Callable[..
     """Answer with what the server of this scoreboard does, in the format that the client asks for."""
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _send(start_response, "405 Method Not Allowed", HTML, "", ("Allow", "GET, HEAD"))
-    told = gather(descriptor, os.getpid())
+    told = read_scoreboard(descriptor, os.getpid())
     if told is None:
         return _send(start_response, "503 Service Unavailable", "text/plain", "the scoreboard cannot be read\n")
     kind = wanted(environ["PATH_INFO"], environ["QUERY_STRING"], environ.get("HTTP_ACCEPT", ""))

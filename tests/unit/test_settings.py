@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.config import reading, rendering
+from poorhttp.config import printing, reading
 from poorhttp.config.flags import Flags, parse_flags
 from poorhttp.config.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
 
@@ -57,7 +57,7 @@ def test_old_numbers_of_levels():
 
 
 def test_committed_ini_is_the_dumped_one():
-    text = rendering.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
+    text = printing.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
     assert (ROOT / "poorhttp.ini").read_text() == text, "run: poorhttp examples --dump-config > poorhttp.ini"
 
 

@@ -64,7 +64,7 @@ class Pool:
 
     # The process that loads
 
-    def heed(self, changed: list[str]) -> None:
+    def drop_outdated(self, changed: list[str]) -> None:
         """End the processes that would find something else than before, now that these files have changed."""
         if self._installed != _installed():
             self._without.clear()

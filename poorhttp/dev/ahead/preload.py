@@ -35,11 +35,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Preloaded:
-    """What a process has imported in advance. packages: the top names of the modules. variables: those of the
-    environment that were read meanwhile. modules: `sys.modules` afterwards, and None for each name that was asked for
-    in vain. snapshot: the functions and classes there. refused: why a cold start is needed. unfit: why this process
-    must not be forked. failed: modules that need the author's code first; a process that has met one is not used,
-    because others may ask for that module later.
+    """The imports in advance of a process. packages: the top names of the modules. variables: those of the environment
+    that were read meanwhile. modules: `sys.modules` afterwards, and None for each name that was asked for in vain.
+    snapshot: the functions and classes there. refused: why a cold start is needed. unfit: why this process must not be
+    forked. failed: modules that need the author's code first; a process that has met one is not used, because others
+    may ask for that module later.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def begin_anew() -> None:
 
 
 class _Seen:
-    """What imports do: the modules they ask for, and the files of the author's that they write."""
+    """A record of imports: the modules they ask for, and the files of the author's that they write."""
 
     def __init__(self) -> None:
         self.asked: set[Any] = set()

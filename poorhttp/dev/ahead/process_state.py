@@ -26,7 +26,7 @@ _PATCHED = (
     "os.fork",
     "logging._loggerClass",
 )
-"""What libraries such as gevent replace in the standard library."""
+"""The parts of the standard library that libraries such as gevent replace."""
 
 _RANDOM = {"random": "getstate", "numpy.random": "get_state"}
 """Modules that are seeded anew in each fork, and their function that gives the state of the generator."""

@@ -41,7 +41,7 @@ _AT_ONCE = 1 << 20
 _MADV_POPULATE_WRITE = 23  # since Linux 5.14; before that it fails, and nothing is copied
 
 
-class Ends:
+class Channels:
     """The process's ends of link, control pipe and accept pause. hot: paths of the modules that are edited."""
 
     __slots__ = ("accept_pause", "control", "hot", "link")
@@ -54,8 +54,8 @@ class Ends:
         return self.link, self.control, self.accept_pause
 
 
-def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Ends:
-    """Return when this process, or a fork of it with ends of its own, is to load the application."""
+def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Channels:
+    """Return when this process, or a fork of it with channels of its own, is to load the application."""
     sock = socket.socket(fileno=link)
     poll = select.poll()
     poll.register(link, select.POLLIN)
@@ -79,10 +79,10 @@ def await_command(supervisor: int, link: int, control: int, accept_pause: int) -
             os.close(descriptor)
 
 
-def _loading(link: int, control: int, accept_pause: int) -> Ends:
+def _loading(link: int, control: int, accept_pause: int) -> Channels:
     if os.read(control, 1) != GO:
         os._exit(0)
-    return Ends(link, control, accept_pause)
+    return Channels(link, control, accept_pause)
 
 
 def fork(supervisor: int) -> bool:

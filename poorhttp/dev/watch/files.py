@@ -86,10 +86,10 @@ class Watcher:
     def count(self) -> int:
         return sum(_is_file(each.signature) and path not in self._written for path, each in self._files.items())
 
-    # What the application does
+    # The application
 
     def begin(self) -> None:
-        """A process is about to load the application: what is there now counts as read, unless it reports otherwise."""
+        """A process is about to load the application: the present files count as read, unless it reports otherwise."""
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
@@ -163,7 +163,7 @@ class Watcher:
             self._written.setdefault(path, set()).add(self)
 
     def _accept(self, path: str) -> None:
-        """What is there now is no change, although events about it may be in the queue."""
+        """The present state of this file is no change, although events about it may be in the queue."""
         file = self._files.get(path)
         if file is not None:
             file.signature, file.content = signature(path), None
