@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.start.listening import Listening
     from poorhttp.reload.handover import Handover
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 SPARE = 8
 """Descriptors that are kept for a start which fails after the application has taken all others."""
@@ -47,7 +47,7 @@ class FreshStart:
         self.inherited: dict[str, tuple[int, int, int]] = {}
 
     def descriptors(self) -> list[int]:
-        """What must not stay open in children of the application."""
+        """The descriptors that must not stay open in children of the application."""
         return [descriptor for descriptor, _ in self.passed]
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:
@@ -81,7 +81,7 @@ class FreshStart:
         """Let go of sockets that are not wanted; the connections that wait to be served."""
         return []
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
         """Say that the server is about to serve; lines: facts about it."""
         for line in lines:
             say(line)
@@ -177,12 +177,12 @@ class AfterReload(FreshStart):
         waiting, self.handover.connections = self.handover.connections, []
         return listening.drop_unwanted(waiting)
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
         self._release_spare()
         error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
-        if board is not None:
-            board.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
+        if scoreboard is not None:
+            scoreboard.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
 
 
 def adopted(handover: Handover) -> dict[str, socket]:
@@ -214,7 +214,7 @@ def _patiently(imported: Callable[[], ModuleType]) -> ModuleType:
         except (ImportError, OSError):
             if time.monotonic() >= end:
                 raise
-        time.sleep(timing.TICK)
+        time.sleep(timing.CHILD_POLL)
         sys.path_importer_cache.clear()  # it may say of a directory that there is none
 
 
