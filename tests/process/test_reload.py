@@ -256,6 +256,25 @@ def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
     assert "before the trial's thread" not in server.said
 
 
+def test_a_later_reload_does_not_wait_for_a_trial_that_hangs(start: Start, shape: str, tmp_path: Path) -> None:
+    """The trial imports for ever; the author mends that and asks again. The next trial, though, is waited for."""
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "endless", "while True: time.sleep(0.01)")
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.trials(), "the trial")
+    gate = f"while not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.01)"
+    write(tmp_path, "1", gate)
+    server.send(signal.SIGHUP)
+    server.await_text("reload: the trial is abandoned, as another reload is asked for")
+    wait_for(lambda: server.said.count("reload: trying") == 2 and server.trials(), "the next trial")
+    write(tmp_path, "2")
+    server.send(signal.SIGHUP)
+    (tmp_path / "gate").touch()
+    wait_for(lambda: server.get()[1].startswith("2 "), "the last code")
+    assert server.stop() == 0
+    assert server.said.count("is abandoned") == 1 and "reload failed" not in server.said
+
+
 def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, supervised: str) -> None:
     def orphaned() -> float:
         server = start(supervised, source=VERSION.format(version="0", more=""))

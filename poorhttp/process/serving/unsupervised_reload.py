@@ -105,6 +105,8 @@ class UnsupervisedReload:
         """Try the new code, unless another thread does, again where that was asked for meanwhile; where it succeeds,
         become it.
         """
+        if self._reload is not None and self._reload.abandon_trial():
+            self._is_asked = False  # the thread that waits for that trial waits for the next one
         while self._is_asked and self._make_reload is not None and self._on_trial.acquire(blocking=False):
             self._is_asked = False
             try:
