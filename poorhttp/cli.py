@@ -1,7 +1,7 @@
 """The command `poorhttp` and the function `run`: from arguments to a server, or to a command about one.
 
-Knows which module carries out each command. Does not know how a server starts (`poorhttp.process.server`).
-Contract: an error is one line and a hint on standard error, and an exit code.
+Knows which module carries out each command. Does not know how a server starts (`poorhttp.process.server`). An error is
+one line and a hint on standard error, and an exit code.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.flags import Flags
     from poorhttp.config.model import Config
     from poorhttp.reload.handover import Handover
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 
@@ -80,8 +79,8 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
     settings: by name, such as `type="threading", address="127.0.0.1:8080", request_timeout=5`; also `config` (an ini
     file), `options` and `environ` (dicts, as the sections of an ini file). A keyword overrides a variable POORHTTP_*.
-    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start.
-    Call it in the main thread: signals stop the server, and Python receives them only there.
+    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start. Call it in
+    the main thread: signals stop the server, and Python receives them only there.
     """
     if loading.in_progress:
         caller = sys._getframe(1)
@@ -94,7 +93,6 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
 
 def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
-    """Serve; return the exit code."""
     if "threading" in sys.modules:
         from poorhttp.stdlib import threading
 
@@ -123,10 +121,9 @@ def _directory() -> str:
 
 
 def way_to(directory: str) -> str:
-    """Return the name by which the user went to this directory: PWD, as the shell sets it, if that is this directory.
-
-    A symbolic link in it may lead to another release later, and a reload is to find that one. Paths of settings start
-    from the directory itself, so that a running server stays with one release.
+    """Return the name by which the user went to this directory: PWD, as the shell sets it, if that is this directory. A
+    symbolic link in it may lead to another release later, and a reload is to find that one; paths of settings start
+    from the directory itself.
     """
     named = os.environ.get("PWD", "")
     try:
@@ -155,7 +152,8 @@ def _main(argv: Sequence[str], directory: str) -> int:
     except ConfigError as error:
         if handover is not None:
             return _try_again(handover, home, error, directory)
-        if flags.command not in ("stop", "status", "logrotate"):
+        # A reload too: its trial reads the file again, so that the error log and `status` tell what is wrong with it.
+        if flags.command not in ("stop", "status", "logrotate", "reload"):
             raise
         settings = reading.read_roughly(flags, os.environ, directory)
         say(f"note: {error.message}")
@@ -184,14 +182,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
 def _without_settings(flags: Flags, directory: str) -> int:
     """Carry out a command that needs no configuration."""
-    from poorhttp.config import rendering
+    from poorhttp.config import printing
 
     if flags.command == "help":
-        return write(rendering.help_text(flags.topic))
+        return write(printing.help_text(flags.topic))
     if flags.command == "version":
         return write(f"{facts.version()}\n")
     if flags.command == "dump_config":
-        return write(rendering.ini_text(flags, os.environ, directory))
+        return write(printing.ini_text(flags, os.environ, directory))
     from poorhttp.dev import init
 
     return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
@@ -199,9 +197,9 @@ def _without_settings(flags: Flags, directory: str) -> int:
 
 def _print(command: str, settings: Config) -> int:
     if command == "print_config":
-        from poorhttp.config import rendering
+        from poorhttp.config import printing
 
-        return write(rendering.config_text(settings))
+        return write(printing.config_text(settings))
     from poorhttp.operate import front
 
     return write(front.render(command.removeprefix("print_"), settings))
@@ -218,7 +216,6 @@ def _check(command: str, settings: Config) -> int:
 
 
 def _serve(flags: Flags, settings: Config, home: str) -> int:
-    """Serve in the foreground."""
     if settings.autoreload:
         from poorhttp.dev.serve import start
 
@@ -241,12 +238,10 @@ def _serve(flags: Flags, settings: Config, home: str) -> int:
 
 def _try_again(handover: Handover, home: str, error: ConfigError, directory: str) -> int:
     """After a reload whose configuration cannot be read any more: serve with the old workers, and try again."""
-    from poorhttp.listen.systemd import Manager
-    from poorhttp.process.start.load_failed import try_again
-    from poorhttp.process.start.origin import adopted
+    from poorhttp.process.start.origin import AfterReload, adopted
 
     defaults = reading.from_keywords({}, {}, directory)
-    return try_again(handover, home, error, adopted(handover), defaults, manager=Manager.of(os.environ))
+    return AfterReload(handover).try_again(home, error, adopted(handover), defaults)
 
 
 def _act(argv: Sequence[str], flags: Flags, settings: Config, home: str) -> int:
@@ -302,25 +297,23 @@ def _restart(argv: Sequence[str], settings: Config, home: str, patience: float) 
 
 
 def _tell_of_another(settings: Config, pid: int) -> None:
-    """If no server has this pidfile, but one with the same ini file has another pidfile, say so."""
     from poorhttp.status import running
 
-    other = running.elsewhere(settings) if pid <= 0 else ""
+    other = running.describe_server_of_ini(settings) if pid <= 0 else ""
     if other:
         say(f"note: {other}")
 
 
 def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:
-    """Return the configuration and the directory for the restart of a running server.
-
-    After a symbolic link was turned to another release, a shell stays in the old release, but still shows the name of
-    the link. If the server was started by that name, the restart goes to the new release, as a reload does.
+    """Return the configuration and the directory for the restart of a running server. After a symbolic link was turned
+    to another release, a shell stays in the old release, but still shows the name of the link. If the server was
+    started by that name, the restart goes to the new release, as a reload does.
     """
     from poorhttp.status import reader
 
     named = os.environ.get("PWD", "")
     try:
-        if pid <= 0 or home == named or reader.start(pid).get("home") != named:
+        if pid <= 0 or home == named or reader.read_start(pid).get("home") != named:
             return settings, home
         os.chdir(named)
     except OSError:  # the server is another user's, or the link leads nowhere

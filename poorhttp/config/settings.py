@@ -1,8 +1,7 @@
 """Every setting, declared once: name, unit, default, meaning. Flag, variable, ini key, help and documents are derived.
 
-Knows the settings and the names that older versions had for them. Does not know where values come from.
-Contract: data only. A class attribute is the declaration (`Setting`), the attribute of the same name of a `Config` is
-the value, and the type checker sees the type of the value.
+Data only. A class attribute is the declaration (`Setting`), the attribute of the same name of a `Config` is the value,
+and the type checker sees the type of the value.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Unit(Protocol[T]):
-        """What a unit can do; see poorhttp.config.units."""
+        """The methods of a unit; see poorhttp.config.units."""
 
         @property
         def metavar(self) -> str: ...
@@ -97,7 +96,7 @@ GROUPS = {
 """Each group of settings -> its first one."""
 
 X_FORWARDED = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
-"""Fields that proxies usually set themselves; most pass x-forwarded-prefix on as the client wrote it."""
+"""Fields that proxies usually set themselves, unlike x-forwarded-prefix."""
 
 
 class Settings:
@@ -155,7 +154,9 @@ class Settings:
         "header fields they may set: x-forwarded, forwarded, or field names; or no",
     )
     proxy_protocol = setting(Switch(), False, "connections begin with a header of the PROXY protocol, 1 or 2")
-    health = setting(UrlPath(), "", "health check path: 200, or 503 while the server is stopping; empty = none")
+    health = setting(
+        UrlPath(), "", "health check path: 200, or 503 while stopping, being replaced or stuck; empty = none"
+    )
     request_id = setting(
         Choice("no", "yes", "answer"),
         "no",

@@ -1,7 +1,4 @@
-"""Units that are URLs or parts of them: paths that the server answers, links to an editor, files for a proxy.
-
-Knows their syntax (RFC 3986). Asks for none of them.
-"""
+"""Units that are URLs or parts of them. Knows their syntax (RFC 3986), and asks for none of them."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ class UrlPath(Text):
 
 
 class CheckPath(Text):
-    """What the server asks new code for: a path, escaped, with or without a query; or a URL, if the application has to
-    see its scheme and host; or "".
+    """The target of the request that tries new code: a path, escaped, with or without a query; or a URL, if the
+    application has to see its scheme and host; or "".
     """
 
     metavar = "PATH"

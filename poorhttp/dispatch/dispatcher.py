@@ -64,7 +64,7 @@ def application(
 
 
 class Dispatcher:
-    """What is the same for all requests of one application."""
+    """The facts that all requests of one application share."""
 
     def __init__(
         self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
@@ -118,7 +118,7 @@ class Dispatcher:
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request) -> Handler:
-        """What answers a request for which the table has no function."""
+        """The handler of a request for which the table has none."""
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
         methods = self._routes.get(req.uri)
@@ -130,7 +130,7 @@ class Dispatcher:
         return self._default
 
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
-        """The outcome of a handler that ended by raising; what it tells beyond the code is for the developer."""
+        """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
         if end.details:
             req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", LOG_DEBUG)
         return end.code
@@ -224,7 +224,7 @@ class Dispatcher:
             self._failed(req, TypeError(notice))
 
     def _post_process(self, req: Request, hook: Handler) -> None:
-        """Run post_process once, also after errors; what it returns does not matter, what it raises does."""
+        """Run post_process once, also after errors. Its return value does not matter, its exception does."""
         try:
             hook(req)
         except SERVER_RETURN as end:
@@ -325,7 +325,7 @@ def _trace(error: Exception) -> str:
 
 
 def _misreturn(outcome: object) -> str:
-    """What to tell the author of a handler that returned or raised none of the agreed values."""
+    """The message for the author of a handler that returned or raised none of the agreed values."""
     if outcome is None:
         return "the handler returned None: 'return http.DONE' is missing"
     told = f"the handler returned {_named(outcome)}"

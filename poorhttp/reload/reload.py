@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 class Reload:
@@ -42,7 +42,7 @@ class Reload:
         keys: list[str],
         error_log: ErrorLog,
         manager: Manager,
-        board: Board | None = None,
+        scoreboard: Scoreboard | None = None,
     ) -> None:
         self.handover = handover
         self.keys = keys
@@ -52,14 +52,16 @@ class Reload:
         self._shape = shape
         self._error_log = error_log
         self._manager = manager
-        self._board = board
+        self._scoreboard = scoreboard
         self._trial: Trial | None = None
+        self._abandoned: Trial | None = None  # so that the trial after it began at once
         self._is_asked_again = self._is_cancelled = False
 
     def begin(self) -> None:
-        """Begin a trial; while one goes on: another one after it."""
+        """Begin a trial. If one goes on, it is abandoned or waited for first."""
         if self._trial is not None:
             self._is_asked_again = True
+            self.abandon_trial()
             return
         if self._is_cancelled:
             return
@@ -96,15 +98,19 @@ class Reload:
         """Whether a trial has just succeeded; asked at any time. One that failed or is late is logged."""
         if self._trial is None or not self._trial.is_over():
             return False
-        why, said = self._trial.end()
-        self._trial = None
+        trial, self._trial = self._trial, None
+        why, said = trial.end()
         if self._is_cancelled:
             self._error_log.write("S", "reload: given up, as the server stops")
             return False
-        if why:
-            self._fail(why, said)
-        elif not self._is_asked_again:
-            return True
+        if trial is self._abandoned:
+            self._error_log.write("S", "reload: the trial is abandoned, as another reload is asked for")
+        else:
+            self._abandoned = None
+            if why:
+                self._fail(why, said)
+            elif not self._is_asked_again:
+                return True
         if self._is_asked_again:
             self._is_asked_again = False
             self.begin()
@@ -117,6 +123,19 @@ class Reload:
             if self.succeeded():
                 return True
         return False
+
+    def abandon_trial(self) -> bool:
+        """If a trial goes on, end it and begin another one: what the first one loads may hang, and is no longer wanted.
+
+        Not where the trial began in this way itself: requests to reload in a row could keep all of them from
+        succeeding. Return whether a trial was ended.
+        """
+        trial = self._trial
+        if trial is None or self._abandoned is not None:
+            return False
+        self._abandoned, self._is_asked_again = trial, True
+        trial.kill()
+        return True
 
     def cancel(self) -> None:
         """End a trial that goes on: the server stops."""
@@ -146,8 +165,8 @@ class Reload:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _note(self, result: str, why: str = "") -> None:
-        if self._board is not None:
-            self._board.note_reload(result, why)
+        if self._scoreboard is not None:
+            self._scoreboard.note_reload(result, why)
 
     def _fail(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:

@@ -1,9 +1,8 @@
-"""What a server does, read from its scoreboard into plain dictionaries.
+"""The status of a server, read from its scoreboard into plain dictionaries.
 
-Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Only commands about
-a server and its status page import this module.
-Contract: another process wrote the memory, and it holds what clients sent. So a reader believes only what fits, leaves
-out a cell that is being written, and keeps of a path only printable ASCII; all else becomes an escape.
+Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Another process
+wrote the memory, and it holds what clients sent: a reader believes only what fits, leaves out a cell that is being
+written, and keeps of a path only printable ASCII; all else becomes an escape.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from poorhttp.system import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     Facts = dict[str, Any]
+    T = TypeVar("T")
 
 STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping", 5: "stuck"}
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
 MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025
-"""The most that a scoreboard can have, since `processes` and `threads` are at most 1024."""
+"""The most that a scoreboard can have: `processes` and `threads` are at most 1024."""
 
 LONGEST = 1.0
 """Seconds after which a reader looks at no more calls: the memory may hold anything."""
@@ -36,27 +36,21 @@ MOMENT = 0.02
 """Seconds that a call must have lasted to be listed."""
 
 TRIES = 5
-"""How often a reader reads a head whose checksum is wrong, which means that the server is writing it."""
+"""How often a head with a wrong checksum is read: the server may be writing it."""
 
 
-def of(pid: int) -> Facts | None:
-    """What the server with this main process does; None where it has no scoreboard (yet). Raises PermissionError.
+def read_server(pid: int) -> Facts | None:
+    """The status of the server with this main process; None where it has no scoreboard (yet). Raises PermissionError.
 
     `version`, `shape`, `is_supervised`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload`
     (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
     those that have ended included.
     """
-    own = _open(pid)
-    if own < 0:
-        return None
-    try:
-        return gather(own)
-    finally:
-        os.close(own)
+    return _asked(pid, read_scoreboard)
 
 
-def main_of(pid: int) -> int:
-    """The main process of the server to which this process belongs; 0 where that is not known."""
+def find_main_process(pid: int) -> int:
+    """The main process of the server to which this process belongs; 0 if that is not known."""
     try:
         return _number((_facts_of(pid) or {}).get("pid", ""))
     except PermissionError:
@@ -69,27 +63,27 @@ def serves(pid: int) -> bool:
     return facts.get("serves") != "no"  # a version before this one does not tell
 
 
-def start(pid: int) -> dict[str, str]:
-    """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
-    and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
+def read_start(pid: int) -> dict[str, str]:
+    """How the server with this main process was started: `home` (see `cli.way_to`), `ini` and `pidfile`. Empty if it
+    does not tell. Raises PermissionError.
     """
     facts = _facts_of(pid) or {}
     is_it = "home" in facts and facts.get("pid") == str(pid)
     return {name: facts[name] for name in ("home", "ini", "pidfile")} if is_it else {}
 
 
-def last_reload(pid: int) -> Facts | None:
+def read_last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and after a reload `result`, `time` and `why`.
-    None where the process has no scoreboard. Raises PermissionError.
+    None if the process has no scoreboard. Raises PermissionError.
     """
     facts = _facts_of(pid)
     return None if facts is None else {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
 
 
-def gather(descriptor: int, teller: int = 0) -> Facts | None:
-    """What the server of this open scoreboard does, as `of` tells it. During a reload the workers of the program before
-    have another scoreboard; they are found as children of the server. teller: the process that asks, one of whose
-    threads is busy with nothing but this.
+def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
+    """The status of the server of this open scoreboard, as `read_server` tells it. During a reload the workers of the
+    program before are on another scoreboard. teller: the process that asks, one of whose threads is busy with nothing
+    but this.
     """
     facts = _facts(descriptor)
     if not facts:
@@ -101,7 +95,7 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
     counted = list(_rows(descriptor, processes, end))
     rows = [row for row in counted if row.pop("is_shown") and procfs.lives(row["pid"])]
     for each in sorted(processes - {pid, *(row["pid"] for row in rows)}):
-        rows += _elsewhere(each, end)
+        rows += _rows_of_child(each, end)
     for row in rows:
         row["pss"] = procfs.pss(row["pid"]) or None
         row["busy"] = max(row["busy"] - (row["pid"] == teller), 0)
@@ -127,18 +121,23 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
 
 
 def _facts_of(pid: int) -> dict[str, str] | None:
-    """The facts in the head of the scoreboard of a process; None where it has none. Raises PermissionError."""
+    """The facts in the head of the scoreboard of a process; None if it has none. Raises PermissionError."""
+    return _asked(pid, _facts)
+
+
+def _asked(pid: int, ask: Callable[[int], T]) -> T | None:
+    """What a function returns for the open scoreboard of a process; None if it has none. Raises PermissionError."""
     own = _open(pid)
     if own < 0:
         return None
     try:
-        return _facts(own)
+        return ask(own)
     finally:
         os.close(own)
 
 
 def _open(pid: int) -> int:
-    """Open the scoreboard of a process; -1 where it has none. Raises PermissionError, also where /proc hides it."""
+    """Open the scoreboard of a process; -1 if it has none. Raises PermissionError, also if /proc hides it."""
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except (FileNotFoundError, ProcessLookupError):
@@ -168,7 +167,7 @@ def _last_reload(facts: dict[str, str]) -> Facts:
 
 
 def _shape(descriptor: int) -> tuple[int, int]:
-    """The number of rows and of cells in each; 0, 0 where this is no scoreboard, or one of another version."""
+    """The number of rows and of cells in each; 0, 0 if this is no scoreboard, or one of another version."""
     head = os.pread(descriptor, len(MAGIC) + 3 * WORD, 0)
     if len(head) != len(MAGIC) + 3 * WORD or not head.startswith(MAGIC):
         return 0, 0
@@ -178,7 +177,6 @@ def _shape(descriptor: int) -> tuple[int, int]:
 
 
 def _facts(descriptor: int) -> dict[str, str]:
-    """The facts in the head of an open scoreboard."""
     for _ in range(TRIES):
         head = os.pread(descriptor, HEAD - FACTS, FACTS)
         if len(head) < 2 * WORD:
@@ -192,7 +190,7 @@ def _facts(descriptor: int) -> dict[str, str]:
 
 
 def _rows(descriptor: int, processes: set[int], end: float) -> Iterator[Facts]:
-    """What each row counts. The first row of each of these processes has `is_shown` set, and its calls if it is read
+    """The figures of each row. The first row of each of these processes has `is_shown` set, and its calls if it is read
     before `end`, in seconds of `time.monotonic`.
     """
     rows, cells = _shape(descriptor)
@@ -217,8 +215,7 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
 
     `pid`, `state`, `started`, `seconds`, `threads`, `busy` (those in the application), `connections`, `accepted`,
     `requests`, `answers` by class (refusals included), `refused` (with an answer), `cut` (without one), `dropped`
-    (fields, for their names), `calls`: those that have lasted a moment, the oldest first, each with `seconds`, `method`
-    and `path`.
+    (fields), `calls`: those that have lasted a moment, the oldest first, each with `seconds`, `method` and `path`.
     """
     words = numbers(data[:ROW])
     row: Facts = {"pid": words[0], "state": STATES.get(words[2], "unknown"), "started": words[1]}
@@ -246,23 +243,19 @@ def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
     return calls.of_cell(cell) if len(sequences) == 1 else None
 
 
-def _elsewhere(pid: int, end: float) -> list[Facts]:
-    """The row of a child that is not on this scoreboard: a worker of the program before a reload is on that of its own
-    program. A worker that does not serve yet has no row, nor has a child of the application.
-    """
-    try:
-        own = _open(pid) if time.monotonic() < end else -1
-    except PermissionError:
+def _rows_of_child(pid: int, end: float) -> list[Facts]:
+    """The row of a child that is not on this scoreboard: a worker of the program before a reload."""
+    if time.monotonic() >= end:
         return []
     try:
-        return [row for row in _rows(own, {pid}, end) if row.pop("is_shown")] if own >= 0 else []
-    finally:
-        if own >= 0:
-            os.close(own)
+        rows = _asked(pid, lambda own: list(_rows(own, {pid}, end))) or []
+    except PermissionError:
+        return []
+    return [row for row in rows if row.pop("is_shown")]
 
 
 def _second_class(counts: dict[str, int]) -> int:
-    """How many answers were 2xx, which nobody counts: the others are rarer."""
+    """The number of 2xx answers: those requests whose answer no rarer class has counted."""
     others = sum(counts[name] for name in ("1xx", "3xx", "4xx", "5xx"))
     return max(counts["requests"] + counts["refused"] - others, 0)
 

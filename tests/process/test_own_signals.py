@@ -4,6 +4,8 @@ end in every type: the signals of docs/running.md are the server's.
 
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 from starter import SHAPES, Server, Start, wait_for
@@ -102,8 +104,7 @@ def test_in_a_request(start: Start, kind: str, how: str) -> None:
     server = begin(start, kind)
     pid = int(server.get(f"/?signal.signal(signal.SIGTERM,signal.{how})and(0)or(os.getpid())")[1])
     told = "the application set SIGTERM to be ignored, or to its default: the server has set its own handler again"
-    # It is looked at while calls run.
-    wait_for(lambda: server.get("/?os.getpid()") and told in server.said, told)
+    server.await_text(told)
     if kind != "1x1":
         os.kill(pid, signal.SIGTERM)
         server.await_text(f"worker {pid} was asked to leave (SIGTERM)")
@@ -133,4 +134,24 @@ def test_ctrl_c_is_the_supervisors_to_hear(start: Start) -> None:
             os.kill(pid, signum)
     assert server.get()[0] == 200
     assert server.workers() == before
+    assert stopped(server) == 0
+
+
+def test_a_handler_is_set_again_whenever_it_was_replaced(start: Start) -> None:
+    """The watchdog looks at the handlers ten times a second, and sleeps after a fifth of a second without a call. A call
+    may begin and end right before that sleep.
+    """
+    server = begin(start, "1x1")
+
+    def is_ignored() -> bool:
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+        return bool(int(ignored, 16) & 1 << signal.SIGUSR2 - 1)
+
+    for late in range(6):
+        time.sleep(0.3)
+        server.get()
+        time.sleep(0.19 + 0.006 * late)
+        server.get("/?signal.signal(signal.SIGUSR2,signal.SIG_IGN)")
+        wait_for(lambda: not is_ignored(), "the handler of the server")
     assert stopped(server) == 0

@@ -283,6 +283,41 @@ def test_the_manager_is_told_of_what_is_tried_again(start: Start, name: str, tol
     assert server.stop() == 0
 
 
+LOADS_SLOWLY = """
+if "POORHTTP_IS_TRIAL" in os.environ:
+    with open("poorhttp.ini", "a") as file:
+        file.write("nonsense = 1\\n")
+elif os.path.exists("slow"):
+    open("loading", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    open("loaded", "w").close()
+"""
+
+
+def test_a_worker_that_begins_to_serve_while_it_is_tried_again_does_not_hide_that(
+    launch: Start, told: Told, tmp_path: Path
+) -> None:
+    text = "[http]\napplication = app.py\ntype = forking\nprocesses = 2\npreload = no\nbind = 127.0.0.1:0\n"
+    (tmp_path / "poorhttp.ini").write_text(text)
+    (tmp_path / "app.py").write_text(APPLICATION + LOADS_SLOWLY)
+    server = launch("-c", "poorhttp.ini", NOTIFY_SOCKET=told.address)
+    server.await_serving(2)
+    (tmp_path / "slow").touch()
+    os.kill(min(server.workers()), signal.SIGKILL)
+    wait_for((tmp_path / "loading").exists, "the next worker")
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    (tmp_path / "go").touch()
+    wait_for((tmp_path / "loaded").exists, "the next worker to be loaded")
+    server.await_serving(2)
+    server.await_text("trying again in 4 s")
+    statuses = [each["STATUS"] for each in told.all() if "STATUS" in each]
+    first = next(number for number, each in enumerate(statuses) if "reload failed" in each)
+    assert all("reload failed" in each for each in statuses[first:]), statuses
+    assert server.stop() == 0
+
+
 def test_a_server_whose_workers_do_not_start_is_not_ready(start: Start, told: Told) -> None:
     doomed = APPLICATION + "\nos.register_at_fork(after_in_child=lambda: os._exit(7))\n"
     server = start("2x1", source=doomed, NOTIFY_SOCKET=told.address, WATCHDOG_USEC="200000")

@@ -2,14 +2,16 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from starter import PATIENCE, ROOT, SHAPES, Server, Start, asking, wait_for
+from starter import PATIENCE, ROOT, SHAPES, SUPERVISED, Server, Start, asking, wait_for
 from versions import VERSION, write
 
 pytestmark = pytest.mark.timeout(120)
@@ -313,3 +315,116 @@ def test_a_stop_while_it_is_tried_again_has_an_end(start: Start, supervised: str
     server.send(signal.SIGHUP)
     server.await_text("trying again in 2 s")
     assert server.stop() == 1
+
+
+BREAKS_INI = """
+if "POORHTTP_IS_TRIAL" in os.environ:
+    with open("poorhttp.ini", "a") as file:
+        file.write("nonsense = 1\\n")
+"""
+MOVES_LOGS = """
+if "POORHTTP_IS_TRIAL" in os.environ:
+    os.rename("logs", "logs.away")
+"""
+
+
+@pytest.mark.parametrize("more", [BREAKS_INI, MOVES_LOGS], ids=["configuration", "log"])
+def test_a_stop_that_comes_many_times_where_there_are_no_workers_leaves_no_file(
+    launch: Start, tmp_path: Path, more: str
+) -> None:
+    """What fails after the trial is read before the application: no handler of a start is there yet."""
+    (tmp_path / "logs").mkdir()
+    text = "bind = 127.0.0.1:0, unix:server.sock\npidfile = run.pid\ntype = single"
+    server = configured(launch, tmp_path, text)
+    configure(tmp_path, text + ("\nerrorlog = logs/error.log" if more is MOVES_LOGS else ""))
+    write(tmp_path, "1", more)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 2 s")
+    while server.process.poll() is None:
+        server.process.send_signal(signal.SIGTERM)
+    # A signal that comes so late that it is a second one asks for an end at once, which removes the files too.
+    assert server.process.returncode in (0, 128 + signal.SIGTERM)
+    assert [each.name for each in tmp_path.iterdir() if each.suffix in (".pid", ".sock")] == []
+
+
+TAKES_ALL = """
+if os.path.exists("tried") and not os.path.exists("back"):
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    os.kept = []
+    try:
+        while True:
+            os.kept.append(open(os.devnull))
+    except OSError:
+        raise ConnectionError("all descriptors are taken") from None
+open("tried", "w").close()
+"""
+
+
+def test_descriptors_that_the_new_program_has_all_taken_end_nothing(start: Start, shape: str, tmp_path: Path) -> None:
+    server = start(shape, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", TAKES_ALL)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 2 s")
+    if shape in SUPERVISED:
+        assert server.get()[1].startswith("0 ")
+    (tmp_path / "back").touch()
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+INSTALLS = """
+if os.path.exists("tried") and not os.path.exists("back"):
+    import threading
+    os.rename("site/poorhttp", "site/away")
+    open("back", "w").close()
+    threading.Timer(0.3, os.rename, ("site/away", "site/poorhttp")).start()
+    raise ConnectionError("poorhttp is being installed")
+open("tried", "w").close()
+"""
+
+
+def test_a_server_whose_files_are_gone_for_a_moment_goes_on(launch: Start, shape: str, tmp_path: Path) -> None:
+    """As while poorhttp is being installed anew."""
+    shutil.copytree(ROOT / "poorhttp", tmp_path / "site" / "poorhttp")
+    write(tmp_path, "0")
+    server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], PYTHONPATH=str(tmp_path / "site"))
+    server.await_address()
+    write(tmp_path, "1", INSTALLS)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0
+
+
+def test_a_worker_that_ends_while_it_is_tried_again_is_named_where_child_exit_cannot_be_called(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    hooks = 'import os\nif os.path.exists("broken"):\n    raise ConnectionError("away")\n\ndef gone(pid):\n    pass\n'
+    (tmp_path / "hooks.py").write_text(hooks)
+    server = start(supervised, "--child-exit=hooks:gone", source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", 'if os.path.exists("tried"):\n    open("broken", "w").close()\n' + AWAY)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 2 s")
+    pid = min(server.workers())
+    os.kill(pid, signal.SIGKILL)
+    server.await_text(f"hooks:gone is not called for [{pid}]: hooks.py:3: ConnectionError: away")
+    assert server.stop() == 0
+
+
+def test_workers_that_were_sent_away_stay_away_while_it_is_tried_again(
+    start: Start, supervised: str, tmp_path: Path
+) -> None:
+    server = start(supervised, source=VERSION.format(version="0", more=""))
+    write(tmp_path, "1", AWAY_UNTIL_BACK)
+    server.send(signal.SIGHUP)
+    server.await_text("trying again in 1 s")
+    server.send(signal.SIGWINCH)
+    server.await_text("SIGWINCH: the workers leave")
+    wait_for(lambda: not server.workers(), "the workers to leave")
+    (tmp_path / "back").touch()
+    time.sleep(2.5)  # in which the next try would begin
+    assert not server.workers() and "reloaded: " not in server.said
+    server.send(signal.SIGHUP)
+    wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
+    assert server.stop() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +25,12 @@ def store(engine) -> Iterator[Store]:
     store = open_store(engine.address)
     yield store
     store.close()
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    """For a client library that leaves something open: it is collected in the test that made the library do so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()

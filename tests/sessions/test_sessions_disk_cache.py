@@ -10,6 +10,9 @@ diskcache = pytest.importorskip("diskcache")
 
 ENGINE = DiskCache
 
+# DiskCache leaves the connection of a thread open when the thread ends.
+pytestmark = pytest.mark.usefixtures("careless")
+
 
 class TestStore(StoreTests):
     pass

@@ -1,8 +1,5 @@
 """MariaDB: the whole suite on Debian's mariadb-server."""
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 from session_engines import Mariadb
 from session_suite import OutageTests, RaceTests, StoreTests
@@ -10,14 +7,7 @@ from session_suite import OutageTests, RaceTests, StoreTests
 ENGINE = Mariadb
 
 # PyMySQL leaves a unix socket open that it could not connect.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """What PyMySQL has left open is found in the test that made it do so."""
-    yield
-    gc.collect()
+pytestmark = pytest.mark.usefixtures("careless")
 
 
 class TestStore(StoreTests):

@@ -13,6 +13,7 @@ import pytest
 from poorhttp.listen.systemd import Manager
 from poorhttp.logs.log import ErrorLog
 from poorhttp.process.start import load_failed
+from poorhttp.process.workers.plan import State
 from poorhttp.reload import bytecode, execution, handover, trial
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload
@@ -54,16 +55,16 @@ def test_the_pause_before_the_next_try_doubles_up_to_half_a_minute(
     retry = load_failed.Retry(reload, OSError("away"), made, error_log, manager, None)
     pauses, given = [], []
     for _ in range(7):
-        assert retry.due() is None
+        assert retry.due(State(1, 1.0)) is None
         pauses.append(retry.seconds_left())
         now += retry.seconds_left()
-        assert retry.due() is reload
+        assert retry.due(State(1, 1.0)) is reload
         given.append(reload.handover.pause)
         retry.failed(OSError("away"))
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
     assert given == [2, 4, 8, 16, 30, 30, 30]
     retry.begin()
-    assert (retry.due(), reload.handover.pause) == (reload, 1)
+    assert (retry.due(State(1, 1.0)), reload.handover.pause) == (reload, 1)
     made.pause = 8.0
     assert load_failed.Retry(reload, OSError("away"), made, error_log, manager, None).seconds_left() == 8
 
@@ -143,7 +144,7 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         told = os.memfd_create("told")
         os.write(told, made.dump())
         monkeypatch.setenv(handover.HANDOVER, str(told))
-        monkeypatch.setattr(bytecode, "distrust", lambda: None)
+        monkeypatch.setattr(bytecode, "recompile_edited", lambda: None)
         found = handover.received()
         assert found is not None and found.workers == {child.pid: (pipes[0], pipes[1], False, False)}
         assert f"worker {os.getppid()} of POORHTTP_HANDOVER is ignored" in capsys.readouterr().err
@@ -198,7 +199,7 @@ def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Pat
     """Twice: what is compiled then must not be trusted for the next edit either."""
     (tmp_path / "edited.py").write_text("import sys; sys.exit(int('1'))\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    load = [sys.executable, "-c", "from poorhttp.reload import bytecode; bytecode.distrust(); import edited"]
+    load = [sys.executable, "-c", "from poorhttp.reload import bytecode; bytecode.recompile_edited(); import edited"]
     second = int(time.time()) - 5
     for number in range(1, 4):
         (tmp_path / "edited.py").write_text(f"import sys; sys.exit(int('{number}'))\n")

@@ -1,11 +1,10 @@
 """Checkpoints: processes that wait in the middle of loading the application, right before a module that is being
 edited.
 
-Knows what must hold where a process may wait. Does not know which modules are edited (the supervisor says so with the
-command to load), nor whether files have changed meanwhile (the supervisor looks).
-Contract: a process that goes on from a checkpoint is, but for its number, the time and random numbers, what a cold
-start would be at this place: the same code has run once, in the same order. No process waits where the author's code
-keeps anything in the kernel that forks would share, or has done anything outside that a cold start would do again.
+Knows what must hold where a process may wait. Does not know which modules are edited, nor whether files have changed
+meanwhile (the supervisor does). What goes on from a checkpoint is, but for its number, the time and random numbers,
+what a cold start would be at this place; so no process waits if the author's code keeps anything in the kernel that
+forks would share, or has done anything outside that a cold start would do again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 
 from poorhttp.dev.ahead import process_state
 from poorhttp.dev.ahead.recorder import Recorder, author_of
-from poorhttp.dev.ahead.zygote import Ends, await_command, fork
+from poorhttp.dev.ahead.zygote import Channels, await_command, fork
 from poorhttp.dev.watch.paths import is_authors
 from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, UNFIT, Reporter
 from poorhttp.stdlib import os, public_os, socket
@@ -35,19 +34,19 @@ OUTSIDE = {
     "socket.bind": _TALKS,
     "socket.connect": _TALKS,
 }
-"""Audit events after which no process waits. Written and removed files are counted by the reporter."""
+"""Audit events after which no process waits. The reporter counts written and removed files."""
 
 
 class Checkpoints:
-    """The places before modules that are edited, where a process may wait. A context manager around the load of the
-    application.
-    """
+    """The places where a process may wait. A context manager around the load of the application."""
 
-    def __init__(self, supervisor: int, reporter: Reporter, ends: Ends, sockets: list[int], recorder: Recorder) -> None:
+    def __init__(
+        self, supervisor: int, reporter: Reporter, channels: Channels, sockets: list[int], recorder: Recorder
+    ) -> None:
         """sockets: the list of listening sockets that children of the application must close."""
         self._supervisor, self._reporter, self._sockets, self._recorder = supervisor, reporter, sockets, recorder
-        self._own = ends.descriptors()
-        self._hot = set(ends.hot)
+        self._own = channels.descriptors()
+        self._hot = set(channels.hot)
         self._is_first = True
         self._is_ours = False  # whether this class causes the present events
         self._done = ""  # what the author's code has done outside of this process
@@ -116,12 +115,12 @@ class Checkpoints:
             os.close(other_link)
             os.close(other_control)
             Reporter(link).tell(FORKED, b"%d" % os.getpid())
-            ends = await_command(self._supervisor, link, control, -1)
-            for new, old in zip(ends.descriptors(), self._own, strict=True):
+            channels = await_command(self._supervisor, link, control, -1)
+            for new, old in zip(channels.descriptors(), self._own, strict=True):
                 os.dup2(new, old, inheritable=False)
                 os.close(new)
             self._sockets[:] = kept
-            self._hot = set(ends.hot) - {path}
+            self._hot = set(channels.hot) - {path}
             self._reporter.repeat()
             self._begin()
         except BaseException:

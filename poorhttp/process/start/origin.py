@@ -1,9 +1,12 @@
 """Where a server comes from: a fresh start, or the program before it in this process, which handed it over.
 
-Knows in what the two differ; the steps of a start are the same for both (`process.server`).
+Knows in what the two differ; the steps of a start are the same for both (`process.server`). After a reload it keeps
+ready what the process needs to go on with old workers if the start fails: modules and descriptors.
 """
 
 from __future__ import annotations
+
+import sys
 
 from poorhttp.errors import say
 from poorhttp.listen import sockets
@@ -11,18 +14,24 @@ from poorhttp.process import shape
 from poorhttp.process.start import facts
 from poorhttp.process.start.listening import killed_before
 from poorhttp.status import layout, pidfile
-from poorhttp.stdlib import os
+from poorhttp.stdlib import os, time
+from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
+    from types import ModuleType
 
     from poorhttp.config.model import Config
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.start.listening import Listening
     from poorhttp.reload.handover import Handover
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
+
+SPARE = 8
+"""Descriptors that are kept for a start which fails after the application has taken all others."""
 
 
 class FreshStart:
@@ -38,7 +47,7 @@ class FreshStart:
         self.inherited: dict[str, tuple[int, int, int]] = {}
 
     def descriptors(self) -> list[int]:
-        """What must not stay open in children of the application."""
+        """The descriptors that must not stay open in children of the application."""
         return [descriptor for descriptor, _ in self.passed]
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:
@@ -72,7 +81,7 @@ class FreshStart:
         """Let go of sockets that are not wanted; the connections that wait to be served."""
         return []
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
         """Say that the server is about to serve; lines: facts about it."""
         for line in lines:
             say(line)
@@ -93,11 +102,47 @@ class AfterReload(FreshStart):
         self.passed = handover.passed
         self.manager = Manager.of(os.environ)
         self.inherited = handover.sockets
+        self._spare: list[int] = []
+        _patiently(_supervision if handover.workers else _engine)
+        self._keep_spare()
 
     def descriptors(self) -> list[int]:
         handover = self.handover
         connections = [connection for connection, _ in handover.connections]
         return [*super().descriptors(), *handover.pipes(), *handover.countdown, *connections]
+
+    def try_again(
+        self,
+        home: str,
+        error: Exception,
+        listening: dict[str, socket],
+        settings: Config,
+        error_log: ErrorLog | None = None,
+    ) -> int:
+        """Go on with old workers and try the start again later, as `load_failed.try_again` says."""
+        self._release_spare()
+        load_failed = _patiently(_supervision)
+        code: int = load_failed.try_again(self.handover, home, error, listening, settings, error_log, self.manager)
+        return code
+
+    def dismiss(
+        self, signum: int, listening: dict[str, socket], settings: Config, error_log: ErrorLog, access_log: int
+    ) -> int:
+        """Stop the old workers, as `load_failed.dismiss` says."""
+        self._release_spare()
+        load_failed = _patiently(_supervision)
+        code: int = load_failed.dismiss(self.handover, signum, listening, settings, error_log, access_log, self.manager)
+        return code
+
+    def _keep_spare(self) -> None:
+        try:
+            self._spare += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE))
+        except OSError:  # there are no more: it will have to do
+            return
+
+    def _release_spare(self) -> None:
+        while self._spare:
+            os.close(self._spare.pop())
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:
         if settings.errorlog != "-":
@@ -132,16 +177,45 @@ class AfterReload(FreshStart):
         waiting, self.handover.connections = self.handover.connections, []
         return listening.drop_unwanted(waiting)
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
+        self._release_spare()
         error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
-        if board is not None:
-            board.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
+        if scoreboard is not None:
+            scoreboard.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
 
 
 def adopted(handover: Handover) -> dict[str, socket]:
     """All sockets that were handed over, by their keys."""
     return {key: sockets.adopt(*found) for key, found in handover.sockets.items()}
+
+
+def _supervision() -> ModuleType:
+    """What supervises old workers. A process without any imports it only if it is needed, for it takes 0.5 MB."""
+    from poorhttp.process.start import load_failed
+
+    return load_failed
+
+
+def _engine() -> ModuleType:
+    from poorhttp.process import worker
+
+    return worker
+
+
+def _patiently(imported: Callable[[], ModuleType]) -> ModuleType:
+    """Import, also where poorhttp is just being installed anew, so that its files are gone for a moment. Raises
+    ImportError or OSError where they stay so.
+    """
+    end = time.monotonic() + timing.LONGEST_RETRY
+    while True:
+        try:
+            return imported()
+        except (ImportError, OSError):
+            if time.monotonic() >= end:
+                raise
+        time.sleep(timing.CHILD_POLL)
+        sys.path_importer_cache.clear()  # it may say of a directory that there is none
 
 
 def _from_manager() -> tuple[list[tuple[int, str]], Manager | None]:

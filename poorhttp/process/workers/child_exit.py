@@ -112,6 +112,6 @@ class ChildExit:
                     self._error_log.exception(error, "-", f"{self._spec}({pid})")
             code = 0
         except LoadError as error:
-            self._error_log.write_trace("E", f"child_exit: {error.message}", "-", error.detail or error.hint)
+            self._error_log.write("E", f"{self._spec} is not called for {ended}: {error.message}")
         finally:
             leave_at_once(code, self._error_log)

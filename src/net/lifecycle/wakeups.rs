@@ -108,7 +108,7 @@ impl WatchdogWaker {
 
     /// On the watchdog's thread: sleep until it is roused. `may_sleep` is asked when the others know that this thread
     /// sleeps.
-    pub fn sleep(&self, may_sleep: impl Fn() -> bool) {
+    pub fn sleep(&self, mut may_sleep: impl FnMut() -> bool) {
         self.is_asleep.store(true, Ordering::SeqCst);
         // The holder of the loop notes that it is awake and then looks at `is_asleep`; here it is the other way round.
         while self.is_asleep.load(Ordering::SeqCst) && may_sleep() {
