@@ -1,6 +1,6 @@
 """The command `sessions purge`: remove the sessions that have expired from a store which does not do so by itself.
 
-Knows how the command is called. What a store is, `poorhttp.sessions` knows. No server needs to run.
+Knows how the command is called. Knows nothing of the kinds of stores (`poorhttp.sessions`). No server needs to run.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ FORMS = {
     "mongodb": "mongodb://host:27017/database",
     "diskcache": "diskcache:/path/of/sessions",
 }
-"""What the address of each kind looks like; those with a directory or file take an absolute path."""
+"""The form of each kind of address. Paths are absolute."""
 
 SAME = {
     "postgres": "postgresql",

@@ -1,4 +1,4 @@
-"""What can go wrong with sessions. Knows nothing else."""
+"""The errors of sessions. Knows nothing else."""
 
 from __future__ import annotations
 

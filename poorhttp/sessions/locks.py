@@ -1,7 +1,7 @@
 """A lock on one session among processes, kept in the store of the sessions itself.
 
 Knows the interface of a store: the lock is a record that only one can make. It ends by itself when its holder dies.
-Contract: who holds it too long loses it; `save` of the session is a compare-and-swap all the same.
+Contract: a request that holds it too long loses it; `save` of the session is a compare-and-swap all the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What two requests have made of the same session, put together. Knows dicts, and nothing of sessions."""
+"""Changes that two requests made to the same session, put together. Knows dicts, and nothing of sessions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENVIRON_KEY = "poorhttp.session"
 
 READ = [("Vary", "Cookie")]
-"""What an answer needs whose session was used, and not changed."""
+"""The fields of an answer whose session was used, and not changed."""
 
 
 class Sessions:

@@ -1,4 +1,4 @@
-"""The form of a session at rest: JSON, with the times that bound its life. Never pickle: what is read cannot run.
+"""The form of a session at rest: JSON, with the times that bound its life. Never pickle: reading a record runs no code.
 
 Knows which values JSON gives back as they were. Knows nothing of stores and cookies.
 """

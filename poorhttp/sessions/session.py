@@ -94,14 +94,14 @@ class Session(MutableMapping[str, "Any"]):
         return self._failure
 
     def rotate(self) -> None:
-        """Give the session a new id, and keep its data. Call it at login and when rights change: whoever knew the
-        old id does not get in with it.
+        """Give the session a new id, and keep its data. Call it at login and when rights change: the old
+        id does not work any more, so nobody who knows it gets in.
         """
         self._changeable()
         self._is_rotated = True
 
     def invalidate(self) -> None:
-        """End the session now, at logout: record, data and cookie. What is written afterwards makes a new one."""
+        """End the session now, at logout: record, data and cookie. Keys that are set afterwards make a new one."""
         self._changeable()
         held, self._held = self._held, None
         self._data = {}

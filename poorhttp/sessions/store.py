@@ -4,7 +4,7 @@ Knows nothing of sessions, cookies and JSON. Contract of every store, which one 
 
 * A record that has expired is never returned, touched or replaced, whether it was purged or not.
 * `save` is a compare-and-swap, also between processes: of two that save from the same version, one gets `Conflict`.
-* An operation ends within a small multiple of the timeout of the store. What fails is `StoreDown`.
+* An operation ends within a small multiple of the timeout of the store. A failure is `StoreDown`.
 * A store may be inherited through a fork; the child opens its own connections.
 """
 
@@ -20,7 +20,7 @@ VERSION_LENGTH = 16
 
 
 class Store:
-    """What a store must have. Keys are at most 64 characters of 0-9 and a-f; `ttl` is in seconds, above 0."""
+    """The methods that a store must have. Keys are at most 64 characters of 0-9 and a-f; `ttl` is in seconds, above 0."""
 
     is_shared = True
     """Whether several processes see one set of records."""

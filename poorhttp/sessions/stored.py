@@ -194,5 +194,5 @@ class StoredSessions:
 
 
 def key_of(token: str) -> str:
-    """Return the key of a record: the store holds no ids, so that who reads it cannot use the sessions."""
+    """Return the key of a record: the store holds no ids, so that a reader of the store cannot use the sessions."""
     return sha256(token.encode()).hexdigest()

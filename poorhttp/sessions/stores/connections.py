@@ -1,7 +1,8 @@
 """Connections of one process to a store: opened when they are needed, kept, and left alone by a forked child.
 
-Knows processes and threads. What a connection is, the store knows. Contract: one thread at a time has a connection; one
-that failed is closed; a child never uses or closes what it inherited, for that would reach into the parent's exchange.
+Knows processes and threads. Knows nothing of what goes over a connection. Contract: one thread at a time has a
+connection; a connection that failed is closed; a child never uses or closes a connection that it inherited, for that
+would reach into the parent's exchange.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Records in a directory of DiskCache: SQLite, and files for large values. Values are bytes; no pickle is ever read.
 
-DiskCache would unpickle what somebody who can write into the directory put there (CVE-2025-69872); here that is
-refused.
+By itself DiskCache unpickles values that anybody with write access to the directory has put there (CVE-2025-69872).
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class MongodbStore(Store):
                     told = f"a record was claimed by others for {CLAIM_LIFE * self._timeout:g} seconds"
                     raise StoreDown(f"MongoDB: {told}") from None
             if version is not None and records.find_one({"_id": key, "version": version}, {"_id": 1}) is None:
-                raise Conflict(key)  # who has the claim was faster
+                raise Conflict(key)  # the holder of the claim was faster
             records.delete_one({"_id": name, "expires": {"$lte": _date(now())}})
             sleep(pause * (0.5 + random()))
             pause = min(pause * 2, 0.05)

@@ -1,6 +1,6 @@
 """Records in a table of a SQL database: `id`, `data`, `version`, `expires` (seconds since 1970).
 
-Knows the statements, which are whole transactions each. What differs between databases is in a `Dialect`.
+Knows the statements, which are whole transactions each. A `Dialect` holds the differences between databases.
 """
 
 from __future__ import annotations
