@@ -94,8 +94,8 @@ class Session(MutableMapping[str, "Any"]):
         return self._failure
 
     def rotate(self) -> None:
-        """Give the session a new id, and keep its data. Call it at login and when rights change: the old
-        id does not work any more, so nobody who knows it gets in.
+        """Give the session a new id, and keep its data. Call it at login and when rights change: the old id does
+        not work any more, so nobody who knows it gets in.
         """
         self._changeable()
         self._is_rotated = True

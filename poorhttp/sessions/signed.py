@@ -1,7 +1,7 @@
 """Sessions in the cookie itself, signed: the site keeps nothing. Clients can read the data, but not change it.
 
-Knows signing and expiry. Two things are impossible here: to end a session before its time (a copy of the cookie stays valid until it
-expires), and to put the changes of two requests together (the browser keeps the answer that came last).
+Knows signing and expiry. Two things are impossible here: to end a session before its time (a copy of the cookie stays
+valid until it expires), and to put the changes of two requests together (the browser keeps the answer that came last).
 """
 
 from __future__ import annotations
