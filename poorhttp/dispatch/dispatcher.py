@@ -25,9 +25,10 @@ from poorhttp.dispatch.constants import (
     METHOD_BITS,
     OK,
 )
+from poorhttp.dispatch.faults import TableError
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
-from poorhttp.dispatch.table import TableError, allowed, read_errors, read_hook, read_routes
+from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from poorhttp.dispatch.table import Handler
+    from poorhttp.dispatch.routes import Handler
 
 BUFFER_LIMIT = 65536
 
@@ -71,6 +72,9 @@ class Dispatcher:
             raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
         hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
         self._routes = read_routes(table)
+        self._exact = self._routes.exact
+        # Every request knows the routes, at no cost for one: as an attribute of its class.
+        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": self._routes})
         self._errors = read_errors(table)
         self._before = tuple(hook for hook in hooks if hook is not None)
         self._after = read_hook(table, "post_process")
@@ -83,7 +87,7 @@ class Dispatcher:
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: the WSGI callable."""
-        req = Request(environ, start_response, self._buffer_limit)
+        req: Request = self._request(environ, start_response, self._buffer_limit)
         try:
             if not req.uri.isascii():
                 req.uri = _decoded(req.uri)
@@ -92,10 +96,10 @@ class Dispatcher:
             for hook in self._before:
                 hook(req)
             try:
-                handler = self._routes[req.uri][req.method]
+                handler, values = self._exact[req.uri][req.method], None
             except KeyError:
-                handler = self._unrouted(req)
-            outcome = handler(req)
+                handler, values = self._unrouted(req)
+            outcome = handler(req) if values is None else handler(req, *values)
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
@@ -115,17 +119,23 @@ class Dispatcher:
             self._crashed(req, error)
             return req.finish(sys.exc_info())
 
-    def _unrouted(self, req: Request) -> Handler:
-        """What answers a request for which the table has no function."""
+    def _unrouted(self, req: Request) -> tuple[Handler, list[Any] | None]:
+        """What answers a request for which no path without parameters has a function, and the values for it."""
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
-        methods = self._routes.get(req.uri)
-        if methods is not None:
+        methods, values = self._exact.get(req.uri), None
+        if methods is None:
+            found = self._routes.find(req.uri)
+            if found is None:
+                if self._default is None:
+                    raise SERVER_RETURN(HTTP_NOT_FOUND)
+                return self._default, None
+            pattern, methods, values = found
+            req.path_args = dict(zip(pattern.names, values, strict=True))
+        if req.method not in methods:
             req.err_headers_out["Allow"] = allowed(methods)
             raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
-        if self._default is None:
-            raise SERVER_RETURN(HTTP_NOT_FOUND)
-        return self._default
+        return methods[req.method], values
 
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
         """The outcome of a handler that ended by raising; what it tells beyond the code is for the developer."""

@@ -14,9 +14,12 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from poorhttp.dispatch.routes import Routes
 
 _HOST_CHARS = frozenset("-.:[]_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
@@ -92,6 +95,24 @@ class Request(Answer):
     def construct_url(self, uri: str) -> str:
         """`/light` -> `http://localhost:8080/light`, with the host that the client asked for."""
         return f"{self.scheme}://{_authority(self.environ)}{uri}"
+
+    def url_for(self, target: str | Callable[..., Any], /, **values: object) -> str:
+        """`url_for("user", name="a b")` -> `/user/a%20b`: the path that leads to a function of the table.
+
+        target: the function, or its name. values: of the parameters in the path. With the application's mount point,
+        so a page can link to it. Raises LookupError if the table has no such function, TypeError for missing values,
+        ValueError for values that the pattern would not read back.
+        """
+        from poorhttp.dispatch.percent import PATH, encoded
+
+        mount = self.environ.get("SCRIPT_NAME", "").encode("latin-1")
+        routes: Routes = self._routes
+        return encoded(mount, PATH) + routes.build(target, values)
+
+    @made_once
+    def path_args(self) -> dict[str, Any]:
+        """The values of the parameters in the path, by name."""
+        return {}
 
     @made_once
     def headers_in(self) -> RequestHeaders:
