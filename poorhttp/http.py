@@ -9,7 +9,9 @@ from __future__ import annotations
 from poorhttp.dispatch.constants import *  # noqa: F403
 from poorhttp.dispatch.constants import DONE
 from poorhttp.dispatch.outcome import SERVER_RETURN as SERVER_RETURN
+from poorhttp.dispatch.outcome import abort as abort
 from poorhttp.dispatch.redirect import redirect as redirect
+from poorhttp.dispatch.response import Response as Response
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

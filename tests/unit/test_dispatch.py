@@ -491,29 +491,31 @@ class Loud:
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        (None, "'return http.DONE' is missing"),
-        ("<html>", "the handler returned a value of type str: give it to req.write()"),
-        (7, "the handler returned 7: expected http.DONE"),
-        (100, "the handler returned 100"),
-        (10**5000, "the handler returned a value of type int: expected"),
-        ({"password": "hidden"}, "the handler returned a value of type dict"),
-        (Loud(), "the handler returned a value of type Loud"),
+        (None, " returned None and has written nothing: return the page, or write it by req.write()"),
+        (7, " returned 7: expected str, bytes, dict, list, a generator, http.Response, http.DONE or a status"),
+        (100, " returned 100"),
+        (10**5000, " returned a value of type int: expected"),
+        (("password", "hidden"), " returned a value of type tuple"),
+        (Loud(), " returned a value of type Loud"),
+        (http.Response(Loud()), " returned a value of type Response with a body of a value of type Loud: expected str"),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outcome, says):
     sent = answer(returns(outcome))
     assert sent.code == 500
-    assert says in sent.log
-    assert "http.DONE" not in sent.text
+    assert f"the handler dispatching.returns.<locals>.<lambda>{says}" in sent.log
+    assert "returned" not in sent.text
     assert escape(says) in answer(returns(outcome), settings={"debug": True}).text
     own = {"errors": {404: returns(outcome)}}
     sent = answer(returns(http.HTTP_NOT_FOUND), names=own)
-    assert sent.code == 500 and "error handler for 404: the handler" in sent.log and says in sent.log
+    assert (
+        sent.code == 500 and "error handler for 404: the handler dispatching.returns" in sent.log and says in sent.log
+    )
     assert escape(says) in answer(returns(http.HTTP_NOT_FOUND), names=own, settings={"debug": True}).text
 
 
-@pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: "hidden"}}], ids=["handler", "error handler"])
+@pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: ("hidden",)}}], ids=["handler", "error handler"])
 def test_who_sees_a_wrong_result_is_for_the_page_of_the_server_to_say(names):
     def own_page(error):
         told.append(str(error))
@@ -521,9 +523,9 @@ def test_who_sees_a_wrong_result_is_for_the_page_of_the_server_to_say(names):
 
     told = []
     environ = {"poorhttp.debug": True, "poorhttp.error_page": own_page}
-    sent = answer(returns(http.HTTP_NOT_FOUND if names else "hidden"), names=names, environ=environ)
+    sent = answer(returns(http.HTTP_NOT_FOUND if names else ("hidden",)), names=names, environ=environ)
     assert (sent.code, sent.text, sent.header("Vary")) == (500, "own page", "Accept")
-    assert len(told) == 1 and "the handler returned a value of type str" in told[0] and "hidden" not in told[0]
+    assert len(told) == 1 and "returned a value of type tuple" in told[0] and "hidden" not in told[0]
 
 
 def test_server_return_without_a_code_is_a_wrong_result():
@@ -600,7 +602,9 @@ def test_the_handler_of_500_sees_the_exception():
     ("handler", "code", "says"),
     [
         (raises(KeyError("again")), 500, "KeyError"),
-        (returns(None), 500, "return http.DONE"),
+        (returns(None), 500, "returned None and has written nothing"),
+        (returns({1, 2}), 500, "returned a value of type set"),
+        (returns({"a": {1}}), 500, "TypeError: Object of type set is not JSON serializable"),
         (returns(404), 404, ""),
         (returns(410), 410, ""),
         (raises(http.SERVER_RETURN(http.HTTP_FORBIDDEN)), 403, ""),
