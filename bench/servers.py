@@ -1,4 +1,4 @@
-"""Who is measured: each server's command line and how it tells its version. Data only.
+"""The servers that are measured: each one's command line and how it tells its version. Data only.
 
 A command is a list of arguments with these names filled in: {poorhttp} (the program beside the interpreter given by
 --python), {python} (that of bench/.venv-peers, for the others), {port}, {module} and {name} of the application, {spec}

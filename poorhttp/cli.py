@@ -180,14 +180,14 @@ def _main(argv: Sequence[str], directory: str) -> int:
 
 def _without_settings(flags: Flags, directory: str) -> int:
     """Carry out a command that needs no configuration."""
-    from poorhttp.config import rendering
+    from poorhttp.config import printing
 
     if flags.command == "help":
-        return write(rendering.help_text(flags.topic))
+        return write(printing.help_text(flags.topic))
     if flags.command == "version":
         return write(f"{facts.version()}\n")
     if flags.command == "dump_config":
-        return write(rendering.ini_text(flags, os.environ, directory))
+        return write(printing.ini_text(flags, os.environ, directory))
     from poorhttp.dev import init
 
     return init.run(os.path.join(directory, flags.given.get("application", ("",))[0]))
@@ -195,9 +195,9 @@ def _without_settings(flags: Flags, directory: str) -> int:
 
 def _print(command: str, settings: Config) -> int:
     if command == "print_config":
-        from poorhttp.config import rendering
+        from poorhttp.config import printing
 
-        return write(rendering.config_text(settings))
+        return write(printing.config_text(settings))
     from poorhttp.operate import front
 
     return write(front.render(command.removeprefix("print_"), settings))
@@ -301,7 +301,7 @@ def _tell_of_another(settings: Config, pid: int) -> None:
     """If no server has this pidfile, but one with the same ini file has another pidfile, say so."""
     from poorhttp.status import running
 
-    other = running.elsewhere(settings) if pid <= 0 else ""
+    other = running.describe_server_of_ini(settings) if pid <= 0 else ""
     if other:
         say(f"note: {other}")
 
@@ -316,7 +316,7 @@ def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> 
 
     named = os.environ.get("PWD", "")
     try:
-        if pid <= 0 or home == named or reader.start(pid).get("home") != named:
+        if pid <= 0 or home == named or reader.read_start(pid).get("home") != named:
             return settings, home
         os.chdir(named)
     except OSError:  # the server is another user's, or the link leads nowhere

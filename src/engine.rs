@@ -19,9 +19,9 @@ use crate::http::own_fields::OwnFields;
 use crate::net::connections::spool::temporary_file;
 use crate::net::events::listener::{Listener, duplicate};
 use crate::net::report::access_log::{AccessLog, Entry};
+use crate::net::report::report_pipe::ReportPipe;
 use crate::net::report::scoreboard::Row;
-use crate::net::report::supervisor::Supervisor;
-use crate::net::threads::server::{Ends, Server};
+use crate::net::threads::server::{Channels, Server};
 use crate::wsgi::application::{AnswerSettings, Application};
 use crate::wsgi::environ::EnvironBuilder;
 use crate::wsgi::error_log::{ErrorLog, utc_offset};
@@ -118,15 +118,15 @@ impl Engine {
             threads,
         );
         let access_log = access_log_at(access_log, config)?;
-        let ends = Ends {
+        let channels = Channels {
             listeners,
             controls: duplicates(control)?,
-            supervisor: Supervisor::new(report),
+            report_pipe: ReportPipe::new(report),
             accept_pauses: duplicates(config::accept_pauses(config)?)?,
             countdown: countdown.map(duplicate).transpose().map_err(os_error)?,
             row,
         };
-        let server = Server::new(application, limits, proxies, access_log, ends, threads).map_err(os_error)?;
+        let server = Server::new(application, limits, proxies, access_log, channels, threads).map_err(os_error)?;
         Ok(Self { server: Arc::new(server) })
     }
 

@@ -37,6 +37,6 @@ mod _engine {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("TIMING", crate::timing::ALL.into_py_dict(module.py())?)?;
         module.add("WORDS", crate::net::lifecycle::process::WORDS.into_py_dict(module.py())?)?;
-        module.add("REPORTS", crate::net::report::supervisor::REPORTS.into_py_dict(module.py())?)
+        module.add("REPORTS", crate::net::report::report_pipe::REPORTS.into_py_dict(module.py())?)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Python declares the same numbers, in seconds; a test compares the two.
 
-/// What is in flight may last so long after SIGINT.
+/// Requests in flight may last so long after SIGINT.
 pub const FAST: u64 = 1000;
 /// A second signal to stop that comes sooner is the first one, told twice: process managers signal a process and then
 /// its whole group. Longer than the watchdog takes to hear of a signal.

@@ -80,7 +80,7 @@ class Started:
 
     def states(self) -> dict[int, str]:
         """What each of its processes says that it does, by its pid."""
-        told = reader.of(self.pid) or {"processes": []}
+        told = reader.read_server(self.pid) or {"processes": []}
         return {each["pid"]: each["state"] for each in told["processes"]}
 
     def await_serving(self, count: int) -> None:

@@ -54,18 +54,18 @@ SERVING = [
     "process.start.loading",
     "process.start.log_files",
     "process.start.origin",
-    "process.serving.own_reload",
+    "process.serving.unsupervised_reload",
     "process.workers.plan",
     "process.server",
-    "process.serving.signals",
+    "process.serving.serving_signals",
     "process.shape",
     "process.workers.sizing",
-    "process.workers.reload",
+    "process.workers.supervised_reload",
     "process.supervisor",
-    "process.workers.signals",
+    "process.workers.supervisor_signals",
     "process.worker",
     "process.workers.pipes",
-    "process.workers.workers",
+    "process.workers.processes",
     "status.calls",
     "status.layout",
     "status.pidfile",
@@ -241,10 +241,10 @@ def test_only_the_entry_knows_development(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_only_who_serves_or_checks_an_answer_knows_the_engine(path: Path) -> None:
+def test_only_modules_that_serve_or_check_an_answer_know_the_engine(path: Path) -> None:
     if name_of(path) not in (
         "poorhttp/app/question.py",
-        "poorhttp/process/serving/signals.py",
+        "poorhttp/process/serving/serving_signals.py",
         "poorhttp/process/worker.py",
         "poorhttp/system/exits.py",
         "poorhttp/system/signals.py",
@@ -462,7 +462,7 @@ def rules_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["body", "framing", "head_parser", "response"])
 def test_every_refusal_names_its_section(name: str) -> None:
-    """Who refuses something says which section of which specification has it so."""
+    """Code that refuses a request names the section of the specification that says so."""
     rules = [rule for rule in rules_of(ROOT / "src" / "http" / f"{name}.rs") if REFUSES.search(rule)]
     assert rules
     for rule in rules:
@@ -551,11 +551,11 @@ def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
 
 # ----------------------------------------------------------------------------------------------------------- Clock
 
-# Who reads the clock on the wall, which may jump by years where a machine learns the time when it runs already -> what
-# for. No deadline, and nothing else that a jump could hurry, delay or end.
+# Functions that read the clock on the wall -> the reason. That clock may jump by years where a machine learns the time
+# while it runs. No deadline, and nothing else that a jump could hurry, delay or end.
 WALL_CLOCK = {
-    "poorhttp/status/scoreboard.py: Board.__init__": "told: since when it runs",
-    "poorhttp/status/scoreboard.py: Board.note_reload": "told: when",
+    "poorhttp/status/scoreboard.py: Scoreboard.__init__": "told: since when it runs",
+    "poorhttp/status/scoreboard.py: Scoreboard.note_reload": "told: when",
     "poorhttp/status/pidfile.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",
     "poorhttp/dev/watch/bytecode.py: is_settled": "compared with times of files: bytecode that seems too young is not believed",
     "poorhttp/dispatch/error_log.py: strftime": "the time of a line",
@@ -563,7 +563,7 @@ WALL_CLOCK = {
     "poorhttp/logs/log.py: _line": "the time of a line",
     "poorhttp/status/render.py: _reload": "told: when",
     "poorhttp/status/reader.py: _row": "told: for how long a process runs",
-    "poorhttp/status/reader.py: gather": "told: for how long it runs",
+    "poorhttp/status/reader.py: read_scoreboard": "told: for how long it runs",
     "poorhttp/listen/systemd.py: Manager.reload_failed": "told: when",
     "src/http/own_fields.rs: SystemTime": "the field Date, of a second that is given",
     "src/net/report/access_log.rs: unix_second": "the time of a line",
@@ -601,7 +601,7 @@ def reads_wall_clock(path: Path) -> set[str]:
 
 
 def test_no_deadline_is_of_a_clock_that_jumps() -> None:
-    """Whoever comes to read it says here what for."""
+    """Each function that reads it has its reason here."""
     found = set().union(*map(reads_wall_clock, PYTHON))
     for path in RUST:
         found |= {f"{name_of(path)}: {read}" for read in RUST_READS.findall(code_of(path))}

@@ -1,4 +1,4 @@
-"""What a WSGI callable looks like, and what a module has that could be one.
+"""How to recognise a WSGI callable, and the names in a module that could be one.
 
 Knows the arguments of functions, and the mistakes that they show. Calls nothing.
 """

@@ -1,1 +1,1 @@
-"""What was asked for: the declaration of every setting, and flags, environment and ini file read into one `Config`."""
+"""The configuration: the declaration of every setting, and flags, environment and ini file read into one `Config`."""

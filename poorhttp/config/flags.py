@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Flags:
-    """What the command line says.
+    """The command line, read.
 
     command: one of COMMANDS, MAKING or ACTIONS, or "". topic: the action that help is asked for, or "".
     config: the ini file, or "". given: the settings. is_dev: whether `dev` is named, also if it is only to be printed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Given = tuple[str, str, str]
     """A value as it was written: text, source, directory from which relative paths are taken."""
     Layer = dict[str, Given]
-    """What one source gives: setting -> value."""
+    """The values of one source: setting -> value."""
 
 
 def parse(setting: Setting, given: Given) -> Any:

@@ -46,7 +46,7 @@ OF_REQUEST = frozenset(
         "REMOTE_PORT",
     ]
 )
-"""What the server sets in the environ of each request (PEP 3333, "environ Variables"), so [environ] may not."""
+"""Keys that the server sets in the environ of each request (PEP 3333, "environ Variables"), so [environ] may not."""
 
 
 class IniFile:

@@ -33,7 +33,7 @@ NO_SETTINGS = ("POORHTTP_RELOAD_GENERATION", IS_TRIAL)
 """Variables with our prefix that the server sets for the application; a child may inherit them."""
 
 NEEDED = ("pidfile", "graceful_timeout")
-"""What a command about a running server has to know."""
+"""The settings that a command about a running server needs."""
 
 
 def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:

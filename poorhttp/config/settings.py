@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Unit(Protocol[T]):
-        """What a unit can do; see poorhttp.config.units."""
+        """The methods of a unit; see poorhttp.config.units."""
 
         @property
         def metavar(self) -> str: ...
@@ -155,7 +155,9 @@ class Settings:
         "header fields they may set: x-forwarded, forwarded, or field names; or no",
     )
     proxy_protocol = setting(Switch(), False, "connections begin with a header of the PROXY protocol, 1 or 2")
-    health = setting(UrlPath(), "", "health check path: 200, or 503 while the server is stopping; empty = none")
+    health = setting(
+        UrlPath(), "", "health check path: 200, or 503 while stopping, being replaced or stuck; empty = none"
+    )
     request_id = setting(
         Choice("no", "yes", "answer"),
         "no",

@@ -22,8 +22,8 @@ class UrlPath(Text):
 
 
 class CheckPath(Text):
-    """What the server asks new code for: a path, escaped, with or without a query; or a URL, if the application has to
-    see its scheme and host; or "".
+    """The target of the request that tries new code: a path, escaped, with or without a query; or a URL, if the
+    application has to see its scheme and host; or "".
     """
 
     metavar = "PATH"

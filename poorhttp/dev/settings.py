@@ -97,7 +97,7 @@ class FixedSettings:
         self._first = self._last = fixed(settings)
 
     def changes(self, now: dict[str, str]) -> str:
-        """What has changed, for the log; "" for nothing. now: `fixed`, as a process has just read it."""
+        """The changes, for the log; "" for none. now: `fixed`, as a process has just read it."""
         changed = [
             f"{name} is {text or 'empty'}"
             for name, text in now.items()

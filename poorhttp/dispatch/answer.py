@@ -47,7 +47,7 @@ class Answer(HeldBody):
     environ: WSGIEnvironment
     method: str
 
-    # What is the same for most requests stands in the class, so that making a request costs nothing for it.
+    # Values that most requests share stand in the class, so that making a request costs nothing for it.
     _headers_out: Headers | None = None
     _err_headers_out: Headers | None = None
     _file: FileSlice | BlockStream | None = None  # what follows the text that is held back
@@ -207,7 +207,7 @@ class Answer(HeldBody):
         return self._start(status_line(self.status), fields, exc_info)
 
     def _full_type(self) -> str:
-        """The content type with its charset: what was written as str is utf-8, and a browser would not guess that."""
+        """The content type with its charset: a str is sent as utf-8, and a browser would not guess that."""
         content_type = checked_value(self.content_type)
         if not self._raw and content_type.startswith("text/") and "charset" not in content_type.lower():
             return content_type + "; charset=utf-8"

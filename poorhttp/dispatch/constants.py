@@ -7,7 +7,7 @@ application uses the names.
 
 from __future__ import annotations
 
-# What a handler returns.
+# Return values of a handler.
 OK = 0
 DONE = 1
 DECLINED = 2

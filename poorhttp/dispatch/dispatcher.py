@@ -64,7 +64,7 @@ def application(
 
 
 class Dispatcher:
-    """What is the same for all requests of one application."""
+    """The facts that all requests of one application share."""
 
     def __init__(
         self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
@@ -122,7 +122,7 @@ class Dispatcher:
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request) -> tuple[Handler, list[Any] | None]:
-        """What answers a request for which no path without parameters has a function, and the values for it."""
+        """The handler of a request for which no path without parameters has one, and the values for it."""
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
         methods, values = self._exact.get(req.uri), None
@@ -140,7 +140,7 @@ class Dispatcher:
         return methods[req.method], values
 
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
-        """The outcome of a handler that ended by raising; what it tells beyond the code is for the developer."""
+        """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
         if end.details:
             req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", LOG_DEBUG)
         return end.code
@@ -248,7 +248,7 @@ class Dispatcher:
             self._failed(req, TypeError(notice))
 
     def _post_process(self, req: Request, hook: Handler) -> None:
-        """Run post_process once, also after errors; what it returns does not matter, what it raises does."""
+        """Run post_process once, also after errors. Its return value does not matter, its exception does."""
         try:
             hook(req)
         except SERVER_RETURN as end:

@@ -1,4 +1,4 @@
-"""What a handler has written and nothing of which has been sent, under servers that have nothing quicker.
+"""A body that a handler has written and that is not sent yet, under servers that have nothing quicker.
 
 Contract: that of `HeldBody` in `poorhttp/_engine.pyi`, which is the same in Rust.
 """
@@ -32,7 +32,7 @@ class HeldBody:
             self.flush()
 
     def _take(self) -> bytes:
-        """What was written, and hold nothing any more."""
+        """Return the bytes that were written, and hold nothing any more."""
         parts = self._parts
         try:
             body = "".join(parts).encode()  # type: ignore[arg-type]  # the usual case: text alone, encoded at once

@@ -112,7 +112,7 @@ class _PartStream:
         return b"".join(blocks)
 
     def _until(self, mark: bytes, limit: int) -> bytes:
-        """What stands before `mark`, at most `limit` bytes; consumes both."""
+        """The bytes before `mark`, at most `limit` bytes; consumes both."""
         while (end := self._buffer.find(mark)) < 0 and len(self._buffer) <= limit:
             self._fill()
         if not 0 <= end <= limit:

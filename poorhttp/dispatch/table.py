@@ -1,7 +1,7 @@
 """From the module `dispatch_table` to the routes that are looked up for each request.
 
 Knows the shapes in which an author may write `handlers` and `errors`. Knows nothing of requests. Contract: the table
-is read once, when the application is made; what is wrong in it is said then, and completely.
+is read once, when the application is made; all its mistakes are told then.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def allowed(methods: Methods) -> str:
 
 
 def _options(methods: Methods) -> Handler:
-    """What tells which methods a path has (RFC 9110 section 9.3.7); load balancers check servers by it."""
+    """A handler that tells which methods a path has (RFC 9110 section 9.3.7); load balancers check servers by it."""
 
     def options(req: Request, *values: object) -> int:
         req.status = HTTP_NO_CONTENT

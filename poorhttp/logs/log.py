@@ -32,7 +32,7 @@ NO_LOG = -1
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _SERVING = tuple(os.path.join(_OURS, folder, "") for folder in ("process", "system"))
-"""What calls the engine, which calls the application, and the handlers of signals: nobody looks for a fault there."""
+"""Folders whose frames a traceback leaves out: they call the engine and handle signals, and have no fault to show."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">

@@ -59,11 +59,11 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
 
 def _absent(settings: Config) -> str:
     """Words about why no server was found, and about a server of the same ini file with another pidfile."""
-    pid, _ = running.named(settings)
+    pid, _ = running.read_pidfile(settings)
     why = f"there is no pidfile {settings.pidfile}"
     if pid:
-        why = running.other(settings) or f"a dead process has left {settings.pidfile}"
-    return "; ".join(filter(None, (f"not running: {why}", running.elsewhere(settings))))
+        why = running.describe_other_program(settings) or f"a dead process has left {settings.pidfile}"
+    return "; ".join(filter(None, (f"not running: {why}", running.describe_server_of_ini(settings))))
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
@@ -71,7 +71,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
 
     patience: seconds to wait for the end.
     """
-    from poorhttp.status.reader import last_reload
+    from poorhttp.status.reader import read_last_reload
 
     pid = running.find(settings)
     if pid <= 0:
@@ -79,11 +79,11 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         return FAILED
     end = time.monotonic() + patience
     try:
-        before = last_reload(pid)
+        before = read_last_reload(pid)
         # A reload that goes on may have read the old code. While its program loads there is no scoreboard.
         while _is_loading(settings, pid, before) and procfs.lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
-            before = last_reload(pid)
+            before = read_last_reload(pid)
         is_told = before is not None or _is_loading(settings, pid, before)
     except PermissionError:
         before, is_told = None, False
@@ -98,7 +98,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = last_reload(pid) or before or {}  # while the new program begins there is none
+        last = read_last_reload(pid) or before or {}  # while the new program begins there is none
         is_it = last.get("time") != (before or {}).get("time")  # not the end of an earlier reload
         if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
             why = f", {last['why']}; the error log tells more" if last["why"] else ""
@@ -145,7 +145,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
     workers = list(procfs.children(pid))
     told, is_told = None, True
     try:
-        told = reader.of(pid)
+        told = reader.read_server(pid)
     except PermissionError:
         is_told = False
     say(f"running: pid {pid}{_since(pid, ', for {}')}"[: width or None])
@@ -172,7 +172,7 @@ def status(settings: Config, say: Callable[[str], object], rates: Rates | None =
 def facts(settings: Config) -> tuple[int, str]:
     """The exit code of `status`, and JSON: `state` (running, dead, absent, unknown), `pidfile`; of a running server and
     of each of its `workers` `pid`, `seconds` since the start and `pss` in bytes, null where this user may not know; and
-    `board`, what `poorhttp.status.reader.of` returns, or null (then `error` may say why).
+    `board`, what `poorhttp.status.reader.read_server` returns, or null (then `error` may say why).
     """
     from poorhttp.stdlib import json
 
@@ -183,11 +183,16 @@ def facts(settings: Config) -> tuple[int, str]:
         return UNKNOWN, json.dumps(told | {"state": "unknown", "error": error.message})
     if pid <= 0:
         code, state = (DEAD, "dead") if pid else (ABSENT, "absent")
-        why = "; ".join(filter(None, (running.other(settings) if pid else "", running.elsewhere(settings))))
+        why = "; ".join(
+            filter(
+                None,
+                (running.describe_other_program(settings) if pid else "", running.describe_server_of_ini(settings)),
+            )
+        )
         return code, json.dumps(told | {"state": state} | ({"error": why} if why else {}))
     told |= _weight(pid) | {"workers": [_weight(each) for each in procfs.children(pid)], "board": None}
     try:
-        told["board"] = reader.of(pid)
+        told["board"] = reader.read_server(pid)
     except PermissionError:
         told["error"] = f"/proc/{pid}/fd is not for this user" if procfs.stat(pid) else procfs.HIDDEN
     return RUNNING, json.dumps(told)

@@ -22,7 +22,7 @@ TIME_TO_ANSWER = 10
 LIGHTTPD_HEAD = 65535
 """The largest request head that lighttpd can be told to take, in bytes."""
 HAPROXY_ROOM, HAPROXY_FIELDS = 16 << 10, 20
-"""What HAProxy needs in its buffer beside a request head, in bytes, and how many fields it may add."""
+"""The bytes that HAProxy needs in its buffer beside a request head, and how many fields it may add."""
 ANSWER_HEAD = "32k"
 """The largest answer head that nginx takes: a buffer of this size for each request."""
 

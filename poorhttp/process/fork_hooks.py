@@ -1,8 +1,8 @@
-"""What happens to a process of the server that forks: hooks which the interpreter calls at each fork.
+"""Forks in a process of the server: hooks which the interpreter calls at each of them.
 
 Knows three kinds of children. One that the application forks does not serve: it keeps no port and no worker, and hears
 signals like any process. One that the server forks (a worker, for instance) keeps its signals blocked until
-`hold_signals`, and is killed with its parent until it serves: what the application does in it before may never end.
+`hold_signals`, and is killed with its parent until it serves, for code of the application may run before and never end.
 Of one that is forked by another such child the first rule holds. Does not know when the server forks.
 """
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from poorhttp._engine import Engine
 
-serving: list[Engine] = []
+engines: list[Engine] = []
 """The engine of this process, while it serves."""
 
 close_in_children: list[Callable[[], None]] = []
-"""Each closes what is not to be open in a child that the application forks."""
+"""Functions that close descriptors which a child that the application forks must not have."""
 
 forking_own: dict[int, int] = {}
 """The threads that are forking a child of the server's own, with the number of their process."""
@@ -39,7 +39,7 @@ _masks: dict[int, Any] = {}
 
 
 def hold_signals(mask: Any) -> None:
-    """In a child of the server's own: let signals come; it hears them when it serves. mask: what its parent blocked."""
+    """In a child of the server's own: let signals come; it hears them when it serves. mask: the parent's."""
     for signum in HANDLED:
         signal.signal(signum, delay)
     _newborn.clear()
@@ -48,8 +48,8 @@ def hold_signals(mask: Any) -> None:
 
 def _before_fork() -> None:
     """Hold signals back: a child that got one too early would write it into the pipe that it shares with its parent."""
-    if (serving or close_in_children) and not is_starting():
-        # Noted before it is changed: what a handler raises, or RequestTimeout, may come out of each call.
+    if (engines or close_in_children) and not is_starting():
+        # Noted before it is changed: each call may raise RequestTimeout, or the exception of a handler.
         _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
 
@@ -74,12 +74,12 @@ def _after_fork_in_child() -> None:
             _masks[thread.get_ident()] = ()
         if thread.get_ident() in _masks:  # signals were held back
             forget()
-        for engine in serving:
+        for engine in engines:
             engine.abandon()
         for close in close_in_children:
             close()
-        _abandoned.extend(serving)  # what it forks is not the server's
-        serving.clear()
+        _abandoned.extend(engines)  # what it forks is not the server's
+        engines.clear()
         close_in_children.clear()
     finally:
         _after_fork_in_parent()

@@ -1,4 +1,4 @@
-"""What a supervisor and its worker tell each other: single bytes on the control pipe and on the report pipe.
+"""The messages between a supervisor and its workers: single bytes on the control pipe and on the report pipe.
 
 Knows their meaning only. The engine declares the same bytes; a test compares them.
 """

@@ -2,8 +2,7 @@
 
 Knows the order of the steps, which is the same after a fresh start and after a reload (`process.start.origin`). Does
 not know how any of them is done, nor where the configuration comes from.
-Contract: what was made here (unix sockets, pidfile) is removed by the process that made it, however it ends short of a
-kill.
+Contract: a process removes the unix sockets and the pidfile that it made, however it ends short of a kill.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from poorhttp.process import shape
 from poorhttp.process.start import facts, loading, log_files
 from poorhttp.process.start.listening import Listening
 from poorhttp.process.start.origin import AfterReload, FreshStart, adopted
-from poorhttp.status import pidfile, scoreboard
+from poorhttp.status import pidfile
+from poorhttp.status.scoreboard import make_server_scoreboard
 from poorhttp.stdlib import os, signal
 from poorhttp.system.signals import NAMES, STOPS, Boot, expect_end, let_through, restore
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from poorhttp.logs.log import ErrorLog
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
     WSGI = Callable[..., Iterable[bytes]]
 
@@ -39,15 +39,15 @@ def serve(
     app: WSGI | None,
     home: str = "",
     handover: Handover | None = None,
-    serving: Callable[[ErrorLog], Callable[[], None]] | None = None,
+    before_serving: Callable[[ErrorLog], Callable[[], None]] | None = None,
     may_be_unread: bool = False,
 ) -> int:
     """Listen, load, serve; return the exit code. Clients that come meanwhile wait in the queue of the socket.
 
-    home: the directory of the start, as it was named (`cli.way_to`), "" where the process goes on afterwards and
-    another program than poorhttp began it: then there is no reload, and signals are given back. handover: what the
-    program before this one left. serving: called when clients are about to be served; what it returns, when a process
-    does so. may_be_unread: as for an `ErrorLog`.
+    home: the directory of the start, as it was named (`cli.way_to`); "" where a program calls `poorhttp.run()` and goes
+    on afterwards: such a server cannot reload, and gives the signals back. handover: descriptors and facts from the
+    program before a reload. before_serving: called before the first client is served; it returns a function, which is
+    called when a process serves. may_be_unread: as for an `ErrorLog`.
     """
     origin = FreshStart() if handover is None else AfterReload(handover)
     try:
@@ -64,7 +64,7 @@ def serve(
     try:
         server.prepare()
         server.load(app)
-        return server.serve(serving)
+        return server.serve(before_serving)
     except Exception as error:
         if server.is_loaded:
             raise
@@ -76,7 +76,7 @@ def serve(
 
 
 class _Server:
-    """What the steps share."""
+    """The state that the steps share."""
 
     def __init__(
         self, settings: Config, home: str, origin: FreshStart | AfterReload, error_log: ErrorLog, access_log: int
@@ -89,9 +89,9 @@ class _Server:
         self._access_log = access_log
         self._listening: Listening | None = None
         self._lock = -1
-        self._board: Board | None = None
+        self._scoreboard: Scoreboard | None = None
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self._pipes = signal.getsignal(signal.SIGPIPE)
+        self._sigpipe_handler = signal.getsignal(signal.SIGPIPE)
         self._boot = Boot(isinstance(origin, AfterReload))
 
     def prepare(self) -> None:
@@ -122,8 +122,8 @@ class _Server:
             self._boot.check()  # a stop goes before whatever the application made of it
         self.is_loaded = True
 
-    def serve(self, serving: Callable[[ErrorLog], Callable[[], None]] | None) -> int:
-        """Serve until stopped; return the exit code. serving: as of `serve`."""
+    def serve(self, before_serving: Callable[[ErrorLog], Callable[[], None]] | None) -> int:
+        """Serve until stopped; return the exit code. before_serving: as of `serve`."""
         from poorhttp.app import loader
 
         assert self._listening is not None
@@ -132,14 +132,14 @@ class _Server:
         self._check_storage()
         self._listening.begin()
         connections = self._origin.connections(self._listening)
-        self._show()
+        self._make_scoreboard()
         lines = facts.facts(settings, kind, self._title, self._listening.listeners)
-        self._origin.announce(lines, settings, error_log, self._board)
-        tell_serving = serving(error_log) if serving is not None else None
+        self._origin.announce(lines, settings, error_log, self._scoreboard)
+        tell_serving = before_serving(error_log) if before_serving is not None else None
 
         def ready() -> None:
-            if self._board is not None:
-                self._board.tell(serves="yes")
+            if self._scoreboard is not None:
+                self._scoreboard.tell(serves="yes")
             if tell_serving is not None:
                 tell_serving()
 
@@ -162,7 +162,7 @@ class _Server:
             make_reload=self._reload if self._home else None,
             handover=self._origin.handover,
             manager=self._origin.manager,
-            board=self._board,
+            scoreboard=self._scoreboard,
             connections=connections,
             ready=ready,
         )
@@ -182,7 +182,7 @@ class _Server:
             make_reload=self._reload if self._home else None,
             manager=self._origin.manager,
             connections=connections,
-            row=None if self._board is None else self._board.row(0),
+            row=None if self._scoreboard is None else self._scoreboard.row(0),
         )
 
     def try_again(self, error: Exception) -> int:
@@ -222,8 +222,8 @@ class _Server:
         if self._home:
             self._boot.silence()
         self._clean_up()
-        if self._board is not None:
-            self._board.close()
+        if self._scoreboard is not None:
+            self._scoreboard.close()
         if self._home:
             expect_end(self._settings.graceful_timeout, self._error_log)
             return
@@ -232,7 +232,7 @@ class _Server:
             if self._lock >= 0:  # in a child that the application has forked it is closed
                 os.close(self._lock)
         self._boot.restore()
-        restore({signal.SIGPIPE: self._pipes})
+        restore({signal.SIGPIPE: self._sigpipe_handler})
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _clean_up(self) -> None:
@@ -286,16 +286,16 @@ class _Server:
             which = f"request bodies above body_memory ({self._settings.body_memory} bytes) are answered 503"
             self._error_log.write("E", f"{what}; {which}; let TMPDIR name a directory that takes files")
 
-    def _show(self) -> None:
+    def _make_scoreboard(self) -> None:
         """Make the scoreboard, with the facts about this server."""
-        settings, board = self._settings, scoreboard.of_server(self._settings)
-        if board is not None:
-            board.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=self._title)
-            board.tell(
+        settings, scoreboard = self._settings, make_server_scoreboard(self._settings)
+        if scoreboard is not None:
+            scoreboard.tell(version=__version__, shape=f"{settings.processes} x {settings.threads}", title=self._title)
+            scoreboard.tell(
                 supervised="yes" if shape.is_supervised(settings) else "no", reloads="yes" if self._home else "no"
             )
-            board.tell(serves="no", home=self._home, ini=settings.ini, pidfile=settings.pidfile)
-        self._board = board
+            scoreboard.tell(serves="no", home=self._home, ini=settings.ini, pidfile=settings.pidfile)
+        self._scoreboard = scoreboard
 
     def _reload(self) -> Reload:
         from poorhttp.listen.systemd import Manager
@@ -306,7 +306,9 @@ class _Server:
         handover = Handover()
         handover.passed, handover.pidfile, handover.lock = self._origin.passed, self._settings.pidfile, self._lock
         manager, keys = self._origin.manager or Manager(), self._listening.keys
-        return Reload(handover, self._home, shape.shape(self._settings), keys, self._error_log, manager, self._board)
+        return Reload(
+            handover, self._home, shape.shape(self._settings), keys, self._error_log, manager, self._scoreboard
+        )
 
 
 def need_engine() -> None:

@@ -21,7 +21,7 @@ def is_supervised(settings: Config) -> bool:
 
 
 def shape(settings: Config) -> str:
-    """What a reload does not change, in words."""
+    """The part of the configuration that a reload cannot change, in words."""
     return SUPERVISED if is_supervised(settings) else "one process without a supervisor"
 
 

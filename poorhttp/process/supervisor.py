@@ -19,10 +19,10 @@ from poorhttp.process import messages
 from poorhttp.process.shape import counted
 from poorhttp.process.workers import birth
 from poorhttp.process.workers.plan import Exit, Spawn, State, Worker, plan, wait
-from poorhttp.process.workers.reload import SupervisedReload
-from poorhttp.process.workers.signals import SupervisorSignals
+from poorhttp.process.workers.processes import Workers, when
 from poorhttp.process.workers.sizing import Sizing, has_terminal
-from poorhttp.process.workers.workers import Workers, when
+from poorhttp.process.workers.supervised_reload import SupervisedReload
+from poorhttp.process.workers.supervisor_signals import SupervisorSignals
 from poorhttp.stdlib import select, signal, socket, time
 from poorhttp.system import signals, timing
 from poorhttp.system.exits import name_of, reason
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from poorhttp.process.workers.plan import Action
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 def supervise(
@@ -49,7 +49,7 @@ def supervise(
     make_reload: Callable[[], Reload] | None = None,
     handover: Handover | None = None,
     manager: Manager | None = None,
-    board: Board | None = None,
+    scoreboard: Scoreboard | None = None,
     connections: Sequence[tuple[int, int]] = (),
     ready: Callable[[], None] = lambda: None,
 ) -> int:
@@ -57,7 +57,7 @@ def supervise(
 
     load: called in each worker; it gives the application, and what it raises ends the worker. make_reload: how HUP and
     USR2 replace this program, None: not at all. handover: the workers of the program before this one, which leave as
-    new ones serve. manager: the service manager. board: where all show what they do. connections: that wait to be
+    new ones serve. manager: the service manager. scoreboard: where all show what they do. connections: that wait to be
     served, descriptor and number of the listener. ready: called when the first worker serves.
 
     TERM stops gracefully, INT too but with a second for what is in flight, QUIT at once, as does a second TERM or INT;
@@ -73,15 +73,15 @@ def supervise(
     gc.collect()
     gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
     manager = manager or Manager()
-    reloads = SupervisedReload(make_reload, error_log, manager, board, is_rolling=handover is not None)
-    supervisor = Supervisor(load, listeners, config, error_log, access_log, reloads, manager, board, ready)
+    reloads = SupervisedReload(make_reload, error_log, manager, scoreboard, is_rolling=handover is not None)
+    supervisor = Supervisor(load, listeners, config, error_log, access_log, reloads, manager, scoreboard, ready)
     if handover is not None:
         supervisor.adopt(handover, connections)
     return supervisor.run()
 
 
 class Supervisor:
-    """What the loop needs; `run` is the loop. load: None where there is no application: then no worker is started."""
+    """The state of the loop, which is `run`. load: None where there is no application: then no worker is started."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Supervisor:
         access_log: int,
         reloads: SupervisedReload,
         manager: Manager,
-        board: Board | None,
+        scoreboard: Scoreboard | None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._ready = ready
@@ -112,7 +112,7 @@ class Supervisor:
         self._late_code = 1
         self._backlog = Backlog(error_log)
         self._sizing = Sizing(config, error_log, is_fixed=load is None)
-        self._workers = Workers(load, listeners, config, error_log, access_log, board)
+        self._workers = Workers(load, listeners, config, error_log, access_log, scoreboard)
         self._signals = SupervisorSignals()
 
     def adopt(self, handover: Handover, connections: Sequence[tuple[int, int]] = ()) -> None:
@@ -252,11 +252,11 @@ class Supervisor:
         for pid in self._state.workers:
             self._workers.send(pid, signal.SIGUSR1)
 
-    # What the outside learns
+    # Telling the outside
 
     def _note_serving(self) -> None:
         """From the first worker on that serves, whichever program began it."""
-        if not self._serves and self._state.serving() and self._state.stopping is None:
+        if not self._serves and self._state.serving_pids() and self._state.stopping is None:
             self._serves = True
             self._ready()
 
@@ -364,7 +364,7 @@ class Supervisor:
         is_later = self._is_ready or self._reloads.is_rolling or self._state.stopping is not None
         return self._state.may_start and not is_later
 
-    # What the plan wants
+    # Performing the plan
 
     def _perform(self, action: Action) -> None:
         if isinstance(action, Spawn):

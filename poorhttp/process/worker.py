@@ -1,7 +1,7 @@
 """One process that serves: T threads in one engine, from the first request to the last.
 
 Knows what an engine is made from, and the order in which a process begins and ends to serve. Does not know how requests
-are served (the engine), what signals do (`process.serving.signals`), nor whether there are other workers.
+are served (the engine), what signals do (`process.serving.serving_signals`), nor whether there are other workers.
 Contract: `serve` returns when the engine has stopped and every thread is back. A stop reaches the engine as a byte on
 a descriptor, so none is lost while it sleeps.
 """
@@ -13,7 +13,7 @@ from poorhttp._engine import Engine
 from poorhttp.listen import sockets, unix_sockets
 from poorhttp.process import fork_hooks
 from poorhttp.process.serving import threads
-from poorhttp.process.serving.signals import ServingSignals
+from poorhttp.process.serving.serving_signals import ServingSignals
 from poorhttp.process.shape import counted
 from poorhttp.stdlib import os, socket
 
@@ -74,7 +74,7 @@ def serve(
             os.close(other_end)  # at its end: the only process is the last one
         numbers, reported = [each.fileno() for each in listeners], report if report is not None else signals.reported
         engine = Engine(app, numbers, controls, access_log, error_log, config, reported, row, countdown)
-        fork_hooks.serving.append(engine)
+        fork_hooks.engines.append(engine)
         _give_over(engine, countdown, connections)
         if manager is not None:
             manager.watch_aside(listeners, lambda text: error_log.write("W", text))
@@ -86,10 +86,10 @@ def serve(
                 manager.ready(f"serving with {counted(config.threads, 'thread')}")
 
         threads.run(engine, config.threads, count, tell_ready, signals.leaving)
-        signals.own_reload.make_way()
+        signals.unsupervised_reload.make_way()
         return 1 if engine.has_failed() else signals.leaving.exit_code(engine.stopped_at_once_by())
     finally:
-        fork_hooks.serving.clear()
+        fork_hooks.engines.clear()
         signals.restore()
 
 
@@ -109,8 +109,8 @@ def _close(listeners: Sequence[socket.socket], is_supervised: bool) -> None:
             each.close()
 
 
-def accept_last(sock: socket.socket) -> list[int]:
-    """Let nobody in any more at a listening socket, for all processes that share it, and return the descriptors of the
+def take_waiting_connections(sock: socket.socket) -> list[int]:
+    """Close a listening socket to new clients, in all processes that share it, and return the descriptors of the
     connections that wait there. Raises OSError.
     """
     return _engine.take_waiting(sock.fileno())

@@ -1,1 +1,1 @@
-"""Replacing running code: what one program hands to the next, and how that is tried before."""
+"""Replacing running code: the handover from one program to the next, and the trial before it."""

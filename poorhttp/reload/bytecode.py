@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TICK = 0.02
-"""Seconds: times of files that a file system may take for the same."""
+MTIME_RESOLUTION = 0.02
+"""Seconds: a file system may give files the same time that were written within this time."""
 
 
-def distrust() -> None:
+def recompile_edited() -> None:
     """Compile anew what was edited since its bytecode was written, or just before.
 
     The interpreter compares whole seconds and sizes, so that it would pass over an edit of the same second and size, as
@@ -31,7 +31,9 @@ def distrust() -> None:
             written = os.stat(external.cache_from_source(path)).st_mtime
         except (NotImplementedError, OSError):
             return stats
-        # Else: a time that is not the one in the bytecode, whatever that is.
-        return stats if stats["mtime"] < written - TICK else {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+        if stats["mtime"] >= written - MTIME_RESOLUTION:
+            # A time that is not the one in the bytecode, whatever that is.
+            return {**stats, "mtime": int.from_bytes(os.urandom(4), "big")}
+        return stats
 
     loader.path_stats = path_stats  # type: ignore[method-assign]

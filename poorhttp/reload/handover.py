@@ -1,4 +1,4 @@
-"""What one program of this process hands to the next: descriptors, and what they are.
+"""The handover: descriptors that one program of this process leaves to the next, and their meaning.
 
 Knows its form, and how a new program gets it. Does not know which process serves, nor how the new program is executed.
 """
@@ -16,20 +16,20 @@ HANDOVER = "POORHTTP_HANDOVER"
 """The variable that tells a new program the descriptor of the file with its handover."""
 
 FORMAT = 4
-"""Of the handover. A trial that takes another one fails: what it could not take would be lost."""
+"""The version of the handover. A trial whose program reads another version fails, since descriptors would be lost."""
 
 
 class Handover:
-    """What a new program gets from the one before, which had the same process number.
+    """Descriptors and facts that a new program gets from the one before, which had the same process number.
 
     sockets: key (see `poorhttp.listen.sockets`) -> descriptor, and device and inode of a unix socket. workers: process
     number -> write end of its control pipe, read end of its report pipe (-1 where that has ended), whether it was asked
-    to leave, and whether it has closed its listeners. wanted: how many there are to be, where so many were configured.
-    countdown: read and write end of that of the workers. passed: sockets of the service manager, descriptor and name.
-    connections: of which nothing was read, descriptor and key of the listener. signals: a pipe of those that came
-    meanwhile, -1 for none. pidfile: "" for none. lock: the descriptor that locks it, -1 for none. streams: standard
-    output and error, those that go to the error log. pause: seconds before what cannot be loaded is tried again, 0
-    where it was not yet.
+    to leave, and whether it has closed its listeners. wanted: the number of workers, which TTIN and TTOU change;
+    configured: `processes` at that time. countdown: read and write end of the workers' countdown pipe. passed: sockets
+    of the service manager, descriptor and name. connections: those of which nothing was read, descriptor and key of the
+    listener. signals: a pipe with the signals that came meanwhile, -1 for none. pidfile: its path, "" for none. lock:
+    the descriptor that locks the pidfile, -1 for none. streams: standard output and error, if they go to the error log.
+    pause: seconds until code that cannot be loaded is tried again, 0 before the first try.
     """
 
     def __init__(self) -> None:
@@ -59,18 +59,18 @@ class Handover:
         return self
 
     def pipes(self) -> list[int]:
-        """Those of the workers."""
+        """The control and report pipes of the workers."""
         return [each for facts in self.workers.values() for each in facts[:2] if each >= 0]
 
     def descriptors(self) -> list[int]:
-        """All that must stay open."""
+        """All descriptors that must stay open."""
         others = [each for each, _ in (*self.passed, *self.connections)]
         single = [each for each in (self.signals, self.lock) if each >= 0]
         return [facts[0] for facts in self.sockets.values()] + self.pipes() + self.countdown + others + single
 
 
 def received() -> Handover | None:
-    """What the program before this one left, once; None after an ordinary start."""
+    """The handover from the program before this one, once; None after an ordinary start."""
     named = os.environ.pop(HANDOVER, "")
     if not named:
         return None
@@ -89,5 +89,5 @@ def received() -> Handover | None:
         del handover.workers[pid]
     for pid in children.difference(handover.workers):
         os.waitpid(pid, os.WNOHANG)  # a child of the program before, which cannot wait for it any more
-    bytecode.distrust()
+    bytecode.recompile_edited()
     return handover

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from poorhttp.listen.systemd import Manager
     from poorhttp.logs.log import ErrorLog
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 class Reload:
@@ -42,7 +42,7 @@ class Reload:
         keys: list[str],
         error_log: ErrorLog,
         manager: Manager,
-        board: Board | None = None,
+        scoreboard: Scoreboard | None = None,
     ) -> None:
         self.handover = handover
         self.keys = keys
@@ -52,7 +52,7 @@ class Reload:
         self._shape = shape
         self._error_log = error_log
         self._manager = manager
-        self._board = board
+        self._scoreboard = scoreboard
         self._trial: Trial | None = None
         self._is_asked_again = self._is_cancelled = False
 
@@ -146,8 +146,8 @@ class Reload:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _note(self, result: str, why: str = "") -> None:
-        if self._board is not None:
-            self._board.note_reload(result, why)
+        if self._scoreboard is not None:
+            self._scoreboard.note_reload(result, why)
 
     def _fail(self, why: str, said: Iterable[str] = ()) -> None:
         for line in said:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TRIAL = "POORHTTP_TRIAL"
-"""The variable that tells a trial its server and what that has: a line each."""
+"""The variable that tells a trial its server (process number and version of the handover), its shape and its addresses:
+a line each."""
 
 SUCCEEDED = b"ok\n"
-"""What a trial writes in the end on the standard output that it had at its start, which the application has not."""
+"""The last line of a trial that succeeds, on the standard output of its start, which the application cannot reach."""
 
 UNASKED = "unasked"
 """The line for a trial whose application is not to be asked for `check_path`."""
@@ -103,7 +104,10 @@ def _why(code: int | None) -> str:
 
 
 def tried() -> list[str] | None:
-    """In a trial: shape and addresses of the running server; None elsewhere. Told once."""
+    """Return shape and addresses of the running server, in a trial and only once; None in any other process.
+
+    Raises PoorhttpError where the server is not the parent, or hands over another version.
+    """
     text = os.environ.pop(TRIAL, "")
     if not text:
         return None
@@ -115,5 +119,5 @@ def tried() -> list[str] | None:
     if handed != str(FORMAT):
         what = "the running server is of a version that hands over what this one cannot take"
         raise PoorhttpError(what, "restart it: poorhttp restart")
-    bytecode.distrust()
+    bytecode.recompile_edited()
     return facts

@@ -1,1 +1,1 @@
-"""What a server shows of itself: its pidfile and its scoreboard, written and read."""
+"""The pidfile and the scoreboard of a server, written and read."""

@@ -20,7 +20,7 @@ def answer(descriptor: int, environ: dict[str, Any], start_response: Callable[..
     """Answer with what the server of this scoreboard does, in the format that the client asks for."""
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _send(start_response, "405 Method Not Allowed", HTML, "", ("Allow", "GET, HEAD"))
-    told = reader.gather(descriptor, os.getpid())
+    told = reader.read_scoreboard(descriptor, os.getpid())
     if told is None:
         return _send(start_response, "503 Service Unavailable", "text/plain", "the scoreboard cannot be read\n")
     kind = wanted(environ["PATH_INFO"], environ["QUERY_STRING"], environ.get("HTTP_ACCEPT", ""))

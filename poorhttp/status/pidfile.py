@@ -90,7 +90,7 @@ def remove(path: str, pid: int = 0) -> None:
         if path and _look(path) == (pid or os.getpid()):
             os.unlink(path)
     except ConfigError:
-        return  # what is there now is no pidfile
+        return  # the file that is there now is no pidfile
     except OSError as error:
         say(f"note: cannot remove the pidfile {path}: {error.strerror}")
 
@@ -200,7 +200,7 @@ def wrote(pid: int, descriptor: int) -> bool:
         return False
     from poorhttp.status import reader  # which few starts need
 
-    return reader.main_of(pid) in (0, pid)
+    return reader.find_main_process(pid) in (0, pid)
 
 
 def _holders(descriptor: int, pid: int) -> set[int] | None:

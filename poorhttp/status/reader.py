@@ -1,4 +1,4 @@
-"""What a server does, read from its scoreboard into plain dictionaries.
+"""The status of a server, read from its scoreboard into plain dictionaries.
 
 Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Only commands about
 a server and its status page import this module.
@@ -39,8 +39,8 @@ TRIES = 5
 """How often a reader reads a head whose checksum is wrong, which means that the server is writing it."""
 
 
-def of(pid: int) -> Facts | None:
-    """What the server with this main process does; None where it has no scoreboard (yet). Raises PermissionError.
+def read_server(pid: int) -> Facts | None:
+    """The status of the server with this main process; None where it has no scoreboard (yet). Raises PermissionError.
 
     `version`, `shape`, `is_supervised`, `application`, `pid`, `started` (s since the epoch), `seconds`; `last_reload`
     (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
@@ -50,12 +50,12 @@ def of(pid: int) -> Facts | None:
     if own < 0:
         return None
     try:
-        return gather(own)
+        return read_scoreboard(own)
     finally:
         os.close(own)
 
 
-def main_of(pid: int) -> int:
+def find_main_process(pid: int) -> int:
     """The main process of the server to which this process belongs; 0 where that is not known."""
     try:
         return _number((_facts_of(pid) or {}).get("pid", ""))
@@ -69,7 +69,7 @@ def serves(pid: int) -> bool:
     return facts.get("serves") != "no"  # a version before this one does not tell
 
 
-def start(pid: int) -> dict[str, str]:
+def read_start(pid: int) -> dict[str, str]:
     """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
     and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
     """
@@ -78,7 +78,7 @@ def start(pid: int) -> dict[str, str]:
     return {name: facts[name] for name in ("home", "ini", "pidfile")} if is_it else {}
 
 
-def last_reload(pid: int) -> Facts | None:
+def read_last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and after a reload `result`, `time` and `why`.
     None where the process has no scoreboard. Raises PermissionError.
     """
@@ -86,10 +86,10 @@ def last_reload(pid: int) -> Facts | None:
     return None if facts is None else {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
 
 
-def gather(descriptor: int, teller: int = 0) -> Facts | None:
-    """What the server of this open scoreboard does, as `of` tells it. During a reload the workers of the program before
-    have another scoreboard; they are found as children of the server. teller: the process that asks, one of whose
-    threads is busy with nothing but this.
+def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
+    """The status of the server of this open scoreboard, as `read_server` tells it. During a reload the workers of the
+    program before have another scoreboard; they are found as children of the server. teller: the process that asks, one
+    of whose threads is busy with nothing but this.
     """
     facts = _facts(descriptor)
     if not facts:
@@ -101,7 +101,7 @@ def gather(descriptor: int, teller: int = 0) -> Facts | None:
     counted = list(_rows(descriptor, processes, end))
     rows = [row for row in counted if row.pop("is_shown") and procfs.lives(row["pid"])]
     for each in sorted(processes - {pid, *(row["pid"] for row in rows)}):
-        rows += _elsewhere(each, end)
+        rows += _rows_of_child(each, end)
     for row in rows:
         row["pss"] = procfs.pss(row["pid"]) or None
         row["busy"] = max(row["busy"] - (row["pid"] == teller), 0)
@@ -192,7 +192,7 @@ def _facts(descriptor: int) -> dict[str, str]:
 
 
 def _rows(descriptor: int, processes: set[int], end: float) -> Iterator[Facts]:
-    """What each row counts. The first row of each of these processes has `is_shown` set, and its calls if it is read
+    """The figures of each row. The first row of each of these processes has `is_shown` set, and its calls if it is read
     before `end`, in seconds of `time.monotonic`.
     """
     rows, cells = _shape(descriptor)
@@ -246,7 +246,7 @@ def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
     return calls.of_cell(cell) if len(sequences) == 1 else None
 
 
-def _elsewhere(pid: int, end: float) -> list[Facts]:
+def _rows_of_child(pid: int, end: float) -> list[Facts]:
     """The row of a child that is not on this scoreboard: a worker of the program before a reload is on that of its own
     program. A worker that does not serve yet has no row, nor has a child of the application.
     """
@@ -262,7 +262,7 @@ def _elsewhere(pid: int, end: float) -> list[Facts]:
 
 
 def _second_class(counts: dict[str, int]) -> int:
-    """How many answers were 2xx, which nobody counts: the others are rarer."""
+    """The number of 2xx answers: those requests whose answer no rarer class has counted."""
     others = sum(counts[name] for name in ("1xx", "3xx", "4xx", "5xx"))
     return max(counts["requests"] + counts["refused"] - others, 0)
 

@@ -1,4 +1,4 @@
-"""What a server does, shown: as text for a terminal, as HTML, as JSON and for Prometheus.
+"""The status of a server, shown as text for a terminal, as HTML, as JSON and for Prometheus.
 
 Knows the dictionaries of `poorhttp.status.reader`. Does not know where the text goes.
 """

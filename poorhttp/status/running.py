@@ -25,24 +25,24 @@ def find(settings: Config) -> int:
     """The process number of the running server; 0 without a pidfile, -1 where a dead server has left the pidfile or it
     names another program. Raises ConfigError where no pidfile is set, or it cannot be read or trusted.
     """
-    pid, is_its = named(settings)
+    pid, is_its = read_pidfile(settings)
     return pid if pid <= 0 or (is_its and is_server(pid)) else -1
 
 
-def left(settings: Config) -> int:
+def find_ended(settings: Config) -> int:
     """The process number of a server that has ended and left its pidfile; 0 without one. Raises what `find` does."""
-    pid, is_its = named(settings)
+    pid, is_its = read_pidfile(settings)
     return 0 if is_its else max(pid, 0)
 
 
-def other(settings: Config) -> str:
+def describe_other_program(settings: Config) -> str:
     """Words about the living process of another program in the pidfile; "" for none. Raises what `find` does."""
-    pid, is_its = named(settings)
+    pid, is_its = read_pidfile(settings)
     is_other = pid > 0 and is_its and not is_server(pid)
     return f"{settings.pidfile} names process {pid}, which is alive and no poorhttp" if is_other else ""
 
 
-def named(settings: Config) -> tuple[int, bool]:
+def read_pidfile(settings: Config) -> tuple[int, bool]:
     """The number in the pidfile (0 without one, -1 in an empty one), and whether that process lives and wrote it."""
     path = settings.pidfile
     if not path:
@@ -77,12 +77,12 @@ def is_dev(settings: Config, pid: int) -> bool:
     return settings.autoreload or not {b"dev", b"--reload", b"--autoreload"}.isdisjoint(words)
 
 
-def elsewhere(settings: Config) -> str:
+def describe_server_of_ini(settings: Config) -> str:
     """Words about a running server of the same ini file in which the pidfile was changed since; "" for none."""
     path, name = os.path.realpath(settings.ini), os.fsencode(os.path.basename(settings.ini))
     for pid in procfs.numbers() if settings.ini else ():
         try:
-            begun = reader.start(pid) if name in procfs.read(pid, "cmdline") else {}
+            begun = reader.read_start(pid) if name in procfs.read(pid, "cmdline") else {}
         except PermissionError:
             continue
         if begun.get("ini") and os.path.realpath(begun["ini"]) == path:

@@ -32,7 +32,7 @@ class Row:
         return page.answer(self.descriptor, environ, start_response)
 
 
-class Board:
+class Scoreboard:
     """The scoreboard of a server with so many processes, each with so many threads. Raises OSError."""
 
     def __init__(self, processes: int, threads: int) -> None:
@@ -107,14 +107,14 @@ class Board:
         self.tell(reload=result, reload_why=why)
 
 
-def make(processes: int, threads: int) -> Board | None:
+def make_scoreboard(processes: int, threads: int) -> Scoreboard | None:
     """A scoreboard; None where the system has no such memory, and the server shows less."""
     try:
-        return Board(processes, threads)
+        return Scoreboard(processes, threads)
     except (AttributeError, ImportError, OSError):
         return None
 
 
-def of_server(settings: Config) -> Board | None:
+def make_server_scoreboard(settings: Config) -> Scoreboard | None:
     """The scoreboard of a server with these settings. With `health` a process has one thread more than `threads`."""
-    return make(settings.processes.most, settings.threads + 1)
+    return make_scoreboard(settings.processes.most, settings.threads + 1)

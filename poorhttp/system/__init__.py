@@ -1,1 +1,1 @@
-"""What Linux and Python do for every other part: signals, programs as children. Knows no server."""
+"""Linux and Python for every other part: signals, programs as children. Knows no server."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOVED = os.path.join(os.path.dirname(__file__), "moved.py")
-"""What goes to the directory first: posix_spawn(3) starts a program in that of this process, which is everybody's."""
+"""The program that changes the directory first: posix_spawn(3) starts programs in that of this process, which all its
+threads share."""
 
 
 class Program:
@@ -57,7 +58,7 @@ class Program:
         """The same, once it has ended or so much time is over."""
         end = time.monotonic() + seconds
         while (code := self.poll()) is None and time.monotonic() < end:
-            time.sleep(timing.TICK)
+            time.sleep(timing.CHILD_POLL)
         return code
 
     def kill(self) -> None:

@@ -177,8 +177,8 @@ def delay(signum: int, frame: FrameType | None) -> None:
 
 def raise_delayed() -> None:
     """Let signals come again that came during the start: the code may have been read before, a stop swallowed."""
-    for signum in sorted(_delayed, key=STOPS.__contains__, reverse=True):  # a stop first: what another does may raise
-        _delayed.discard(signum)  # before: who still delays it does it again
+    for signum in sorted(_delayed, key=STOPS.__contains__, reverse=True):  # a stop first: other handlers may raise
+        _delayed.discard(signum)  # before: a handler that still delays the signal adds it again
         signal.raise_signal(signum)  # to this thread: where they are blocked they wait, also for the next program
 
 
@@ -219,7 +219,7 @@ def _leave_to_the_next(signum: int, frame: FrameType | None) -> None:
 
 
 def read_all(pipe: int) -> bytes:
-    """What lies in a pipe that does not block."""
+    """The bytes that a pipe holds which does not block."""
     try:
         return os.read(pipe, 1 << 16)
     except BlockingIOError:

@@ -67,5 +67,5 @@ LAST_CHILD_EXIT = 2.0
 DYING = 1.0
 """For a killed child to be gone: one that waits for a file server may take longer, and is not waited for."""
 
-TICK = 0.02
+CHILD_POLL = 0.02
 """Between two looks whether a child has ended, where nothing else tells it."""

@@ -126,7 +126,7 @@ impl Scheme {
     }
 }
 
-/// What a proxy tells about one request.
+/// The facts that a proxy tells about one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The client.

@@ -1,4 +1,4 @@
-//! How long a request body is: RFC 9112 section 6.3, for requests. What it lets a server repair is refused instead.
+//! How long a request body is: RFC 9112 section 6.3, for requests. Requests that it lets a server repair are refused instead.
 
 use memchr::memchr;
 

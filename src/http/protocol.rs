@@ -35,7 +35,7 @@ pub enum Step {
     Whole,
 }
 
-/// What was received.
+/// The bytes that were received.
 #[derive(Debug, Default)]
 pub struct Inbound<B> {
     bytes: Vec<u8>,

@@ -6,7 +6,7 @@ use super::grammar::{decimal, is_token, is_value, members};
 use super::head::Version;
 use super::own_fields::OwnFields;
 
-/// What the application did wrong, for its developer.
+/// The mistake of the application, for its developer.
 pub type Fault = &'static str;
 
 /// What in the request decides how its answer is framed.

@@ -95,7 +95,7 @@ pub trait Handler: Send + Sync + 'static {
     /// An answer whose body is not finished.
     type Stream: Send;
 
-    /// What a thread keeps from one request to the next. It never leaves its thread.
+    /// The state that a thread keeps from one request to the next. It never leaves its thread.
     type ThreadState;
 
     /// Answer `request` into `outbox`. A panic that leaves the outbox untouched is answered with 500. After any other panic
@@ -140,7 +140,7 @@ pub trait Handler: Send + Sync + 'static {
     /// [`Handler::interrupt`].
     fn give_up(&self, slot: usize, request: &Shown, age: u64, is_still_late: &dyn Fn() -> bool) -> bool;
 
-    /// Hear a byte of [`crate::net::report::supervisor`], in a process that has no supervisor.
+    /// Hear a byte of [`crate::net::report::report_pipe`], in a process that has no supervisor.
     fn hear_report(&self, byte: u8);
 
     /// On the thread of slot 0: let the interpreter run its handlers for signals that may have come. Returns whether to stop.

@@ -1,4 +1,4 @@
-//! What a panic costs, which is a defect of the engine: a line in the error log, and the thread only where panics do not
+//! The cost of a panic, which is a defect of the engine: a line in the error log, and the thread only where panics do not
 //! end.
 
 use std::any::Any;

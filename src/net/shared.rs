@@ -9,8 +9,8 @@ use crate::net::heap::Freed;
 use crate::net::lifecycle::process::Process;
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
+use crate::net::report::report_pipe::SPENT;
 use crate::net::report::scoreboard::Row;
-use crate::net::report::supervisor::SPENT;
 
 /// What everything in one server has in common.
 pub struct Shared<H: Handler> {
@@ -26,7 +26,7 @@ pub struct Shared<H: Handler> {
     pub row: Row,
     /// How much memory was freed, which the watchdog may give back.
     pub freed: Freed,
-    /// What this process was asked to do, and how its threads are woken.
+    /// The requests to this process to stop or make way, and the means to wake its threads.
     pub process: Process,
 }
 
@@ -36,7 +36,7 @@ impl<H: Handler> Shared<H> {
         self.row.counts.note_status(status);
         let before = self.row.counts.requests.fetch_add(1, Ordering::Relaxed);
         if before + 1 == self.limits.max_requests {
-            self.process.supervisor.tell(SPENT);
+            self.process.report_pipe.tell(SPENT);
         }
     }
 
@@ -56,7 +56,7 @@ impl<H: Handler> Shared<H> {
     /// to it that a stop is heard of, which ends the wait.
     pub fn flush_log(&self) {
         let lost = self.access_log.flush(|| {
-            self.process.overhear();
+            self.process.read_controls();
             !self.process.is_stopping() && !self.process.is_finished()
         });
         if let Some(lost) = lost {

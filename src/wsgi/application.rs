@@ -55,7 +55,7 @@ pub struct AnswerSettings {
     pub sendfile_header: Option<Arc<SendfileHeader>>,
 }
 
-/// What a serving thread keeps from one request to the next.
+/// The state that a serving thread keeps from one request to the next.
 pub struct ThreadState {
     answer: Option<AnswerObjects>,
     environ: Option<Box<LastEnviron>>,

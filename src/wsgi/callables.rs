@@ -1,4 +1,4 @@
-//! What the application calls while it answers: `start_response()`, and the `write()` that this returns (PEP 3333).
+//! The functions that the application calls while it answers: `start_response()`, and the `write()` that this returns (PEP 3333).
 //!
 //! `write()` returns before the client has taken the data, so that a slow client occupies no thread: what is too much
 //! for memory goes to a temporary file. Only if no file takes it does `write()` wait for the client. The exchange is

@@ -31,7 +31,7 @@ pub struct EnvironBuilder {
 
 /// The environ of a request.
 pub struct Environ<'py> {
-    /// What the application gets.
+    /// The dictionary that the application gets.
     pub dict: Bound<'py, PyDict>,
     /// `wsgi.input`, if it is a file, which must be closed.
     pub input_file: Option<Py<PyAny>>,
@@ -99,7 +99,7 @@ impl EnvironBuilder {
     }
 }
 
-/// What is the same for every request that comes through one listener.
+/// The keys that every request through one listener shares.
 fn template(
     address: Option<SocketAddr>,
     common: &Bound<'_, PyDict>,

@@ -252,12 +252,12 @@ impl Exchange {
         }
     }
 
-    /// End the answer here. What was given is sent. If the body is incomplete, a reset tells the client so (RFC 9112
+    /// End the answer here. The bytes that were given are sent. If the body is incomplete, a reset tells the client so (RFC 9112
     /// 8).
-    pub fn cut_short(&mut self) {
+    pub fn end_early(&mut self) {
         self.persistent = false;
         if !self.is_whole() {
-            self.outbox.cut_short();
+            self.outbox.mark_incomplete();
         }
     }
 
@@ -331,7 +331,7 @@ impl Exchange {
         }
         self.has_ended = true;
         if self.left > 0 {
-            self.cut_short();
+            self.end_early();
         }
         self.left
     }
@@ -342,7 +342,7 @@ impl Exchange {
         let Some(range) = self.outbox.file.take() else { return 0 };
         self.length -= range.left;
         self.left += range.left;
-        self.cut_short();
+        self.end_early();
         if range.is_short { range.left } else { 0 }
     }
 

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::net::lock::lock;
 
-/// What is reserved at the first bytes; enough for most bodies.
+/// Bytes that are reserved at the first write; enough for most bodies.
 const USUAL: usize = 1000;
 
 /// The base of `poorhttp.dispatch.answer.Answer`; see `_engine.pyi` for its manual.

@@ -21,7 +21,7 @@ use crate::net::handler::Request;
 /// Field lines of more bytes are not kept for the comparison.
 const LONG: usize = 8 * 1024;
 
-/// What a thread keeps of its last request.
+/// The parts of its last request that a thread keeps.
 #[derive(Default)]
 pub struct LastEnviron {
     /// `None` if the application altered or kept it.

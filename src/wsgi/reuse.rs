@@ -16,7 +16,7 @@ use crate::net::clock::Pulse;
 pub struct AnswerObjects {
     /// The exchange.
     pub exchange: Py<Exchange>,
-    /// What the application gets as `start_response`.
+    /// The `start_response` that the application gets.
     pub start_response: Py<PyAny>,
 }
 

@@ -71,7 +71,7 @@ impl Turn<'_, '_> {
         let page = if is_gone { Vec::new() } else { self.log.exception(py, error, &(self.label)()) };
         let Ok(mut exchange) = self.exchange.try_borrow_mut() else { return LOST };
         if exchange.is_committed() {
-            exchange.cut_short();
+            exchange.end_early();
         } else {
             exchange.roll_back();
             if error.is_instance_of::<RequestTimeout>(py) {

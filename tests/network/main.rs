@@ -19,9 +19,9 @@ use _engine::limits::Limits;
 use _engine::net::events::listener::Listener;
 use _engine::net::proxies::policy::ProxyPolicy;
 use _engine::net::report::access_log::{AccessLog, Format};
+use _engine::net::report::report_pipe::ReportPipe;
 use _engine::net::report::scoreboard::Row;
-use _engine::net::report::supervisor::Supervisor;
-use _engine::net::threads::server::{Ends, Server};
+use _engine::net::threads::server::{Channels, Server};
 
 use crate::site::Site;
 
@@ -89,16 +89,16 @@ impl Setup {
     fn start_at(self, listener: &TcpListener) -> Running {
         let (site, open_gate, blocked) = Site::new(self.panics);
         listener.set_nonblocking(true).unwrap();
-        let ends = Ends {
+        let channels = Channels {
             listeners: vec![Listener::adopt(listener.as_raw_fd()).unwrap()],
             controls: self.controls,
-            supervisor: Supervisor::new(self.report),
+            report_pipe: ReportPipe::new(self.report),
             row: Row::private(self.threads, self.threads).unwrap(),
             accept_pauses: vec![],
             countdown: self.countdown,
         };
         let log = AccessLog::new(None, Format::Poor);
-        let server = Arc::new(Server::new(site, self.limits, self.proxies, log, ends, self.threads).unwrap());
+        let server = Arc::new(Server::new(site, self.limits, self.proxies, log, channels, self.threads).unwrap());
         let run = |slot| {
             let server = Arc::clone(&server);
             std::thread::spawn(move || server.run(slot).unwrap())

@@ -29,7 +29,7 @@ fn start_worker(listener: &TcpListener) -> (Running, OwnedFd, OwnedFd) {
 }
 
 #[test]
-fn who_comes_during_a_call_is_not_for_a_worker_that_was_told_to_leave() {
+fn a_client_that_comes_during_a_call_is_not_for_a_worker_that_was_told_to_leave() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (old, told, _old_supervisor) = start_worker(&listener);
     let mut first = old.ask("/block");
@@ -54,7 +54,7 @@ fn who_comes_during_a_call_is_not_for_a_worker_that_was_told_to_leave() {
 }
 
 #[test]
-fn who_has_woken_a_worker_that_is_to_leave_is_answered() {
+fn a_client_that_has_woken_a_worker_that_is_to_leave_is_answered() {
     let mut by_old = 0;
     for _ in 0..300 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

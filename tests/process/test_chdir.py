@@ -133,7 +133,7 @@ def test_a_chdir_that_is_not_there(site: Path, command: tuple[str, ...]) -> None
     assert f"error: cannot go to chdir = {site}/none: No such file or directory\nhint: is it a directory, and" in said
 
 
-def test_who_lacks_chdir_is_told_of_it(site: Path) -> None:
+def test_a_missing_chdir_is_told_of(site: Path) -> None:
     code, said = poorhttp(site.parents[1], "-c", ini(site, "application = pages.wsgi\n"))
     assert code == 3
     assert (

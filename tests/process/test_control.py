@@ -234,7 +234,7 @@ def test_a_reload_that_is_asked_for_while_the_image_of_another_one_loads(run: Ru
     pid = pid_of(tmp_path)
     os.kill(pid, signal.SIGHUP)
     wait_for(lambda: (tmp_path / "loads").stat().st_size == 3, "the new image to load, after the trial")
-    assert reader.last_reload(pid) is None
+    assert reader.read_last_reload(pid) is None
     code, said = run("reload", "--wait=0.1")
     assert code == 1 and "the reload has not ended in 0.1 s" in said, said
     (tmp_path / "app.py").write_text("import no_such_module\n")
@@ -330,7 +330,7 @@ def test_an_empty_pidfile_is_a_stale_one(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["stop", "reload", "logrotate"])
-def test_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, action: str) -> None:
+def test_a_user_who_may_not_signal_the_server_is_told_so(run: Run, tmp_path: Path, action: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     assert run("start")[0] == 0
@@ -392,7 +392,7 @@ def test_a_start_that_fails_says_why(run: Run, tmp_path: Path) -> None:
     assert run("start", "--pidfile=")[0] == 2
 
 
-def test_who_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
+def test_a_server_that_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
     workers = workers_of(pid)
@@ -580,7 +580,7 @@ def test_status_says_what_became_of_the_workers(run: Run, tmp_path: Path) -> Non
     wait_for(lambda: told not in run("status")[1], "a worker")
 
 
-def test_who_serves_without_workers_misses_none_whatever_the_ini_says_now(run: Run) -> None:
+def test_a_server_without_workers_misses_none_whatever_the_ini_says_now(run: Run) -> None:
     """Its type was another one at the start."""
     assert run("start", "--type=threading", "--processes=1")[0] == 0
     code, said = run("status")
@@ -756,7 +756,7 @@ def test_a_restart_goes_on_though_nobody_reads_a_log_any_more(run: Run, tmp_path
 
 
 @pytest.mark.parametrize(("action", "asked"), [("reload", signal.SIGUSR2), ("stop", signal.SIGTERM)])
-def test_who_interrupts_what_waits_is_not_told_that_it_was_done(
+def test_an_interrupted_command_does_not_say_that_it_was_done(
     run: Run, tmp_path: Path, action: str, asked: signal.Signals
 ) -> None:
     assert run("start")[0] == 0

@@ -369,7 +369,7 @@ def stand_still(server: Server, seconds: float, meanwhile: Callable[[], object] 
     send(signal.SIGCONT)
 
 
-def test_who_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
+def test_a_server_that_was_stopped_is_not_late(start: Start, shape: str, pool: ThreadPoolExecutor) -> None:
     server = start(shape, "--request-timeout=1.5", "--head-timeout=1.5")
     with contextlib.closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)) as slow:
         slow.sendall(b"GET /pid HTTP/1.1\r\nHost: a\r\nConnection: close\r\n")

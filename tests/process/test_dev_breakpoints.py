@@ -171,7 +171,9 @@ def test_a_prompt_in_every_shape_and_a_save_that_waits_for_its_end(
     assert server.stop(signal.SIGINT) == 0
 
 
-def test_who_waits_at_a_prompt_gets_what_was_saved_meanwhile(dev: Dev, terminal: Terminal, tmp_path: Path) -> None:
+def test_a_request_that_waits_at_a_prompt_gets_the_code_saved_meanwhile(
+    dev: Dev, terminal: Terminal, tmp_path: Path
+) -> None:
     """And does not open it once more: the one thread accepts who waits as soon as the call is over."""
     server = dev("1x1")
     for version in range(5):
@@ -191,7 +193,7 @@ def test_who_waits_at_a_prompt_gets_what_was_saved_meanwhile(dev: Dev, terminal:
 
 
 def test_ctrl_c_says_one_line(dev: Dev, terminal: Terminal, tmp_path: Path, shape: str) -> None:
-    """Whoever waits for the next save is in the terminal too."""
+    """The developer who waits for the next save sees it in the terminal too."""
     server = dev(shape)
     write(tmp_path / "app.py", "new")
     assert server.get() == (200, "new plain")
@@ -344,7 +346,7 @@ def test_without_a_terminal_it_is_passed_over(launch: Start, tmp_path: Path, sha
     assert server.get("/stop") == (200, "new 43")
 
 
-def test_who_brings_a_hook_keeps_it(dev: Dev, tmp_path: Path) -> None:
+def test_an_author_who_brings_a_hook_keeps_it(dev: Dev, tmp_path: Path) -> None:
     hook = "import sys; sys.breakpointhook = lambda *a, **b: None"
     write(tmp_path / "app.py", "old", extra=hook)
     server = dev("1x4")

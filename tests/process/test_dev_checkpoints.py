@@ -223,7 +223,7 @@ def test_a_child_of_the_authors_is_nobody_who_waits(launch: Start, tmp_path: Pat
     assert "(checkpoint)" not in server.said
 
 
-def test_who_dies_on_the_way_is_no_answer(launch: Start, tmp_path: Path) -> None:
+def test_a_process_that_dies_on_the_way_is_no_answer(launch: Start, tmp_path: Path) -> None:
     """What a process makes of it that has imported everything itself is."""
     server = begin(launch, tmp_path)
     await_checkpoint(server)
@@ -267,7 +267,7 @@ def test_few_wait(launch: Start, tmp_path: Path) -> None:
             assert server.get()[0] == 200
 
     def few() -> bool:
-        """Who serves, the zygote, a fork of one who waits, and two of these."""
+        """The process that serves, the zygote, a fork of one that waits, and two of these."""
         children = psutil.Process(server.process.pid).children()
         return len(children) <= 5 and all(map(lives, children))
 
@@ -278,7 +278,7 @@ def test_few_wait(launch: Start, tmp_path: Path) -> None:
 def test_nobody_is_left_behind(launch: Start, tmp_path: Path, is_killed: bool) -> None:
     server = begin(launch, tmp_path)
     await_checkpoint(server)
-    wait_for(lambda: len(server.workers()) >= 4, "who serves, the zygote, who waits before the leaf, and a fork of it")
+    wait_for(lambda: len(server.workers()) >= 4, "a server, a zygote, a checkpoint before the leaf, and its fork")
     if is_killed:
         server.send(signal.SIGKILL)
         server.end()

@@ -1,4 +1,4 @@
-"""Autoreload: whoever is killed, in whatever order, the next save is served; and with the supervisor all are gone."""
+"""Autoreload: whichever process is killed, in any order, the next save is served; and with the supervisor all are gone."""
 
 import contextlib
 import os

@@ -134,7 +134,7 @@ def test_a_process_that_dies_while_it_serves(launch: Start, tmp_path: Path) -> N
     wait_for(lambda: server.get() == (200, "good"), "the mended application")
 
 
-def test_who_dies_young_is_loaded_again_when_asked_for(launch: Start, tmp_path: Path) -> None:
+def test_an_application_that_dies_young_is_loaded_again_when_asked_for(launch: Start, tmp_path: Path) -> None:
     dies = "import os\ndef application(*_):\n    os.path.exists(os.environ['MARKS'] + '/mended') or os._exit(9)\n"
     server = start(launch, tmp_path, f"{dies}    return good(*_)\n{GOOD.replace('application', 'good')}")
     server.await_text("loaded in")

@@ -350,7 +350,7 @@ def test_what_needs_the_application_is_imported_in_its_turn(begin: Begin, tmp_pa
     assert "nothing is imported in advance" not in server.said
 
 
-def test_who_asks_for_what_needs_the_application_depends_on_it_too(begin: Begin, tmp_path: Path) -> None:
+def test_a_module_that_imports_one_which_needs_the_application_depends_on_it_too(begin: Begin, tmp_path: Path) -> None:
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "needy.py").write_text(NEEDY)
     library = "try:\n    from needy import VALUE\nexcept RuntimeError:\n    VALUE = 'without'\n"
@@ -370,7 +370,7 @@ def test_a_module_of_the_same_name_goes_before(begin: Begin, tmp_path: Path) -> 
         assert save(server, number, before) == "own"
 
 
-def test_who_asks_for_what_only_the_author_finds_depends_on_him(begin: Begin, tmp_path: Path) -> None:
+def test_a_module_that_imports_one_which_only_the_author_finds_depends_on_him(begin: Begin, tmp_path: Path) -> None:
     (tmp_path / "vendor").mkdir()
     (tmp_path / "vendor" / "hidden.py").write_text("VALUE = 'own'\n")
     library = "try:\n    from hidden import VALUE\nexcept ImportError:\n    VALUE = 'none'\n"
@@ -453,7 +453,7 @@ def test_a_killed_zygote_is_made_anew(begin: Begin) -> None:
     pytest.fail("no zygote any more")
 
 
-def test_who_waits_does_nothing(begin: Begin) -> None:
+def test_a_process_that_waits_does_nothing(begin: Begin) -> None:
     """No process wakes up while nothing happens."""
     server = begin("VALUE = 'x'\n")
     reloads_by(server, "zygote", 3, "x")

@@ -518,7 +518,7 @@ def test_edits_while_the_application_is_loaded(dev: Dev, tmp_path: Path) -> None
         await_idle(server)  # a save in the very moment of its readiness would count as one of the load
 
 
-def test_who_saves_during_each_load_is_not_let_be(dev: Dev, tmp_path: Path) -> None:
+def test_an_application_that_is_saved_during_each_load_is_served(dev: Dev, tmp_path: Path) -> None:
     """As an editor that saves by itself, while an import takes its time."""
     slow = "time.sleep(0.4)"
     server = dev()
@@ -712,7 +712,7 @@ def stop(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [save, stop])
-def test_who_serves_and_has_not_told_so_yet_finishes_what_it_has(
+def test_a_process_that_serves_and_has_not_told_so_yet_finishes_its_requests(
     dev: Dev, tmp_path: Path, end: Callable[[Server, Path], None]
 ) -> None:
     """One worker serves, while the process above it is held up."""

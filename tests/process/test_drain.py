@@ -18,7 +18,7 @@ from poorhttp.status import reader
 @pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
 def test_a_connection_of_just_now_is_answered_once_more(start: Start, shape: str, kept: bool) -> None:
     """New: it was accepted, and its request comes when nobody else is accepted any more. Kept: the same with one that
-    was answered without a word of closing. Who says nothing for a second may be closed.
+    was answered without a word of closing. A client that sends nothing for a second may be closed.
     """
     server = start(shape)
     connection = server.connection()
@@ -99,7 +99,7 @@ def test_a_drain_goes_on_where_it_stood_when_its_worker_was_stopped(start: Start
     assert server.stop() == 0
 
 
-def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start) -> None:
+def test_a_client_that_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start) -> None:
     server = start("2x1")
     with ThreadPoolExecutor(2) as pool:
         held = []
@@ -120,7 +120,7 @@ def test_who_waits_where_all_workers_leave_is_answered_after_a_stop(start: Start
 
 
 def busy(server: Server) -> list[dict[str, Any]]:
-    told = reader.of(server.process.pid) or {"processes": []}
+    told = reader.read_server(server.process.pid) or {"processes": []}
     return [call for each in told["processes"] for call in each["calls"]]
 
 
@@ -195,7 +195,7 @@ def test_an_answer_that_comes_a_moment_after_the_time_of_a_stop_is_whole(start: 
     assert late.result() == (200, "late") and code == 0
 
 
-def test_who_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
+def test_a_client_that_waits_for_a_successor_that_never_comes_is_answered(start: Start) -> None:
     """A reload waits for a call, and new clients in the queue of the socket for the new image; then comes a stop."""
     server = start("1x4")
     with ThreadPoolExecutor(1) as pool:

@@ -232,7 +232,7 @@ def test_a_reload_keeps_the_workers_that_the_load_wanted(start: Start) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("--memory=10g",), ("--processes=2..4",)], ids=["plain", "memory", "scale"])
 def test_an_idle_server_sleeps(start: Start, arguments: tuple[str, ...]) -> None:
-    """Who sets no memory has a supervisor, and workers, that do not wake up; who does, one that does so rarely."""
+    """Without `memory`, an idle supervisor and its workers do not wake up; with it, the supervisor does so rarely."""
     server = start("2x1", *arguments, source=SOURCE)
     serving(server, 2)
     assert server.get()[0] == 200

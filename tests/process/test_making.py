@@ -196,7 +196,7 @@ def test_an_application_that_dies_is_told_with_its_place(tmp_path: Path, fault: 
 
 
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
-def test_who_ends_the_process_when_it_is_imported_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_application_that_ends_the_process_on_import_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "app.py").write_text("import json, first, helper\n")
     (tmp_path / "first.py").write_text("exec('x = 1')\n")
     last = "; the last file it imported was helper.py"
@@ -344,7 +344,7 @@ def test_beside_its_own_server_nothing_is_touched(start: Start, tmp_path: Path) 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("command", [("check", "--port=0"), ("--check-config",)])
-def test_who_is_ended_leaves_nobody(tmp_path: Path, command: tuple[str, ...], signum: int) -> None:
+def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, command: tuple[str, ...], signum: int) -> None:
     """Nor what loads the application, which may go on for ever."""
     (tmp_path / "app.py").write_text(
         "import os, time\nopen('loading', 'w').write(str(os.getpid()))\ntime.sleep(1000)\n"

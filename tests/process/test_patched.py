@@ -278,7 +278,7 @@ def test_what_is_told_of_a_call_does_not_lie_on_its_stack(start: Start) -> None:
 
 def calls(server: Server) -> list[str]:
     """The paths of what the application is called for now."""
-    told = reader.of(server.process.pid) or {"processes": []}
+    told = reader.read_server(server.process.pid) or {"processes": []}
     return [call["path"] for process in told["processes"] for call in process["calls"]]
 
 

@@ -195,7 +195,7 @@ def test_a_stop_does_not_wait_for_a_load(start: Start, signum: int) -> None:
     assert time.monotonic() - began < 8, "graceful_timeout is 30 s"
 
 
-def test_who_waits_for_a_load_is_answered_before_a_stop(launch: Start, tmp_path: Path) -> None:
+def test_a_client_that_waits_for_a_load_is_answered_before_a_stop(launch: Start, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(PER_WORKER + SLOW)
     (tmp_path / "marks").mkdir()
     (tmp_path / "marks" / "slow").touch()

@@ -122,7 +122,7 @@ def test_a_number_without_a_name_has_no_groups_but_its_own(launch: Start, direct
 
 
 @pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`")
-def test_who_serves_has_all_his_groups(launch: Start, directory: Path) -> None:
+def test_the_user_of_the_server_has_all_his_groups(launch: Start, directory: Path) -> None:
     (directory / "app.py").write_text(WHO)
     (directory / "group").write_text("root:x:0:\nnogroup:x:65534:\none:x:4001:root,nobody\ntwo:x:4002:nobody\n")
     with_file = ("unshare", "--mount", "sh", "-c", 'mount --bind group /etc/group && exec "$@"', "-")
@@ -165,7 +165,7 @@ def test_a_reload_works_without_root(start: Start, shape: str, directory: Path) 
     assert server.stop() == 0
 
 
-def test_who_is_to_serve_is_asked_for_check_path(launch: Start, shape: str, directory: Path) -> None:
+def test_check_path_is_asked_for_as_the_user_of_the_server(launch: Start, shape: str, directory: Path) -> None:
     asked = "import os\ndef application(environ, start):\n    start(f'{500 if os.geteuid() == 0 else 200} x', [])\n"
     (directory / "app.py").write_text(f"{asked}    return []\n")
     server = launch("app.py", "--bind=127.0.0.1:0", *SHAPES[shape], "--user=nobody", "--check-path=/")
@@ -227,7 +227,7 @@ def test_nobody_serves_as_somebody_who_is_not_there(launch: Start, directory: Pa
     assert told in server.said and "Traceback" not in server.said
 
 
-def test_who_is_not_root_cannot_become_another(launch: Start, directory: Path) -> None:
+def test_a_user_who_is_not_root_cannot_become_another(launch: Start, directory: Path) -> None:
     (directory / "app.py").write_text(WHO)
     (directory / "poorhttp.ini").write_text("[http]\napplication = app.py\nbind = 127.0.0.1:0\nuser = nobody\n")
     server = launch("-c", "poorhttp.ini")
@@ -300,7 +300,7 @@ def application(environ, start_response):
 
 
 def test_only_the_user_who_serves_loads_the_application(launch: Start, directory: Path) -> None:
-    """Whoever may write the application must not get root by a check or a restart."""
+    """A user who may write the application must not get root by a check or a restart."""
     for name in "code", "log":
         (directory / name).mkdir()
         os.chown(directory / name, 65534, 65534)
@@ -327,7 +327,7 @@ def test_only_the_user_who_serves_loads_the_application(launch: Start, directory
 
 
 @pytest.mark.parametrize("errorlog", ["|cat", "error.log"])
-def test_who_may_not_read_the_interpreter_is_told_so(launch: Start, tmp_path: Path, errorlog: str) -> None:
+def test_a_user_who_may_not_read_the_interpreter_is_told_so(launch: Start, tmp_path: Path, errorlog: str) -> None:
     if is_for_all(sys.executable):
         pytest.skip("everybody may read this one")
     tmp_path.chmod(0o777)

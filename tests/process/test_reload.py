@@ -134,7 +134,7 @@ def test_a_new_poorhttp_takes_over_where_it_is_installed(
         assert all(each.startswith("9.8.8 ") for each in answers(server))
     assert clients.failures == []
     assert server.process.poll() is None and int((server.directory / "run.pid").read_text()) == pid
-    told = reader.of(pid)
+    told = reader.read_server(pid)
     assert told is not None and (told["version"], told["pid"]) == ("9.8.8", pid)
     assert server.stop() == 0
     assert not (server.directory / "run.pid").exists()
@@ -267,7 +267,7 @@ def test_nothing_outlives_a_killed_supervisor_after_a_reload(start: Start, super
 
 
 def test_no_child_of_an_image_before_is_left_dead(start: Start, tmp_path: Path) -> None:
-    """Whoever was to wait for it is not there any more."""
+    """The process that was to wait for it is not there any more."""
     server = start("1x1", source=VERSION.format(version="0", more="os.posix_spawn('/bin/true', ['true'], os.environ)"))
     reload(server, "1")
     wait_for(lambda: psutil.Process(server.process.pid).children() == [], "no child, not even a dead one")
@@ -350,7 +350,7 @@ def test_a_stop_behind_a_reload_leaves_nothing_behind(launch: Start, tmp_path: P
 
 
 def result(server: Server) -> str | None:
-    return (reader.last_reload(server.process.pid) or {}).get("result")
+    return (reader.read_last_reload(server.process.pid) or {}).get("result")
 
 
 def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
@@ -553,7 +553,7 @@ def test_a_program_that_calls_run_is_not_started_anew(script: "subprocess.Popen[
 
 
 def test_a_stop_ends_though_clients_come_again_at_once(start: Start, shape: str) -> None:
-    """Who was accepted is served, who comes after that is refused: the stop does not go on for as long as they come."""
+    """Accepted clients are served, later ones are refused: the stop does not last for as long as clients come."""
     server = start(shape, source=VERSION.format(version="0", more=""))
     with Clients(server):
         began = time.monotonic()
@@ -561,7 +561,7 @@ def test_a_stop_ends_though_clients_come_again_at_once(start: Start, shape: str)
         assert time.monotonic() - began < 10, "a third of graceful_timeout"
 
 
-def test_who_was_here_before_is_served_though_others_keep_coming(start: Start) -> None:
+def test_a_client_from_before_a_stop_is_served_though_others_keep_coming(start: Start) -> None:
     """New connections are taken in turns: not until nobody comes any more."""
     server = start("1x1", source=VERSION.format(version="0", more=""))
     kept = server.connection()

@@ -61,7 +61,7 @@ def application(environ, start_response):
 
 @pytest.mark.parametrize("more", [("--type=single",), ("--type=forking", "--processes=1")], ids=["1x1", "1 worker"])
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
-def test_who_waits_at_an_address_that_a_reload_takes_away_is_served(
+def test_a_client_that_waits_at_an_address_that_a_reload_takes_away_is_served(
     launch: Start, tmp_path: Path, more: tuple[str, ...], kind: str
 ) -> None:
     """A process alone finishes what it has first; a new worker answers while the old one is busy."""
@@ -167,7 +167,9 @@ elif os.path.exists("last"):
 
 
 @pytest.mark.parametrize("end", ["reload", "stop", "stop while it loads"])
-def test_who_waits_for_a_new_worker_while_none_can_be_begun_is_served(launch: Start, tmp_path: Path, end: str) -> None:
+def test_a_client_that_waits_for_a_new_worker_while_none_can_be_begun_is_served(
+    launch: Start, tmp_path: Path, end: str
+) -> None:
     """One old worker drains, another one is busy, so that there are twice as many as are wanted."""
     (tmp_path / "app.py").write_text(SLOW_ONCE + BUSY.replace('"asked"', "f\"asked-{environ['QUERY_STRING']}\""))
     ini = tmp_path / "poorhttp.ini"

@@ -104,7 +104,7 @@ def test_a_number_of_workers_survives_a_reload(start: Start, supervised: str) ->
     server = start(supervised)
     server.send(signal.SIGTTIN)
     wait_for(lambda: len(server.workers()) == 3, "a third worker")
-    server.await_text("workers that there are to be: 3")
+    server.await_text("number of workers set to 3")
     for _ in range(2):
         before = server.workers()
         server.send(signal.SIGHUP)
@@ -127,7 +127,7 @@ if os.getpid() == {server.process.pid}:  # and not in the trial
     wait_for(loading.exists, "the new image to load the application")
     server.send(signal.SIGTTIN)
     may_go_on.touch()
-    server.await_text("workers that there are to be: 3")
+    server.await_text("number of workers set to 3")
     wait_for(lambda: len(server.workers()) == 3, "a third worker")
     assert server.stop() == 0
 

@@ -74,7 +74,7 @@ def test_a_port_is_shared_by_who_agrees(start: Start, launch: Start) -> None:
 
 
 @pytest.mark.parametrize("kind", ["start", "check", "reload"])
-def test_who_shares_a_port_takes_nobody_before_it_serves(
+def test_a_server_that_shares_a_port_takes_no_client_before_it_serves(
     start: Start, launch: Start, tmp_path: Path, kind: str
 ) -> None:
     """The kernel sends a part of the clients to each socket that listens there: they would be reset, or wait."""

@@ -98,7 +98,7 @@ def test_a_stop_while_the_application_is_loaded_is_clean(
     assert not (tmp_path / "server.pid").exists()
 
 
-def test_who_waits_while_the_application_is_loaded_is_answered_before_a_stop(awaited: Start) -> None:
+def test_a_client_that_waits_while_the_application_is_loaded_is_answered_before_a_stop(awaited: Start) -> None:
     server = awaited("--bind=unix:server.sock")
     with contextlib.closing(server.connection()) as client:
         client.request("GET", "/")
@@ -109,7 +109,7 @@ def test_who_waits_while_the_application_is_loaded_is_answered_before_a_stop(awa
     assert server.end() == 0
 
 
-def test_who_waits_for_what_a_reload_loads_is_answered_before_a_stop(start: Start, tmp_path: Path, shape: str) -> None:
+def test_a_client_that_waits_for_a_reload_is_answered_before_a_stop(start: Start, tmp_path: Path, shape: str) -> None:
     server = reloading(start, tmp_path, shape)
     with contextlib.closing(server.connection()) as client:
         client.request("GET", "/")
@@ -138,7 +138,7 @@ def test_nobody_waits_for_ever_for_what_is_loaded(awaited: Start) -> None:
         assert (server.marks / "patient").exists()
 
 
-def test_who_is_impatient_waits_for_nobody(awaited: Start) -> None:
+def test_a_second_signal_waits_for_no_client(awaited: Start) -> None:
     server = awaited("--bind=unix:server.sock")
     with contextlib.closing(server.connection()) as client:
         client.connect()

@@ -310,9 +310,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("shape", ["1x1", "2x2"])
 @pytest.mark.parametrize("bind", ["127.0.0.1:0", "unix:server.sock"])
-def test_who_comes_from_outside_through_a_front_server_gets_the_application(
-    begin: Start, shape: str, bind: str
-) -> None:
+def test_a_client_from_outside_through_a_front_server_gets_the_application(begin: Start, shape: str, bind: str) -> None:
     server = begin(shape, f"--bind={bind}", "--status-path=/server-status", "--forwarded=x-forwarded")
     assert ask(server, "/server-status")[1] == "application/json"
     assert ask(server, "/server-status", X_Forwarded_For="127.0.0.1")[1] == "application/json"
@@ -605,7 +603,7 @@ def test_watch_in_a_pipe_writes_block_after_block(begin: Start) -> None:
     assert server.stop() == 0
 
 
-def test_who_may_not_look_is_told_why(begin: Start) -> None:
+def test_a_user_who_may_not_look_is_told_why(begin: Start) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     server = begin("1x1")

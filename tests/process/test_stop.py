@@ -371,7 +371,7 @@ def test_a_call_that_keeps_the_interpreter_does_not_keep_the_process(
 
 @pytest.mark.parametrize("signum", [signal.SIGQUIT, signal.SIGTERM])
 @pytest.mark.parametrize("shape", ["1x1", "1x4"])
-def test_who_insists_ends_even_a_call_that_keeps_the_interpreter(
+def test_a_second_signal_ends_even_a_call_that_keeps_the_interpreter(
     start: Start, shape: str, signum: int, pool: ThreadPoolExecutor
 ) -> None:
     server = start(shape, source=HOG)

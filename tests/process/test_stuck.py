@@ -180,7 +180,7 @@ def test_what_else_is_in_flight_is_finished_before(start: Start, pool: ThreadPoo
 
 
 @pytest.mark.parametrize("name", ["lock", "hog"])
-def test_who_waits_in_a_worker_that_is_lost_gets_an_answer(start: Start, name: str, pool: ThreadPoolExecutor) -> None:
+def test_a_client_that_waits_in_a_lost_worker_gets_an_answer(start: Start, name: str, pool: ThreadPoolExecutor) -> None:
     """Its connection was accepted, so that nobody else can serve it: 503, where a reset would leave him in doubt."""
     server = start("2x1", TIMEOUT, "--processes=1", source=SOURCE)
     with contextlib.ExitStack() as stack:
@@ -201,7 +201,7 @@ def test_who_waits_in_a_worker_that_is_lost_gets_an_answer(start: Start, name: s
 
 
 @pytest.mark.parametrize(("limit", "is_reloaded"), [(TIMEOUT, False), ("--graceful-timeout=1", True)])
-def test_who_was_accepted_by_a_worker_that_only_looked_after_its_health_gets_an_answer(
+def test_a_client_of_a_worker_that_only_looked_after_its_health_gets_an_answer(
     start: Start, limit: str, is_reloaded: bool, pool: ThreadPoolExecutor
 ) -> None:
     """With a health path there is a thread that accepts who comes while the call lasts, and leaves him unread."""
@@ -381,7 +381,7 @@ def test_a_signal_during_a_late_call_is_heard(
 
 
 @pytest.mark.parametrize("name", ["lock", "swallow"])
-def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
+def test_a_client_that_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
     start: Start, name: str, pool: ThreadPoolExecutor
 ) -> None:
     server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
@@ -399,7 +399,7 @@ def test_who_comes_while_only_the_health_is_answered_is_served_by_the_new_image(
 
 
 @pytest.mark.parametrize("settings", [(), ("--health=/health",)], ids=["alone", "health"])
-def test_who_comes_together_with_a_call_that_does_not_return_is_served_by_the_new_image(
+def test_a_client_that_comes_with_a_call_that_does_not_return_is_served_by_the_new_image(
     start: Start, settings: tuple[str, ...]
 ) -> None:
     server = start("1x1", TIMEOUT, *settings, source=SOURCE)
@@ -428,22 +428,22 @@ def test_where_no_thread_is_left_and_the_newest_code_cannot_be_loaded_it_says_so
     with ThreadPoolExecutor(threads) as pool:
         calls = [pool.submit(server.get, "/lock") for _ in range(threads)]
         assert [call.result(PATIENCE)[0] for call in calls] == [504] * threads
-    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s: exit code 3")
+    server.await_text("reload failed, the call still keeps its thread; next try in 30 s: exit code 3")
     assert "goes on as it was" not in server.said
     assert server.get("/health") == (503, "stuck\n")
-    told = reader.of(server.process.pid)
+    told = reader.read_server(server.process.pid)
     assert told is not None and [each["state"] for each in told["processes"]] == ["stuck"]
     assert server.process.poll() is None
 
 
-def test_who_has_mended_the_code_need_not_wait_for_the_next_try(
+def test_a_user_who_has_mended_the_code_need_not_wait_for_the_next_try(
     start: Start, pool: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     server = start("1x1", TIMEOUT, "--health=/health", source=SOURCE)
     (tmp_path / "app.py").write_text("def (\n")
     _, answer = begin(server, pool, "obstinate")
     assert answer.result(PATIENCE)[0] == 504
-    server.await_text("reload failed, what is lost stays lost, to be tried again in 30 s")
+    server.await_text("reload failed, the call still keeps its thread; next try in 30 s")
     (tmp_path / "app.py").write_text(SOURCE)
     server.send(signal.SIGHUP)
     assert server.get()[0] == 200  # in less than 30 s
@@ -451,7 +451,7 @@ def test_who_has_mended_the_code_need_not_wait_for_the_next_try(
     assert server.stop() == 0
 
 
-def test_who_waits_at_an_address_that_is_none_any_more_is_nobody_who_asks_for_the_status(
+def test_a_client_at_an_address_that_is_gone_is_not_taken_for_one_of_the_status(
     launch: Start, pool: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     """What was accepted and not read goes to the next image, where `control_socket` has the place of that address."""
@@ -507,7 +507,7 @@ def test_nothing_is_read_of_what_comes_just_behind_its_connection(start: Start, 
     assert server.stop() == 0
 
 
-def test_who_comes_while_only_the_health_is_answered_is_served_afterwards(
+def test_a_client_that_comes_while_only_the_health_is_answered_is_served_afterwards(
     start: Start, pool: ThreadPoolExecutor
 ) -> None:
     server = start("1x4", "--health=/health", source=SOURCE)

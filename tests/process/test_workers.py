@@ -116,7 +116,7 @@ def test_a_worker_does_not_clean_up_after_the_supervisor(start: Start, supervise
     assert not path.exists()
 
 
-def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, supervised: str) -> None:
+def test_a_client_that_comes_where_one_worker_is_full_is_served_by_another(start: Start, supervised: str) -> None:
     """A full worker must not be the one that a new client wakes. It becomes full with a client whose call takes a while."""
     server = start(supervised, "--max-connections=1")
     kept = server.connection()
@@ -128,7 +128,7 @@ def test_who_comes_where_one_worker_is_full_is_served_by_another(start: Start, s
     assert server.stop() == 0
 
 
-def test_who_come_at_once_are_served_at_once(start: Start) -> None:
+def test_clients_that_come_at_once_are_served_at_once(start: Start) -> None:
     """One that has just come has not said yet what he wants: who comes with him is another worker's. On a busy machine he
     may take longer than is waited for him, so a few are not served together.
     """

@@ -1,4 +1,4 @@
-"""The order of a start, what is told, exit codes, and the pidfile. Whoever serves is a stand-in."""
+"""The order of a start, what is told, exit codes, and the pidfile. The serving functions are stand-ins."""
 
 import errno
 import os
@@ -41,7 +41,18 @@ class World:
         return 143 if config.backlog == 1 else 0
 
     def supervise(
-        self, load, listeners, config, error_log, access_log, make_reload, handover, manager, board, connections, ready
+        self,
+        load,
+        listeners,
+        config,
+        error_log,
+        access_log,
+        make_reload,
+        handover,
+        manager,
+        scoreboard,
+        connections,
+        ready,
     ):
         self.calls.append(
             ("supervise", load(), [each.getsockname() for each in listeners], config, error_log, access_log)
@@ -138,7 +149,7 @@ def test_start(world, capsys):
         (["--type=threading", "--threads=1"], "serve", "single, 1 process x 1 thread"),
     ],
 )
-def test_who_serves(world, capsys, argv, kind, line):
+def test_the_settings_decide_which_processes_serve(world, capsys, argv, kind, line):
     assert cli.main(["one", "--port=0", *argv]) == 0
     assert world.calls[0][0] == kind
     assert capsys.readouterr().err.splitlines()[-1] == line

@@ -3,7 +3,7 @@
 import pytest
 
 import poorhttp
-from poorhttp.config import reading, rendering
+from poorhttp.config import printing, reading
 from poorhttp.config.flags import parse_flags
 from poorhttp.config.settings import SETTINGS
 from poorhttp.errors import ConfigError
@@ -500,7 +500,7 @@ def test_config_is_frozen():
 
 
 def test_help_names_every_flag():
-    text = rendering.help_text()
+    text = printing.help_text()
     for setting in SETTINGS.values():
         assert setting.flag in text
     assert all(len(line) <= 125 for line in text.splitlines())
@@ -508,7 +508,7 @@ def test_help_names_every_flag():
 
 def test_print_config_names_every_source(ini):
     settings = ini("[http]\nport = 5\n[application]\nkey = value\n[environ]\nNAME = x\n", "-d")
-    lines = rendering.config_text(settings).splitlines()
+    lines = printing.config_text(settings).splitlines()
     assert "port = 5                                  # my.ini:2" in lines
     assert "debug = yes                               # flag --debug" in lines
     assert "processes = 1                             # default of type single" in lines
@@ -518,7 +518,7 @@ def test_print_config_names_every_source(ini):
 def test_what_is_printed_can_be_read_again(ini):
     flags = ("-b", ":1", "--head-timeout=250ms", "--max-body=1.5m", "--type=forking", "--errorlog=e")
     once = ini("[application]\na = b\n", *flags)
-    text = "\n".join(line.partition("  # ")[0] for line in rendering.config_text(once).splitlines())
+    text = "\n".join(line.partition("  # ")[0] for line in printing.config_text(once).splitlines())
     again = ini(text)
     for name in SETTINGS:
         if name != "bind":
@@ -527,7 +527,7 @@ def test_what_is_printed_can_be_read_again(ini):
 
 
 def dumped(*argv, environ=None, directory="/dir"):
-    return rendering.ini_text(parse_flags(argv, str(directory)), environ or {}, str(directory))
+    return printing.ini_text(parse_flags(argv, str(directory)), environ or {}, str(directory))
 
 
 def test_dump_config_holds_what_is_given_as_it_was_given():
@@ -603,7 +603,7 @@ def test_what_is_dumped_with_chdir_is_read_as_the_same(tmp_path):
     (tmp_path / "etc" / "my.ini").write_text("[http]\nchdir = ../current\napplication = app.py\n")
     (tmp_path / "current").symlink_to("release")
     flags = parse_flags(["-c", "etc/my.ini", "--dump-config"], str(tmp_path))
-    (tmp_path / "dumped.ini").write_text(rendering.ini_text(flags, {}, str(tmp_path)))
+    (tmp_path / "dumped.ini").write_text(printing.ini_text(flags, {}, str(tmp_path)))
     first, second = (read("-c", name, directory=tmp_path) for name in ("etc/my.ini", "dumped.ini"))
     assert (first.application, first.import_directory) == (second.application, second.import_directory)
     assert "\napplication = app.py\n" in (tmp_path / "dumped.ini").read_text()

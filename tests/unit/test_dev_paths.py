@@ -1,4 +1,4 @@
-"""Whose file a path is, the links on the way to it, and the bytecode that may be loaded for it."""
+"""The owner of a path, the links on the way to it, and the bytecode that may be loaded for it."""
 
 import os
 import sys

@@ -516,7 +516,7 @@ def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outco
 
 
 @pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: ("hidden",)}}], ids=["handler", "error handler"])
-def test_who_sees_a_wrong_result_is_for_the_page_of_the_server_to_say(names):
+def test_the_page_of_the_server_decides_who_sees_a_wrong_result(names):
     def own_page(error):
         told.append(str(error))
         return {"Content-Type": "text/plain", "Vary": "Accept"}, b"own page"
@@ -1004,7 +1004,7 @@ def test_where_the_client_came_to(environ, hostname, url):
     assert ask(lambda req: (req.hostname, req.construct_url("/x")), **environ) == (hostname, url)
 
 
-def test_who_the_client_is():
+def test_the_address_of_the_client():
     assert ask(lambda req: (req.remote_addr, req.remote_host, req.get_remote_host())) == ("192.0.2.7",) * 3
     assert ask(lambda req: req.get_remote_host(), REMOTE_HOST="client.example") == "client.example"
 

@@ -143,7 +143,7 @@ def test_only_children_are_adopted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         told = os.memfd_create("told")
         os.write(told, made.dump())
         monkeypatch.setenv(handover.HANDOVER, str(told))
-        monkeypatch.setattr(bytecode, "distrust", lambda: None)
+        monkeypatch.setattr(bytecode, "recompile_edited", lambda: None)
         found = handover.received()
         assert found is not None and found.workers == {child.pid: (pipes[0], pipes[1], False, False)}
         assert f"worker {os.getppid()} of POORHTTP_HANDOVER is ignored" in capsys.readouterr().err
@@ -198,7 +198,7 @@ def test_old_bytecode_of_an_edit_in_the_same_second_is_not_trusted(tmp_path: Pat
     """Twice: what is compiled then must not be trusted for the next edit either."""
     (tmp_path / "edited.py").write_text("import sys; sys.exit(int('1'))\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    load = [sys.executable, "-c", "from poorhttp.reload import bytecode; bytecode.distrust(); import edited"]
+    load = [sys.executable, "-c", "from poorhttp.reload import bytecode; bytecode.recompile_edited(); import edited"]
     second = int(time.time()) - 5
     for number in range(1, 4):
         (tmp_path / "edited.py").write_text(f"import sys; sys.exit(int('{number}'))\n")

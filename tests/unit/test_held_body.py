@@ -123,7 +123,7 @@ def test_without_room_what_is_held_is_sent_before_more_is(made):
     assert (body.sent, body._room, body._take()) == ([b"before"], 94, b"behind")
 
 
-def test_who_sends_may_write(made):
+def test_a_handler_that_sends_may_write(made):
     """A server's write() that runs Python, which comes back to the body."""
 
     def sending(body):

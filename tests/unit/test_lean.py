@@ -158,7 +158,7 @@ def test_modules_of_other_programs_are_not_forgotten(tmp_path: Path) -> None:
 
 
 @NEEDS_GEVENT
-def test_who_has_made_greenlets_is_known(tmp_path: Path) -> None:
+def test_a_library_that_has_made_greenlets_is_known(tmp_path: Path) -> None:
     code = """
         import poorhttp.stdlib as lean
         print(repr(lean.maker_of_greenlets()))

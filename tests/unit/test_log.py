@@ -427,7 +427,7 @@ def test_the_nasty_ones_by_name() -> None:
 
 
 def test_a_guardian_hears_no_signal_before_it_has_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tells the whole group to end may do so at once."""
+    """A process manager that tells the whole group to end may do so at once."""
     reader, writer = os.pipe()
 
     def tell(*_: Any) -> None:

@@ -103,8 +103,8 @@ def test_what_outlived_its_worker_is_told() -> None:
     )
 
 
-def test_who_is_below() -> None:
-    """Whoever is left out is so with all below; a circle, as numbers that are used again may make one, is no trap."""
+def test_the_processes_below_a_process() -> None:
+    """A process that is left out is so with all below it; a circle, as numbers that are used again may make one, is no trap."""
     assert below([1], {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (9, 0)}) == {2, 3, 4}
     assert below([1], {1: (2, 0), 2: (1, 0)}) == {1, 2}
     assert below([1], {2: (1, 0), 3: (2, 0), 4: (3, 0), 5: (9, 0)}, without=[3]) == {2}
@@ -163,7 +163,7 @@ def test_a_single_worker_that_alone_is_too_fat_is_no_storm() -> None:
     )
 )
 def test_whatever_the_figures_are(looks: list[tuple[int, dict[int, int]]]) -> None:
-    """Only who is there goes, only where the budget is exceeded, the fattest, and never two within the pause."""
+    """Only a worker that is there goes, only where the budget is exceeded, the largest, and never two within the pause."""
     budget, now, last = Budget(150 * MIB, 0.0), 0.0, float("-inf")
     for seconds, workers in looks:
         now += seconds

@@ -35,7 +35,7 @@ def test_each_answer_is_a_setting_or_a_sentence(server: str, option: str, ours: 
 
 
 @pytest.mark.parametrize(("server", "option", "ours"), ROWS)
-def test_whoever_writes_such_an_option_is_told(server: str, option: str, ours: str) -> None:
+def test_a_user_who_writes_such_an_option_is_told(server: str, option: str, ours: str) -> None:
     """Or it is ours, with the same meaning, else the page says what it is here."""
     name = SHORT.get(option[1], "") if len(option) == 2 else option[2:].replace("-", "_")
     name = ALIASES.get(name, name)

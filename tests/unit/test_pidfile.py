@@ -1,4 +1,4 @@
-"""The pidfile is written by one start at a time, whole or not at all. Who may have written it: `test_control`."""
+"""The pidfile is written by one start at a time, whole or not at all. Which processes may have written it: `test_control`."""
 
 import errno
 import fcntl

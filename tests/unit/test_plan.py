@@ -170,7 +170,7 @@ def test_a_worker_that_has_never_served_has_failed_to_start_however_long_it_took
     assert made.back_off(39.0) == 0.0
 
 
-def test_who_wakes_up_just_when_the_back_off_ends_is_not_too_early() -> None:
+def test_a_supervisor_that_wakes_up_just_when_the_back_off_ends_is_not_too_early() -> None:
     born = 0.13  # born + 1.0 - born is less than 1.0
     made = state(wanted=2)
     for _ in range(6):
@@ -414,7 +414,7 @@ def test_workers_of_the_image_before_leave_before_new_ones_that_are_replaced_too
         assert made.retire(pid)
         assert perform(made, now) == [Drain(100 + pid)]
         made.died(100 + pid, 0, now)
-    assert not made.is_rolling() and 1 in made.serving()
+    assert not made.is_rolling() and 1 in made.serving_pids()
 
 
 def test_old_workers_serve_until_they_have_said_that_they_accept_nobody_or_are_gone() -> None:
@@ -460,7 +460,7 @@ def test_a_worker_that_was_leaving_at_the_reload_is_not_told_again() -> None:
     assert perform(made, 0.2) == [Drain(102)]
 
 
-def test_who_does_not_leave_is_killed() -> None:
+def test_a_worker_that_does_not_leave_is_killed() -> None:
     made = reloaded(wanted=1, old=1)
     made.born(1, 0.0)
     made.ready(1)
@@ -553,7 +553,7 @@ def test_no_workers_are_wanted_until_some_are():
     assert plan(made, 7.0) == [Spawn()]
 
 
-def test_who_served_and_was_killed_has_not_failed_to_start():
+def test_a_worker_that_served_and_was_killed_has_not_failed_to_start():
     made = state(wanted=2, running=2)
     for pid in range(3, 23):
         made.died(pid - 2, -9, 0.2 * pid)
@@ -623,7 +623,7 @@ def test_a_worker_that_is_to_be_replaced_may_die_before() -> None:
 
 
 @given(wanted=st.integers(1, 4), choices=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=80))
-def test_whoever_is_to_be_replaced_there_is_never_more_than_one_too_many(
+def test_whichever_workers_are_replaced_there_is_never_more_than_one_too_many(
     wanted: int, choices: list[tuple[int, int]]
 ) -> None:
     """Beside those that take long to leave; and never more than twice as many. And a worker that serves leaves only where as many

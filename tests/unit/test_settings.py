@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poorhttp.config import reading, rendering
+from poorhttp.config import printing, reading
 from poorhttp.config.flags import Flags, parse_flags
 from poorhttp.config.settings import LEVELS, OLD_KEYS, SETTINGS, UNUSED_KEYS
 
@@ -57,7 +57,7 @@ def test_old_numbers_of_levels():
 
 
 def test_committed_ini_is_the_dumped_one():
-    text = rendering.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
+    text = printing.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
     assert (ROOT / "poorhttp.ini").read_text() == text, "run: poorhttp examples --dump-config > poorhttp.ini"
 
 
@@ -76,8 +76,8 @@ def test_the_page_holds_the_settings_table():
     text = (ROOT / "docs" / "settings.md").read_text()
     assert text.count(FROM) == text.count(TO) == 1
     table = text.partition(FROM)[2].partition(TO)[0].strip()
-    assert table == rendering.settings_table().strip(), (
-        "print(poorhttp.config.rendering.settings_table()) has the table of today"
+    assert table == printing.settings_table().strip(), (
+        "print(poorhttp.config.printing.settings_table()) has the table of today"
     )
 
 

@@ -27,7 +27,7 @@ from poorhttp.config.addresses import Address
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog
 from poorhttp.process import worker
-from poorhttp.process.workers import workers
+from poorhttp.process.workers import processes
 from poorhttp.system import signals, timing
 
 FAKE_ENGINE = '''
@@ -38,7 +38,7 @@ class Engine:
 
     made = []
 
-    def __init__(self, app, listeners, control, access_log, error_log, config, report=None, board=None,
+    def __init__(self, app, listeners, control, access_log, error_log, config, report=None, row=None,
                  countdown=None):
         self.app, self.listeners, self.control = app, listeners, control
         self.access_log, self.error_log, self.config = access_log, error_log, config
@@ -159,7 +159,7 @@ def test_the_end_of_the_lifeline_ends_the_serving(engine: Any, log: ErrorLog) ->
     ("seconds", "told"), [(0.0, "at once"), (0.04, "at once"), (0.06, "in 0.1 s"), (5.0, "in 5.0 s")]
 )
 def test_when_the_next_worker_starts(seconds: float, told: str) -> None:
-    assert workers.when(seconds) == told
+    assert processes.when(seconds) == told
 
 
 @pytest.fixture(autouse=True)

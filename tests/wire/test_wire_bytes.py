@@ -1,7 +1,7 @@
 """Every byte value in every position of a request: each is served or refused as the grammar has it, and at once.
 
 Knows RFC 9112 and RFC 9110 as sets of bytes, written down here once more; knows nothing of the parser. One process sees
-all of it: whoever is refused gets one whole answer with Connection: close and the end of the connection, the application
+all of it: a refused client gets one whole answer with Connection: close and the end of the connection, the application
 is not called, the error log has one line.
 """
 

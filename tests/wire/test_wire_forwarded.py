@@ -1,4 +1,4 @@
-"""Who asks, told by front servers: what a trusted peer's fields change in the environ and in the logs, and that
+"""The client, as front servers tell it: what a trusted peer's fields change in the environ and in the logs, and that
 nobody else's do. 127.0.0.2 plays the front server, 127.0.0.1 a client that comes by itself; which texts are believed
 stands in tests/fronts.rs.
 """

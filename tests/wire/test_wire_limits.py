@@ -266,7 +266,7 @@ def test_a_lingering_close_ends(serve: Any, until: Any) -> None:
         until(lambda: server.descriptors() <= base, "the descriptor of the lingering connection")
 
 
-def test_who_has_taken_all_and_stays_lingers_no_longer(serve: Any, until: Any) -> None:
+def test_a_client_that_has_taken_all_and_stays_lingers_no_longer(serve: Any, until: Any) -> None:
     """Progress is what makes it longer: all was on its way when it began."""
     server = serve("hello", linger_timeout=4)
     base = server.descriptors()

@@ -325,7 +325,7 @@ def test_the_line_of_a_refusal_names_the_request(serve: Any) -> None:
     assert any("] 400 " in line and line.endswith("(GET /refused?a=b)") for line in server.error_lines())
 
 
-def test_who_asks_for_https_is_told_of_in_the_log(serve: Any, until: Any) -> None:
+def test_a_client_that_asks_for_https_is_told_of_in_the_log(serve: Any, until: Any) -> None:
     server = serve("hello")
     context = ssl.create_default_context()
     with server.connect() as client, pytest.raises((ssl.SSLError, OSError)):

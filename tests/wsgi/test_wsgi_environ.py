@@ -378,7 +378,7 @@ def test_wsgi_errors_is_a_text_stream_to_the_error_log(serve: Any, any_shape: An
         assert text in server.errors()
 
 
-def test_who_closes_wsgi_errors_closes_it_for_nobody(serve: Any, any_shape: Any, until: Any) -> None:
+def test_an_application_that_closes_wsgi_errors_closes_it_for_no_other(serve: Any, any_shape: Any, until: Any) -> None:
     server = serve(ERRORS, any_shape)
     for path in ("/close", "/close", "/after"):
         assert server.get(path).status == 200

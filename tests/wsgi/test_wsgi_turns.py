@@ -1,4 +1,4 @@
-"""Whose turn it is where calls take long: which client is served next, and how many calls are inside at once.
+"""The order of clients where calls take long: which client is served next, and how many calls are inside at once.
 
 Knows counts and orders of answers; knows no times.
 """
@@ -86,7 +86,7 @@ def test_clients_that_ask_for_the_same_get_the_same(serve: Any, shape: tuple[int
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 1)], ids=["1x1", "1x4", "2x1"])
 @pytest.mark.parametrize("kind", ["compute", "sleep"])
-def test_who_comes_new_waits_no_longer_than_those_who_are_here(serve: Any, shape: tuple[int, int], kind: str) -> None:
+def test_a_new_client_waits_no_longer_than_those_who_are_here(serve: Any, shape: tuple[int, int], kind: str) -> None:
     """Eight come at once, beside a crowd that asks on: while all of them are served the crowd has about one answer each."""
     server = serve(APP, shape)
     with contextlib.ExitStack() as closing:

@@ -14,7 +14,7 @@ import sys
 
 from poorhttp.dev.ahead import process_state
 from poorhttp.dev.ahead.recorder import Recorder, author_of
-from poorhttp.dev.ahead.zygote import Ends, await_command, fork
+from poorhttp.dev.ahead.zygote import Channels, await_command, fork
 from poorhttp.dev.watch.paths import is_authors
 from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, UNFIT, Reporter
 from poorhttp.stdlib import os, public_os, socket
@@ -43,11 +43,13 @@ class Checkpoints:
     application.
     """
 
-    def __init__(self, supervisor: int, reporter: Reporter, ends: Ends, sockets: list[int], recorder: Recorder) -> None:
+    def __init__(
+        self, supervisor: int, reporter: Reporter, channels: Channels, sockets: list[int], recorder: Recorder
+    ) -> None:
         """sockets: the list of listening sockets that children of the application must close."""
         self._supervisor, self._reporter, self._sockets, self._recorder = supervisor, reporter, sockets, recorder
-        self._own = ends.descriptors()
-        self._hot = set(ends.hot)
+        self._own = channels.descriptors()
+        self._hot = set(channels.hot)
         self._is_first = True
         self._is_ours = False  # whether this class causes the present events
         self._done = ""  # what the author's code has done outside of this process
@@ -116,12 +118,12 @@ class Checkpoints:
             os.close(other_link)
             os.close(other_control)
             Reporter(link).tell(FORKED, b"%d" % os.getpid())
-            ends = await_command(self._supervisor, link, control, -1)
-            for new, old in zip(ends.descriptors(), self._own, strict=True):
+            channels = await_command(self._supervisor, link, control, -1)
+            for new, old in zip(channels.descriptors(), self._own, strict=True):
                 os.dup2(new, old, inheritable=False)
                 os.close(new)
             self._sockets[:] = kept
-            self._hot = set(ends.hot) - {path}
+            self._hot = set(channels.hot) - {path}
             self._reporter.repeat()
             self._begin()
         except BaseException:

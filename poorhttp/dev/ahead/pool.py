@@ -70,7 +70,7 @@ class Pool:
 
     # The process that loads
 
-    def heed(self, changed: list[str]) -> None:
+    def drop_outdated(self, changed: list[str]) -> None:
         """These files have changed: end the processes that would now find something else than what they have found."""
         if self._installed != _installed():
             self._without.clear()

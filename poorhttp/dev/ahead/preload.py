@@ -36,7 +36,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Preloaded:
-    """What a process has imported in advance; empty where nothing was.
+    """The imports in advance of a process; empty where there were none.
 
     packages: the top names of the modules. variables: those of the environment that were read meanwhile. modules: what
     is in `sys.modules` afterwards, and None for each name that was asked for in vain. snapshot: the functions and
@@ -109,7 +109,7 @@ def begin_anew() -> None:
 
 
 class _Seen:
-    """What imports do: the modules they ask for, and the files of the author's that they write."""
+    """A record of imports: the modules they ask for, and the files of the author's that they write."""
 
     def __init__(self) -> None:
         self.asked: set[Any] = set()

@@ -26,7 +26,7 @@ _PATCHED = (
     "os.fork",
     "logging._loggerClass",
 )
-"""What libraries replace that make the standard library another one, as gevent does."""
+"""The parts of the standard library that libraries such as gevent replace."""
 
 _RANDOM = {"random": "getstate", "numpy.random": "get_state"}
 """Modules that are seeded anew in each fork, and their function that gives the state of the generator."""

@@ -1,4 +1,5 @@
-"""What the author's code imports and changes while it is loaded: the next process imports in advance by this record.
+"""A record of the imports and changes of the author's code while it is loaded, by which the next process imports in
+advance.
 
 Knows which changes an import of others' modules may depend on. Does not know when a process is started.
 Contract: where the outcome of an import in advance could differ from that of a cold start, the reason is given.
@@ -42,7 +43,7 @@ _MOST = 4000
 
 
 class Recorder:
-    """The record, from the start of the load on. preloaded: what was imported before."""
+    """The record, from the start of the load on. preloaded: the imports before."""
 
     def __init__(self, preloaded: Preloaded) -> None:
         self._preloaded = preloaded
@@ -118,7 +119,7 @@ class Recorder:
         return f"{name} is the application's too" if name else ""
 
     def replaced(self) -> str:
-        """What of the standard library was replaced, as a reason; "" for nothing."""
+        """The first replaced part of the standard library, as a reason; "" for none."""
         now = process_state.patchable()
         patched = [name for name, what in now.items() if self._patchable.get(name, what) is not what]
         return f"{patched[0]} was replaced" if patched else ""

@@ -25,7 +25,7 @@ LARGEST_LIST = 1 << 16
 """Bytes of the list of modules that are being edited."""
 
 
-class Ends:
+class Channels:
     """The process's ends of its link to the supervisor, control pipe and accept pause, and the paths of the modules
     that are being edited (`hot`).
     """
@@ -40,8 +40,8 @@ class Ends:
         return self.link, self.control, self.accept_pause
 
 
-def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Ends:
-    """Return where the application is to be loaded: in this process, or in a fork of it that has ends of its own.
+def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Channels:
+    """Return where the application is to be loaded: in this process, or in a fork of it that has channels of its own.
     supervisor: its process number.
     """
     sock = socket.socket(fileno=link)
@@ -67,10 +67,10 @@ def await_command(supervisor: int, link: int, control: int, accept_pause: int) -
             os.close(descriptor)
 
 
-def _loading(link: int, control: int, accept_pause: int) -> Ends:
+def _loading(link: int, control: int, accept_pause: int) -> Channels:
     if os.read(control, 1) != GO:
         os._exit(0)
-    return Ends(link, control, accept_pause)
+    return Channels(link, control, accept_pause)
 
 
 def fork(supervisor: int) -> bool:

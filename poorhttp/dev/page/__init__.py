@@ -1,1 +1,1 @@
-"""What a browser or a terminal shows of an error."""
+"""Errors, as a browser or a terminal shows them."""

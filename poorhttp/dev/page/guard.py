@@ -134,7 +134,7 @@ def _for_dispatch(error: Exception, environ: dict[str, Any], editor: str) -> tup
     return {name: value for name, value in fields if name != "Content-Length"}, body
 
 
-def stand_in(found: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
+def make_error_application(found: problem.Problem, status: str, refresh: int, editor: str) -> WSGI:
     """The application that is served while the author's cannot be; arguments as of `pages.answer`."""
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

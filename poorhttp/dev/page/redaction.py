@@ -1,4 +1,4 @@
-"""What is hidden in an error page and in the log: the values of names that look like those of secrets.
+"""Secrets that are hidden in an error page and in the log: the values of names that look like those of secrets.
 
 Knows the usual ways to write a name and its value: in text, in source, in URLs and in header fields. Does not know
 where a text comes from.

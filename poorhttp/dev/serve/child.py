@@ -20,13 +20,13 @@ from poorhttp.dev.ahead.checkpoints import Checkpoints
 from poorhttp.dev.ahead.recorder import Recorder
 from poorhttp.dev.ahead.zygote import await_command
 from poorhttp.dev.page import guard, problem
-from poorhttp.dev.watch.bytecode import distrust
+from poorhttp.dev.watch.bytecode import check_bytecode
 from poorhttp.dev.watch.reports import COLD, IMPORTED, LOADING, NEEDY, PROBLEM, READY, Reporter
 from poorhttp.listen import sockets
 from poorhttp.logs.log import ErrorLog, open_access_log
 from poorhttp.process import shape, supervisor, worker
 from poorhttp.process.start import loading
-from poorhttp.status import scoreboard
+from poorhttp.status.scoreboard import make_server_scoreboard
 from poorhttp.stdlib import make_way, os, signal, time
 from poorhttp.system import signals
 from poorhttp.system.exits import end_with
@@ -69,9 +69,9 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         import poorhttp.dev.page.live  # noqa: F401  # before the author's modules can be found
     make_way()
     preloaded = _preload(Reporter(link), os.read(link, LARGEST_ORDER))
-    ends = await_command(parent, link, control, accept_pauses[-1])
-    accept_pauses = (*accept_pauses[:-1], ends.accept_pause)
-    reporter = Reporter(ends.link)
+    channels = await_command(parent, link, control, accept_pauses[-1])
+    accept_pauses = (*accept_pauses[:-1], channels.accept_pause)
+    reporter = Reporter(channels.link)
     reporter.listen(_debugger_is_made)
     recorder = Recorder(preloaded)
     kept = list(listeners)
@@ -80,7 +80,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         recorder.begin()
         error_log = QuietLog(settings.errorlog, settings.log_level, settings.debug, settings.webmaster)
         access_log = open_access_log(settings.accesslog, error_log.fileno())
-        with _closed_in_forks(kept), Checkpoints(parent, reporter, ends, kept, recorder) as checkpoints:
+        with _closed_in_forks(kept), Checkpoints(parent, reporter, channels, kept, recorder) as checkpoints:
             app, settings = _load(settings, error_log, reporter, checkpoints)
         if live:
             from poorhttp.dev.page.live import Refreshed
@@ -92,7 +92,7 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         os._exit(FAILED)
     _end_in_conflict(reporter, recorder, settings.environ)
     reporter.await_watch(shape.is_supervised(settings))
-    _serve(app, settings, listeners, error_log, access_log, ends.control, _ready(reporter, recorder, settings))
+    _serve(app, settings, listeners, error_log, access_log, channels.control, _ready(reporter, recorder, settings))
 
 
 def _preload(reporter: Reporter, order: bytes) -> preload.Preloaded:
@@ -131,7 +131,7 @@ def _load(settings: Config, error_log: ErrorLog, reporter: Reporter, checkpoints
     def warn(text: str) -> None:
         error_log.write("W", text)
 
-    distrust(arrive)
+    check_bytecode(arrive)
     for place in dev.roots(settings.application, settings.import_directory):
         reporter.searched(place)  # the code may come there later
     dev.refuse_nothing(settings)
@@ -178,9 +178,9 @@ def _serve(
     try:
         listeners = [sockets.adopt(descriptor) for descriptor in descriptors]
         if shape.is_supervised(settings):
-            board = scoreboard.of_server(settings)
+            scoreboard = make_server_scoreboard(settings)
             code = supervisor.supervise(
-                lambda: app, listeners, settings, error_log, access_log, board=board, ready=ready
+                lambda: app, listeners, settings, error_log, access_log, scoreboard=scoreboard, ready=ready
             )
         else:
             nobody = os.open(os.devnull, os.O_WRONLY)

@@ -143,7 +143,7 @@ class Loads:
         self.processes.retire_current()
         self.watcher.begin()
         names = self.watcher.names()
-        self.pool.heed(changed)
+        self.pool.drop_outdated(changed)
         self._began, self.sent, self._why = since, now, changed
         try:
             is_anew = self._enter_directory() or is_anew

@@ -76,7 +76,7 @@ class Process:
         """The process from which it was forked."""
         self.problem = b""
         self.order = b""
-        """What it was to import in advance, see `preload.import_all`."""
+        """The modules that it was to import in advance, see `preload.import_all`."""
         self.was_spare = self.is_refused = False
         """Whether it waited as the spare; whether its imports in advance turned out to be wrong, so that it has
         ended."""
@@ -90,7 +90,7 @@ class Process:
     # Its beginning
 
     def spawn(self, sockets: Sequence[int], order: bytes) -> None:
-        """Start a new interpreter with the command line of this one. order: what it is to import in advance, b"" for
+        """Start a new interpreter with the command line of this one. order: the modules to import in advance, b"" for
         nothing. Raises OSError.
         """
         there, control = self._connect()
@@ -198,7 +198,7 @@ class Process:
                 signal.set_wakeup_fd(-1)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with(parent)
-                app = guard.stand_in(found, status, refresh, settings.editor)
+                app = guard.make_error_application(found, status, refresh, settings.editor)
                 if self._live:
                     from poorhttp.dev.page.live import Refreshed
 

@@ -1,1 +1,1 @@
-"""What changed: the files that the application was made of, and what became of them."""
+"""Changes of the files that the application was made of."""

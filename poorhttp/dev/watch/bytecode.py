@@ -23,7 +23,7 @@ SETTLED = 2.0
 """Seconds."""
 
 
-def distrust(arrive: Callable[[str], None]) -> None:
+def check_bytecode(arrive: Callable[[str], None]) -> None:
     """Check bytecode from now on. arrive: called with the path of each module of the author's before it is loaded."""
     loader, ordinary = external.SourceFileLoader, external.SourceFileLoader.path_stats
 

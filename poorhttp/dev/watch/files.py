@@ -4,8 +4,8 @@ Knows the files and directories that matter: those that the application has read
 and `.env` files beside them; and new directories beside modules (not beside other files: those may lie in /tmp). An
 event of the kernel is only a hint to look; `stat` and the content decide. Does not know what follows from a change.
 Contract: no change of a file that was reported before it was read is missed, whatever its time, its size or the way in
-which it was saved. The same content again is no change. What a process of the application writes is no change until
-that process is gone.
+which it was saved. The same content again is no change. A file that a process of the application writes is no change
+until that process is gone.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class Watcher:
         """How many files are watched."""
         return sum(_is_file(each.signature) and path not in self._written for path, each in self._files.items())
 
-    # What the application does
+    # The application
 
     def begin(self) -> None:
-        """A process is about to load the application: what is there now counts as read, unless it reports otherwise."""
+        """A process is about to load the application: the present files count as read, unless it reports otherwise."""
         self._current.clear()
         self._suspects.clear()
         self._is_loading = True
@@ -161,7 +161,7 @@ class Watcher:
             self._written.setdefault(path, set()).add(self)
 
     def _accept(self, path: str) -> None:
-        """What is there now is no change, although events about it may be in the queue."""
+        """The present state of this file is no change, although events about it may be in the queue."""
         file = self._files.get(path)
         if file is not None:
             file.signature, file.content = signature(path), None

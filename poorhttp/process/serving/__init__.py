@@ -1,1 +1,1 @@
-"""What `process.worker` is made of: threads, signals, the end of a process, and its reload without a supervisor."""
+"""The parts of `process.worker`: threads, signals, the end of a process, and its reload without a supervisor."""

@@ -1,12 +1,12 @@
 """How a serving process is left: by itself when the engine has stopped, or without its application, which is late.
 
 Knows since when it stops and why, the alarm after which it is left, and its exit code. Does not know which signal does
-what (`process.serving.signals`).
+what (`process.serving.serving_signals`).
 """
 
 from __future__ import annotations
 
-from poorhttp.process.fork_hooks import serving
+from poorhttp.process.fork_hooks import engines
 from poorhttp.stdlib import os, signal, time
 from poorhttp.system import timing
 from poorhttp.system.signals import leave_at_once
@@ -72,7 +72,7 @@ class Leaving:
         """Whether a new program is to begin in this process: also after TERM where clients wait for it."""
         if not self.stopped_by:
             return True
-        are_waiting = any(engine.listeners() for engine in serving)
+        are_waiting = any(engine.listeners() for engine in engines)
         return self.stopped_by == signal.SIGTERM and not self.at_once and are_waiting
 
     def exit_code(self, at_once: int) -> int:

@@ -80,7 +80,7 @@ def _start(
     """Start the thread of a slot, one of so many; it serves once the first of the locks is free, unless something has
     failed, and that of slot 1 frees the second one then. Return a lock that can be had once the thread is done.
 
-    failures: what it raises is added to them. calls: it calls the application, which may ask `threading` what thread
+    failures: its exceptions are added to them. calls: it calls the application, which may ask `threading` what thread
     that is. Raises PoorhttpError.
     """
     over = thread.allocate_lock()

@@ -1,8 +1,8 @@
-"""What an application has begun while it was loaded that its workers lack or share: threads, connections.
+"""Threads and connections that an application began while it was loaded: its workers lack or share them.
 
 Knows threads of the interpreter and the descriptors of this process. Does not know when a worker is forked.
-Contract: nothing of it is touched, but for the first bytes of files. What it cannot recognise (a connection without a
-descriptor, a thread of a library that the interpreter does not know) is not reported.
+Contract: nothing of it is touched, but for the first bytes of files. A connection without a descriptor, and a thread of
+a library that the interpreter does not know, are not reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEDY = "begin it in each worker (os.register_at_fork, or at its first request)
 
 
 def watched(load: Callable[[], T], warn: Callable[[str], None], is_loaded: bool) -> T:
-    """Load, and warn of what workers will lack or share. is_loaded: it was here before, whatever it has opened."""
+    """Load, and warn of threads and connections that workers will lack or share. is_loaded: it was loaded before."""
     before = {"0", "1", "2"} if is_loaded else descriptors()
     loaded = load()
     text = warning(before)
@@ -47,7 +47,7 @@ def descriptors() -> set[str]:
 
 
 def warning(before: set[str]) -> str:
-    """What to tell before workers are forked, "" for nothing; before: the descriptors before the application was
+    """The warning before workers are forked, "" for none; before: the descriptors before the application was
     loaded.
     """
     threads = ", ".join(_threads())

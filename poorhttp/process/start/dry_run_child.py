@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 LOADED, CALLED = "loaded", "called"
-"""What the application was in when it died."""
+"""The steps of a dry run, one of which the application was in when it died."""
 
 FAULTS = "an exit, or a fault in compiled code?"
 
@@ -38,7 +38,7 @@ LAST = 4096
 
 
 def run(settings: Config, patience: float = 0.0, use: Callable[[WSGI], None] | None = None, more: str = "") -> int:
-    """Do in a child, as the user who is to serve, what could keep a start from serving: open the logs, load the
+    """Do in a child, as the user of the server, all steps that could keep it from serving: open the logs, load the
     application and `use` it (None: ask it for `check_path`). Returns its exit code.
 
     patience: seconds for the load, 0: as usual. more: what the hint about a late one has to add.
@@ -95,7 +95,7 @@ def _be_child(settings: Config, child: _Child, parent: int, use: Callable[[WSGI]
 
 
 class _Child:
-    """What its parent knows of the child. steps, telling: the ends of the pipe for its steps, since an exit code could
+    """The child, as its parent knows it. steps, telling: the ends of the pipe for its steps, since an exit code could
     be the application's. stack: a file for where the interpreter is. last: memory for the file that was imported last.
     """
 

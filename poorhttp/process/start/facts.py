@@ -1,4 +1,4 @@
-"""What a start prints: version, application, addresses, shape, and notes about the configuration.
+"""The lines that a start prints: version, application, addresses, shape, and notes about the configuration.
 
 Knows the words. Does not know when they are printed.
 """

@@ -79,11 +79,11 @@ class Listening:
 
         waiting: connections that the program before accepted, descriptor and key of the listener.
         """
-        from poorhttp.process.worker import accept_last
+        from poorhttp.process.worker import take_waiting_connections
 
         for key, sock in self._inherited.items():
             try:
-                waiting = waiting + [(each, key) for each in accept_last(sock)]
+                waiting = waiting + [(each, key) for each in take_waiting_connections(sock)]
             except OSError:
                 continue  # no descriptor is left
         sockets.close(self._inherited.values())
@@ -145,7 +145,7 @@ def killed_before(settings: Config) -> int:
         return 0
     from poorhttp.status import running
 
-    return running.left(settings)
+    return running.find_ended(settings)
 
 
 def _bound(settings: Config, bind: Callable[[], socket]) -> socket:

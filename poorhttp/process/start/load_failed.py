@@ -11,10 +11,11 @@ from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import shape
 from poorhttp.process.supervisor import Supervisor
-from poorhttp.process.workers.reload import SupervisedReload
+from poorhttp.process.workers.supervised_reload import SupervisedReload
 from poorhttp.reload.handover import Handover
 from poorhttp.reload.reload import Reload
-from poorhttp.status import layout, pidfile, scoreboard
+from poorhttp.status import layout, pidfile
+from poorhttp.status.scoreboard import make_scoreboard
 from poorhttp.stdlib import time
 from poorhttp.system import timing
 from poorhttp.system.signals import let_through
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.workers.plan import State
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 def try_again(
@@ -48,11 +49,11 @@ def try_again(
     manager = manager or Manager()
     if not handover.workers:
         manager.watchdog = 0.0  # nobody answers
-    board = _board(handover, settings)
+    scoreboard = _make_scoreboard(handover, settings)
     log = error_log or _standard_error()
-    reload = Reload(_same(handover), home, shape.shape(settings), list(listening), log, manager, board)
-    retry = Retry(reload, error, handover, log, manager, board)
-    supervisor = Supervisor(None, list(listening.values()), settings, log, -1, retry, manager, board)
+    reload = Reload(_same(handover), home, shape.shape(settings), list(listening), log, manager, scoreboard)
+    retry = Retry(reload, error, handover, log, manager, scoreboard)
+    supervisor = Supervisor(None, list(listening.values()), settings, log, -1, retry, manager, scoreboard)
     supervisor.adopt(handover)
     try:
         let_through(handover.signals)
@@ -89,9 +90,9 @@ class Retry(SupervisedReload):
         handover: Handover,
         error_log: ErrorLog,
         manager: Manager,
-        board: Board | None,
+        scoreboard: Scoreboard | None,
     ) -> None:
-        super().__init__(None, error_log, manager, board, is_rolling=False)
+        super().__init__(None, error_log, manager, scoreboard, is_rolling=False)
         self._retry = reload
         self._is_served = bool(handover.workers)
         self._is_cancelled = False
@@ -104,8 +105,8 @@ class Retry(SupervisedReload):
         text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
         fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
         why = f"what the trial could load cannot be loaded: {fault.message}"
-        if self._board is not None:
-            self._board.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
+        if self._scoreboard is not None:
+            self._scoreboard.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._manager.reload_failed(why, is_served=self._is_served)
         tell(fault)
         if isinstance(error, ConfigError):
@@ -115,7 +116,7 @@ class Retry(SupervisedReload):
         self._pause = min(2 * pause, timing.LONGEST_RETRY)
 
     def begin(self) -> None:
-        """Somebody has changed something."""
+        """A reload is asked for, so perhaps the fault is mended: try at once."""
         self._due, self._pause = time.monotonic(), timing.FIRST_RETRY
 
     def due(self) -> Reload | None:
@@ -136,20 +137,20 @@ class Retry(SupervisedReload):
 
 
 def _same(handover: Handover) -> Handover:
-    """What was received, but for sockets and workers, which the supervisor hands over."""
+    """The handover that was received, without sockets and workers, which the supervisor adds."""
     again = Handover()
     again.passed, again.connections = handover.passed, handover.connections
     again.pidfile, again.lock, again.streams = handover.pidfile, handover.lock, handover.streams
     return again
 
 
-def _board(handover: Handover, settings: Config) -> Board | None:
+def _make_scoreboard(handover: Handover, settings: Config) -> Scoreboard | None:
     """A scoreboard of this process alone: that of the program before is with its workers."""
-    board = scoreboard.make(1, 1)
-    if board is not None:
-        board.tell(version=__version__, reloads="yes", supervised="yes" if handover.workers else "no", serves="no")
-        board.tell(shape=f"{settings.processes} x {settings.threads}", title=settings.application)
-    return board
+    scoreboard = make_scoreboard(1, 1)
+    if scoreboard is not None:
+        scoreboard.tell(version=__version__, reloads="yes", supervised="yes" if handover.workers else "no", serves="no")
+        scoreboard.tell(shape=f"{settings.processes} x {settings.threads}", title=settings.application)
+    return scoreboard
 
 
 def _standard_error() -> ErrorLog:

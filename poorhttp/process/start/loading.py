@@ -79,7 +79,7 @@ def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tup
 
 
 def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
-    """Load; what the application has set of the signals that are the server's is set back."""
+    """Load the application; then give the server's signals the handlers that they had before."""
     handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
         loaded = _loaded(settings) if app is None else _given(app)

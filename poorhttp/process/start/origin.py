@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.start.listening import Listening
     from poorhttp.reload.handover import Handover
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 class FreshStart:
@@ -38,7 +38,7 @@ class FreshStart:
         self.inherited: dict[str, tuple[int, int, int]] = {}
 
     def descriptors(self) -> list[int]:
-        """What must not stay open in children of the application."""
+        """The descriptors that must not stay open in children of the application."""
         return [descriptor for descriptor, _ in self.passed]
 
     def begin(self, settings: Config, error_log: ErrorLog) -> None:
@@ -72,7 +72,7 @@ class FreshStart:
         """Let go of sockets that are not wanted; the connections that wait to be served."""
         return []
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
         """Say that the server is about to serve; lines: facts about it."""
         for line in lines:
             say(line)
@@ -132,11 +132,11 @@ class AfterReload(FreshStart):
         waiting, self.handover.connections = self.handover.connections, []
         return listening.drop_unwanted(waiting)
 
-    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, board: Board | None) -> None:
+    def announce(self, lines: list[str], settings: Config, error_log: ErrorLog, scoreboard: Scoreboard | None) -> None:
         error_log.write("S", f"reloaded: {', '.join(lines)}")
         facts.say_notes(settings, lambda text: error_log.write("N", text))
-        if board is not None:
-            board.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
+        if scoreboard is not None:
+            scoreboard.note_reload(layout.REPLACING if shape.is_supervised(settings) else layout.SUCCEEDED)
 
 
 def adopted(handover: Handover) -> dict[str, socket]:

@@ -1,1 +1,1 @@
-"""What `process.supervisor` is made of: the plan, the number and the life of its workers."""
+"""The parts of `process.supervisor`: the plan, the number and the life of its workers."""

@@ -54,7 +54,7 @@ def tell(report: int, what: bytes) -> None:
 
 
 def fault(error: PoorhttpError) -> bytes:
-    """What a worker tells of this error, behind `messages.FAILED`."""
+    """The bytes by which a worker tells of this error, behind `messages.FAILED`."""
     lines = (each[:LONGEST] for each in (error.message, error.hint))
     return marshal.dumps((error.exit_code, *lines, "\n".join(shown(error.detail))[-LONGEST_DETAIL:]))
 

@@ -1,4 +1,4 @@
-"""What the processes of a server weigh, and which worker is to be replaced where they weigh too much together.
+"""The memory of the processes of a server, and which worker is replaced where they take too much together.
 
 Knows how /proc tells the memory of a process and who started whom, and the policy. Does not know what a worker is but a
 number, nor how one is replaced. Imported only where `memory` is set, and by `status`.
@@ -30,7 +30,7 @@ successor would be no lighter."""
 
 
 class Tree:
-    """What the workers weigh, each with all that it started, and what the rest does.
+    """The memory of the workers, each with the processes that it started, and of all other processes.
 
     A process that outlives the worker which started it is nobody's child, but weighs what it weighed, and was not got
     rid of by replacing. So it is counted on where it was seen before, and what a worker started is the worker's only

@@ -92,7 +92,7 @@ class Countdown:
         self.pipe: list[int] = list(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)) if is_own else []
 
     def reader(self) -> int | None:
-        """What a worker gets."""
+        """The end that a worker gets."""
         return self.pipe[0] if self.pipe else None
 
     def begin(self, staying: int) -> None:

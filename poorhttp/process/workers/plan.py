@@ -3,7 +3,7 @@
 Knows how many workers there should be, how long they may take to stop and how a crash loop is slowed down. Does not
 know processes, signals or clocks: every time is given to it (seconds of any steady clock), and
 what it decides is performed by `poorhttp.process.supervisor`.
-Contract: `plan` changes nothing. What happened is told to `State` by its methods, what was performed by `performed`;
+Contract: `plan` changes nothing. Events are told to `State` by its methods, performed actions by `performed`;
 `wait` says when `plan` may have something new to say although nothing happened.
 """
 
@@ -63,7 +63,7 @@ class Exit(Action):
 
 
 class Worker:
-    """What is known of one worker.
+    """The facts about one worker.
 
     is_adopted: the program before this one forked it. is_old: it is to be replaced, as each adopted one is. is_ready:
     it serves. draining, stopping, quitting: since when it was asked to. is_closed: it has closed its listeners. killed:
@@ -215,11 +215,11 @@ class State:
         """The times until which workers that drain are taken for such that leave soon."""
         return [worker.draining + timing.SOON for worker in self.workers.values() if worker.draining is not None]
 
-    def serving(self) -> list[int]:
+    def serving_pids(self) -> list[int]:
         """The workers that serve and stay."""
-        return [worker.pid for worker in self._serving()]
+        return [worker.pid for worker in self._serving_workers()]
 
-    def _serving(self) -> list[Worker]:
+    def _serving_workers(self) -> list[Worker]:
         return [worker for worker in self.workers.values() if worker.is_ready and worker.draining is None]
 
     def is_settled(self) -> bool:
@@ -231,7 +231,7 @@ class State:
         """The workers that are to leave because others serve in their place: old ones first, since longest, then the
         youngest.
         """
-        serving = self._serving()
+        serving = self._serving_workers()
         count = max(len(serving) - self.wanted, 0)
         first = sorted(serving, key=lambda worker: (not worker.is_old, worker.born if worker.is_old else -worker.born))
         return [worker.pid for worker in first[:count]]

@@ -1,4 +1,4 @@
-"""How many workers there are to be while a server runs, and which one is to be replaced because it weighs too much.
+"""The number of workers while a server runs, and which worker is replaced because it takes too much memory.
 
 Knows the load that workers report, the memory limit and the signals that change the number. Both policies are modules
 of their own (`process.workers.scale`, `process.workers.memory`), imported only where a setting asks for them.
@@ -30,7 +30,7 @@ class Sizing:
     def adopted(self, state: State, now: float) -> None:
         """Begin with the workers of the program before this one."""
         if self._scale:
-            self._scale.step(len(state.serving()) - self._scale.wanted, now)
+            self._scale.step(len(state.serving_pids()) - self._scale.wanted, now)
 
     def hear(self, pid: int, reports: bytes, now: float) -> None:
         """A worker reports how busy it is."""
@@ -50,7 +50,7 @@ class Sizing:
             state.wanted = self._scale.wanted
         elif by > 0 or state.wanted > 1:
             state.wanted += by
-        self._error_log.write("S", f"workers that there are to be: {state.wanted}")
+        self._error_log.write("S", f"number of workers set to {state.wanted}")
 
     def send_away(self, state: State) -> None:
         """No workers until a reload, or TTIN (WINCH)."""
@@ -72,7 +72,7 @@ class Sizing:
             if pid:
                 state.retire(pid)
         if self._scale is not None and not self.are_away:
-            if self._scale.decide(state.serving(), now):
+            if self._scale.decide(state.serving_pids(), now):
                 more = "more" if self._scale.wanted > state.wanted else "fewer"
                 self._error_log.write("I", f"one worker {more}: {self._scale.wanted}")
             state.wanted = self._scale.wanted

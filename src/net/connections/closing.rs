@@ -54,7 +54,7 @@ impl<H: Handler> Connection<H> {
             Flushed::Broken => Verdict::Close,
             Flushed::Drained => {
                 shared.note_freed(memory);
-                let is_incomplete = self.outbox.is_unfinished();
+                let is_incomplete = self.outbox.is_incomplete();
                 scratch.take_outbound(&mut self.outbox);
                 if self.after_flush == AfterFlush::Next {
                     return self.next_request(shared, scratch);

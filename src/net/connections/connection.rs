@@ -21,7 +21,7 @@ use crate::net::proxies::peer::Peer;
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::shared::Shared;
 
-/// What a connection waits for.
+/// The phase of a connection: the event that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The next request.
@@ -32,9 +32,9 @@ pub enum Phase {
     Body,
     /// The application.
     App,
-    /// Room to write.
+    /// Room to write: the client must first take some bytes.
     Flush,
-    /// The client, which has to take the last answer and to stop sending.
+    /// The end of what the client sends, which is discarded.
     Linger,
 }
 
@@ -54,9 +54,9 @@ pub enum Verdict {
 pub(super) enum AfterFlush {
     /// The next request.
     Next,
-    /// The end.
+    /// The connection is closed.
     Close,
-    /// The end, once the client has stopped sending.
+    /// The connection is closed when the client has stopped sending.
     Linger,
 }
 
@@ -64,11 +64,11 @@ pub(super) enum AfterFlush {
 pub struct Connection<H: Handler> {
     /// Its socket.
     pub transport: Transport,
-    /// Its other end.
+    /// The client, and what trusted proxies say about it.
     pub peer: Peer,
     /// The number of its listener.
     pub listener: usize,
-    /// What it waits for.
+    /// The event that it waits for.
     pub phase: Phase,
     pub(super) after_flush: AfterFlush,
     /// When the phase began, in ms of [`clock::now`].
@@ -234,8 +234,8 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Whether an answer has begun and its client has not got all of it.
-    pub fn is_unfinished(&self) -> bool {
-        self.outbox.is_unfinished()
+    pub fn is_incomplete(&self) -> bool {
+        self.outbox.is_incomplete()
     }
 
     /// Send nothing more: the suspended answer only has to be cleaned up.

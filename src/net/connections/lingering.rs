@@ -1,4 +1,4 @@
-//! The end of a connection whose client may still send. What it sends is discarded, so that it can send everything and then
+//! The end of a connection whose client may still send. These bytes are discarded, so that it can send everything and then
 //! read the answer: closing at once would reset the connection, and the client could lose the answer (RFC 9112 9.6).
 //!
 //! Most clients write a whole request before they read. So a client that was refused early may send for as long as the

@@ -77,7 +77,7 @@ pub struct Outbox {
     /// Part of a file to send after everything else.
     pub file: Option<FileRange>,
     broken: bool,
-    /// See [`Outbox::cut_short`].
+    /// See [`Outbox::mark_incomplete`].
     is_cut: bool,
     /// Something was sent or spooled.
     begun: bool,
@@ -127,12 +127,12 @@ impl Outbox {
 
     /// The answer is incomplete and nothing follows: after these bytes the connection is to be reset, since some proxies take
     /// an orderly end for that of the answer.
-    pub fn cut_short(&mut self) {
+    pub fn mark_incomplete(&mut self) {
         self.is_cut = true;
     }
 
     /// Whether the answer would be incomplete if the connection ended now, or once everything is sent.
-    pub fn is_unfinished(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         self.is_cut || self.broken || !self.is_empty()
     }
 

@@ -36,7 +36,12 @@ pub fn refuse<H: Handler>(
 }
 
 /// Answer 503 to a connection that gets no place, and close it without lingering, which would need a place.
-pub fn turn_away<H: Handler>(shared: &Shared<H>, transport: &Transport, peer: Option<SocketAddr>, is_logged: bool) {
+pub fn refuse_connection<H: Handler>(
+    shared: &Shared<H>,
+    transport: &Transport,
+    peer: Option<SocketAddr>,
+    is_logged: bool,
+) {
     count_refusal(shared, 503);
     if is_logged {
         let text = "more connections of this address than max_connections_per_address; they are answered 503";

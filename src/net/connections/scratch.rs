@@ -15,7 +15,7 @@ const KEPT: usize = 4 * READ;
 pub struct Scratch<H: Handler> {
     inbound: Option<Box<Inbound<Body>>>,
     outbound: Vec<u8>,
-    /// Room for received bytes; what it holds is of no use.
+    /// Room for received bytes; its content is of no use.
     pub spare: Vec<u8>,
     /// The thread.
     pub thread: Thread<H::ThreadState>,

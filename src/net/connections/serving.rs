@@ -15,7 +15,7 @@ use crate::net::report::scoreboard::Served;
 use crate::net::shared::Shared;
 
 /// Time in which pipelined requests of one client are answered without a pause for other clients, in ms.
-const TURN: u64 = 10;
+const PIPELINED_TIME: u64 = 10;
 
 impl<H: Handler> Connection<H> {
     /// Serve the whole request and the pipelined ones behind it, or resume an answer. Never returns [`Verdict::Serve`].
@@ -26,7 +26,7 @@ impl<H: Handler> Connection<H> {
         let began = scratch.thread.pulse.began();
         while verdict.is_none() {
             let has_more = self.inbound.as_ref().is_some_and(|inbound| !inbound.is_empty());
-            let step = if has_more && clock::now() <= began + TURN { self.step(shared) } else { None };
+            let step = if has_more && clock::now() <= began + PIPELINED_TIME { self.step(shared) } else { None };
             verdict = match step {
                 Some(Ok(Step::Whole)) => self.answer(shared, &mut scratch.thread),
                 Some(Ok(Step::Continue)) => {

@@ -22,7 +22,7 @@ const PEEK: usize = 256;
 /// Bytes of a file that are read at once where the kernel cannot send it.
 const PIECE: usize = 64 * 1024;
 
-/// What a socket is waited for.
+/// The event that a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Bytes to read, or the end of them.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::acceptor::Accepting;
-use super::event_loop::{EventLoop, Named};
+use super::event_loop::{EventLoop, Keyed};
 use super::listener::{Accepted, HANDSHAKE, Listener};
 use crate::net::connections::connection::Connection;
 use crate::net::connections::own_answers;
@@ -43,11 +43,11 @@ impl<H: Handler> EventLoop<H> {
         }
     }
 
-    fn accept_one(&mut self, listener: usize, shared: &Shared<H>) -> Option<Named<H>> {
+    fn accept_one(&mut self, listener: usize, shared: &Shared<H>) -> Option<Keyed<H>> {
         let was_woken = self.acceptor.woken_for.contains(&listener);
         if shared.process.is_supervised() && self.is_late() && !was_woken {
             // During a call perhaps no thread has read that new clients are for other workers now.
-            shared.process.overhear();
+            shared.process.read_controls();
         }
         if !self.acceptor.is_open() || shared.process.leaves_clients() {
             return None;
@@ -80,7 +80,7 @@ impl<H: Handler> EventLoop<H> {
         peer: Option<SocketAddr>,
         listener: usize,
         shared: &Shared<H>,
-    ) -> Option<Named<H>> {
+    ) -> Option<Keyed<H>> {
         shared.row.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let connection = Box::new(Connection::new(transport, peer, listener, &shared.proxies));
         if shared.proxies.proxy_protocol && !connection.peer.is_trusted && !shared.proxies.is_control(listener) {
@@ -89,7 +89,7 @@ impl<H: Handler> EventLoop<H> {
         }
         let place = self.per_address.add(connection.peer.counted(), shared.limits.max_connections_per_address);
         if place != Place::Taken {
-            own_answers::turn_away(shared, &connection.transport, peer, place == Place::Full);
+            own_answers::refuse_connection(shared, &connection.transport, peer, place == Place::Full);
             return None;
         }
         if self.table.count() >= shared.limits.max_connections {
@@ -115,8 +115,8 @@ impl<H: Handler> EventLoop<H> {
     pub fn adopt(&mut self, socket: OwnedFd, listener: usize, shared: &Shared<H>) {
         let Ok(peer) = rustix::net::getpeername(&socket) else { return }; // its client is disconnected
         let peer = peer.and_then(|peer| peer.try_into().ok());
-        if let Some(named) = self.admit(Transport::new(socket), peer, listener, shared) {
-            self.look_again(named);
+        if let Some(keyed) = self.admit(Transport::new(socket), peer, listener, shared) {
+            self.look_again(keyed);
         }
     }
 
@@ -124,8 +124,8 @@ impl<H: Handler> EventLoop<H> {
     pub(super) fn accept_last(&mut self, listener: &Listener, index: usize, most: usize, shared: &Shared<H>) {
         for _ in 0..most {
             let Accepted::Connection(transport, peer) = self.acceptor.accept_at(listener) else { break };
-            if let Some(named) = self.admit(transport, peer, index, shared) {
-                self.look_again(named);
+            if let Some(keyed) = self.admit(transport, peer, index, shared) {
+                self.look_again(keyed);
             }
         }
     }

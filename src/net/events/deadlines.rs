@@ -11,9 +11,9 @@ use crate::net::shared::Shared;
 use crate::timing::STANDSTILL;
 
 /// Least time between two looks at all deadlines, in ms.
-const TICK: u64 = 100;
+const SWEEP_INTERVAL: u64 = 100;
 /// How long no deadline is looked at after a standstill, in ms.
-const PUT_OFF: u64 = 5 * TICK;
+const PUT_OFF: u64 = 5 * SWEEP_INTERVAL;
 
 impl<H: Handler> EventLoop<H> {
     /// How long the loop may sleep; none: without limit.
@@ -29,7 +29,7 @@ impl<H: Handler> EventLoop<H> {
         Some(Duration::from_millis(next.max(self.next_sweep).saturating_sub(now) + 5))
     }
 
-    /// Whether this process was stopped just now. What its clients sent meanwhile is read before one of them is late.
+    /// Whether this process was stopped just now. The bytes that clients sent meanwhile are read before one of them is late.
     pub fn stood_still(&mut self) -> bool {
         let now = clock::now();
         let before = std::mem::replace(&mut self.last_look, now);
@@ -52,7 +52,7 @@ impl<H: Handler> EventLoop<H> {
             return;
         }
         self.is_put_off = false;
-        self.next_sweep = now + TICK;
+        self.next_sweep = now + SWEEP_INTERVAL;
         if matches!(self.acceptor.state, Accepting::RetryAt(time) if time <= now) {
             self.acceptor.retry(&self.poller, shared);
         }

@@ -34,7 +34,7 @@ const FRESH: u64 = 1000;
 const CONTROLS: u64 = 0x2_0000;
 const WAKER: u64 = 0x3_0000;
 
-/// What is ready.
+/// A descriptor or connection that is ready.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// A client waits at this listener.
@@ -50,7 +50,7 @@ pub enum Event {
 }
 
 /// A connection and its key.
-pub type Named<H> = (Key, Box<Connection<H>>);
+pub type Keyed<H> = (Key, Box<Connection<H>>);
 
 /// The loop.
 pub struct EventLoop<H: Handler> {
@@ -60,16 +60,16 @@ pub struct EventLoop<H: Handler> {
     pub(super) per_address: PerAddress,
     pub(super) evictable: EvictionQueue,
     /// Unread connections that the health thread leaves to a serving thread. In the table they are away.
-    pub(super) unread: Vec<Named<H>>,
+    pub(super) unread: Vec<Keyed<H>>,
     /// Number of events in the last batch, and when it came.
     pub(super) batch_size: usize,
     batch_time: u64,
-    /// Events that no descriptor gave; they come before those of the poller.
+    /// Events that do not come from the poller; they are handled before those that do.
     pub(super) queued: VecDeque<Event>,
-    /// Connections with another whole request, which come after the events of the poller. In the table they are away, so
-    /// that no event of their descriptors gives them a turn.
-    pub(super) pipelined: VecDeque<Named<H>>,
-    /// How many of them come after this batch.
+    /// Connections with another whole request, which are served after the events of the poller. The table counts them as
+    /// taken, so that no event of their descriptors is handled before.
+    pub(super) pipelined: VecDeque<Keyed<H>>,
+    /// The number of connections in `pipelined` that are served after this batch.
     pipelined_due: usize,
     /// A connection was accepted since the last sleep, and its first bytes have not come.
     expects_bytes: bool,
@@ -141,7 +141,7 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// The next connection with a pipelined request, once there are no more events.
-    pub fn next_pipelined(&mut self) -> Option<Named<H>> {
+    pub fn next_pipelined(&mut self) -> Option<Keyed<H>> {
         self.pipelined_due = self.pipelined_due.checked_sub(1)?;
         self.pipelined.pop_front()
     }
@@ -219,13 +219,13 @@ impl<H: Handler> EventLoop<H> {
     }
 
     /// Queue an event for a connection, whether its descriptor is ready or not.
-    pub(super) fn look_again(&mut self, (key, connection): Named<H>) {
+    pub(super) fn look_again(&mut self, (key, connection): Keyed<H>) {
         self.table.put(key, connection, u64::MAX);
         self.queued.push_back(Event::Ready(key));
     }
 
     /// Keep an unread connection until a thread can serve it, in this program or its successor.
-    pub fn keep_unread(&mut self, (key, mut connection): Named<H>) {
+    pub fn keep_unread(&mut self, (key, mut connection): Keyed<H>) {
         if connection.watched.take().is_some() {
             let _ = self.poller.remove(&connection.transport);
         }
@@ -234,8 +234,8 @@ impl<H: Handler> EventLoop<H> {
 
     /// A thread can serve the unread connections: queue them.
     pub fn release_unread(&mut self) {
-        for named in std::mem::take(&mut self.unread) {
-            self.look_again(named);
+        for keyed in std::mem::take(&mut self.unread) {
+            self.look_again(keyed);
         }
     }
 
@@ -245,7 +245,7 @@ impl<H: Handler> EventLoop<H> {
         if connection.is_evictable {
             self.evictable.remove(key);
         }
-        if connection.is_unfinished() {
+        if connection.is_incomplete() {
             connection.transport.reset();
         }
         if connection.watched.is_some() {
@@ -280,15 +280,15 @@ impl<H: Handler> EventLoop<H> {
         self.poller.interrupted
     }
 
-    /// Get a new batch of events. If none is ready, sleep, but no longer than `most` returns. Before sleeping,
-    /// `hear_signals` returns whether to sleep. `is_needed` is given by the health thread, which serves no pipelined requests:
-    /// it returns whether to sleep once the other threads know about it.
+    /// Get a new batch of events. If none is ready, sleep, but no longer than `most` returns. `may_sleep` is called before
+    /// and returns whether no signal asks for something else. `is_needed` is given by the health thread, which serves no
+    /// pipelined requests: it returns, once the other threads know about the sleep, whether to sleep.
     pub fn wait(
         &mut self,
         shared: &Shared<H>,
         most: impl FnOnce() -> Option<Duration>,
         is_needed: Option<impl Fn() -> bool>,
-        hear_signals: impl Fn() -> bool,
+        may_sleep: impl Fn() -> bool,
     ) -> io::Result<()> {
         let was_long = self.is_late();
         self.sweep(shared);
@@ -304,7 +304,7 @@ impl<H: Handler> EventLoop<H> {
         }
         let timeout = self.timeout(shared.process.drain_until()).into_iter().chain(most()).min();
         let due = timeout.map(|time| clock::now() + u64::try_from(time.as_millis()).unwrap_or(0));
-        if !hear_signals() || !shared.process.waker.may_sleep() {
+        if !may_sleep() || !shared.process.waker.may_sleep() {
             return Ok(());
         }
         let sleeps = is_needed.is_none_or(|is_needed| is_needed());
@@ -338,7 +338,7 @@ impl<H: Handler> EventLoop<H> {
                 // A call that keeps the interpreter may keep this thread from reading the control descriptor later.
                 shared.process.watchdog.rouse();
                 if shared.process.is_supervised() {
-                    shared.process.overhear();
+                    shared.process.read_controls();
                 }
                 self.leave_detached(shared);
             }

@@ -2,7 +2,7 @@
 //! with 503 because no thread will serve them.
 
 use super::acceptor::Accepting;
-use super::event_loop::{Event, EventLoop, Named};
+use super::event_loop::{Event, EventLoop, Keyed};
 use crate::net::connections::connection::Phase;
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Handler;
@@ -64,13 +64,13 @@ impl<H: Handler> EventLoop<H> {
 
     /// Take the waiting connections whose suspended answer belongs to the thread of `slot`. Nothing is sent any more, so
     /// connections with another incomplete answer that no thread will resume are reset.
-    pub fn take_streams(&mut self, slot: usize) -> Vec<Named<H>> {
+    pub fn take_streams(&mut self, slot: usize) -> Vec<Keyed<H>> {
         let mut streams = Vec::new();
         for key in self.table.waiting() {
             match self.table.take(key) {
                 Some(stream) if stream.owner() == Some(slot) => streams.push((key, stream)),
                 Some(other) => {
-                    if other.owner().is_none() && other.is_unfinished() {
+                    if other.owner().is_none() && other.is_incomplete() {
                         other.transport.reset();
                     }
                     self.table.put(key, other, u64::MAX);

@@ -15,8 +15,8 @@ use super::times::Times;
 use super::wakeups::{LoopWaker, WatchdogWaker};
 use crate::net::clock;
 use crate::net::lock::lock;
+use crate::net::report::report_pipe::{ASKED, CLOSED, ReportPipe};
 use crate::net::report::scoreboard::{Row, State};
-use crate::net::report::supervisor::{ASKED, CLOSED, Supervisor};
 use crate::timing::{DRAIN as DRAIN_TIME, FAST};
 
 /// SIGINT, SIGQUIT and SIGTERM as they come over a control descriptor.
@@ -32,18 +32,18 @@ const INTERRUPT: u8 = 254;
 pub const WORDS: [(&str, u8); 3] = [("DRAIN", DRAIN), ("STOP", STOP), ("INTERRUPT", INTERRUPT)];
 /// How long a process may still last when the time of its stop is over and its calls were interrupted, in ms.
 const LAST_GRACE: u64 = 2000;
-/// What is in flight in a worker whose supervisor was killed may last so long, and its process so long, in ms: within a
-/// second no process shall be left.
+/// If the supervisor was killed, the requests in flight of a worker may last for the first time, and its process for the
+/// second one, in ms: no process shall be left a second later.
 const ORPHANED: u64 = 100;
 const ORPHAN_ENDS: u64 = 300;
 
-/// What a process has open beside its connections.
+/// The descriptors of a process beside its connections.
 #[derive(Debug)]
 pub struct Descriptors {
-    /// Where signals come, a byte each.
+    /// Pipes from which signals are read, a byte each.
     pub controls: Vec<OwnedFd>,
-    /// Where a supervisor is told of this worker.
-    pub supervisor: Supervisor,
+    /// The pipe to the supervisor; a process without a supervisor has none.
+    pub report_pipe: ReportPipe,
     /// The sockets of the listeners, for a successor.
     pub listeners: Vec<Arc<OwnedFd>>,
     /// See [`Process::is_last`].
@@ -57,13 +57,13 @@ pub struct Process {
     pub waker: LoopWaker,
     /// Wakes the watchdog.
     pub watchdog: WatchdogWaker,
-    /// Hears of this process, if it is a worker.
-    pub supervisor: Supervisor,
+    /// The pipe to the supervisor; a process without a supervisor has none.
+    pub report_pipe: ReportPipe,
     row: Row,
     graceful_timeout: u64,
     controls: Vec<OwnedFd>,
     /// The watchdog read signals that the interpreter has not heard yet.
-    is_overheard: AtomicBool,
+    has_unheard_signals: AtomicBool,
     listeners: Mutex<Vec<Arc<OwnedFd>>>,
     countdown: Option<OwnedFd>,
     is_closed: AtomicBool,
@@ -77,16 +77,16 @@ pub struct Process {
 impl Process {
     /// One that serves.
     pub fn new(descriptors: Descriptors, row: Row, graceful_timeout: u64) -> std::io::Result<Self> {
-        let Descriptors { controls, supervisor, listeners, countdown } = descriptors;
+        let Descriptors { controls, report_pipe, listeners, countdown } = descriptors;
         controls.iter().try_for_each(|control| rustix::io::ioctl_fionbio(control, true))?;
         Ok(Self {
             waker: LoopWaker::new()?,
             watchdog: WatchdogWaker::default(),
-            supervisor,
+            report_pipe,
             row,
             graceful_timeout,
             controls,
-            is_overheard: AtomicBool::new(false),
+            has_unheard_signals: AtomicBool::new(false),
             listeners: Mutex::new(listeners),
             countdown,
             is_closed: AtomicBool::new(false),
@@ -99,7 +99,7 @@ impl Process {
 
     /// Whether it is a worker, which has a supervisor.
     pub fn is_supervised(&self) -> bool {
-        self.supervisor.is_there()
+        self.report_pipe.is_there()
     }
 
     /// The control descriptors.
@@ -108,16 +108,16 @@ impl Process {
     }
 
     /// Whether the watchdog read signals that the interpreter has not heard yet; asked once.
-    pub fn was_overheard(&self) -> bool {
-        self.is_overheard.swap(false, Ordering::SeqCst)
+    pub fn take_unheard_signals(&self) -> bool {
+        self.has_unheard_signals.swap(false, Ordering::SeqCst)
     }
 
     /// Read the control descriptors before the event loop comes to that: its threads may all wait for the interpreter.
-    pub fn overhear(&self) {
+    pub fn read_controls(&self) {
         for control in &self.controls {
             let (signals, has_ended) = read_control(control);
             if !signals.is_empty() {
-                self.is_overheard.store(true, Ordering::SeqCst);
+                self.has_unheard_signals.store(true, Ordering::SeqCst);
             }
             if has_ended || !signals.is_empty() {
                 self.obey(&signals, has_ended);
@@ -147,7 +147,7 @@ impl Process {
                 SIGINT | SIGTERM if self.times.is_second_signal() => self.finish_for(signal),
                 SIGINT => self.begin_stop_within(FAST),
                 // It may have come to all processes: the supervisor hears it too then, and decides which one stops last.
-                SIGTERM if self.is_supervised() => self.supervisor.tell(ASKED),
+                SIGTERM if self.is_supervised() => self.report_pipe.tell(ASKED),
                 SIGTERM | STOP => self.begin_stop(),
                 DRAIN => self.begin_drain(),
                 _ => {}
@@ -253,7 +253,7 @@ impl Process {
         self.is_finished.load(Ordering::Acquire)
     }
 
-    /// What tells a thread so.
+    /// The flag that tells a thread so.
     pub fn finished(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_finished)
     }
@@ -277,7 +277,7 @@ impl Process {
     /// The listeners are closed: tell it once.
     pub fn note_closed(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
-            self.supervisor.tell(CLOSED);
+            self.report_pipe.tell(CLOSED);
         }
     }
 
@@ -300,7 +300,7 @@ impl Process {
 }
 
 /// What is to be read on a control descriptor, which never blocks, as the event loop and the watchdog may want the same
-/// byte: the signals, and whether the other end is gone. What the application has put in its place does not count as gone.
+/// byte: the signals, and whether the other end is gone. A descriptor that the application has put in its place does not count as gone.
 pub fn read_control(control: &OwnedFd) -> (Vec<u8>, bool) {
     let mut signals = Vec::with_capacity(64);
     let is_ended = rustix::io::read(control, rustix::buffer::spare_capacity(&mut signals)) == Ok(0);

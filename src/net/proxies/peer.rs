@@ -45,7 +45,7 @@ pub struct Peer {
     info: Option<Box<ProxyInfo>>,
 }
 
-/// What a proxy said about a connection and its current request, and the id of that request.
+/// The words of a proxy about a connection and its current request, and the id of that request.
 #[derive(Debug)]
 pub struct ProxyInfo {
     /// The header of the PROXY protocol is still to come.
@@ -86,7 +86,7 @@ impl Peer {
         Self { address, is_trusted, passing: proxies.passing(is_trusted), info }
     }
 
-    /// What a proxy said, if the settings let any proxy say something.
+    /// The words of a proxy, if the settings let any proxy say something.
     pub fn proxy_info(&self) -> Option<&ProxyInfo> {
         self.info.as_deref()
     }

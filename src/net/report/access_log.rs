@@ -34,7 +34,7 @@ pub enum Format {
     Json,
 }
 
-/// What is logged of an answer and its request.
+/// The facts about an answer and its request that are logged.
 #[derive(Debug)]
 pub struct Entry<'a> {
     /// The client; none if it has no address.
@@ -283,7 +283,7 @@ pub fn escaped(bytes: &[u8]) -> String {
     out
 }
 
-/// As Apache does: `"` and `\` with a backslash, what is not printable ASCII as `\xhh`.
+/// As Apache does: `"` and `\` with a backslash, bytes that are not printable ASCII as `\xhh`.
 fn escape(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
     escape_with(out, bytes, |out, byte| write!(out, "\\x{byte:02x}"))
 }

@@ -1,4 +1,4 @@
-//! What this process does, for programs that look at it from outside: its row of the scoreboard.
+//! The row of this process on the scoreboard, which shows other programs what the process does.
 //!
 //! The scoreboard is a file without a name, in shared memory, that the server makes before it forks. The Python package
 //! `poorhttp.status` knows the head of the file and which process has which row, and reads it. A row is words of 64 bits: a
@@ -24,7 +24,7 @@ const WORD: usize = size_of::<AtomicU64>();
 /// A mapping begins at a multiple of this, which is a multiple of the size of a page.
 const ALIGNED: u64 = 1 << 16;
 
-/// What a process is doing.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {

@@ -2,9 +2,9 @@
 //! path and one process.
 //!
 //! It never calls the application. It holds the event loop while all other threads are in there, and lays the baton down
-//! as soon as one of them is back. What has come for the application it leaves unread: where no thread comes back, a new
-//! program gets it. It leaves a connection so too whose client has ended without a word, which is how a watchdog asks
-//! whether anything serves.
+//! as soon as one of them is back. It leaves requests for the application unread: if no thread comes back, a new
+//! program gets them. It also leaves a connection unread whose client has ended it without sending anything: a watchdog
+//! program asks so whether anything serves.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +31,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// On this thread, where nothing is ready: wait for events, or lay the baton down for a thread that is back.
-    pub(super) fn stand_in<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize) -> Option<Held<'a, H>> {
+    pub(super) fn wait_as_health_thread<'a>(&'a self, mut event_loop: Held<'a, H>, slot: usize) -> Option<Held<'a, H>> {
         if self.adopt_returned(&mut event_loop) || self.relieves_health_thread() {
             self.lay_down(event_loop);
             self.team.wake_one();
@@ -54,7 +54,7 @@ impl<H: Handler> Server<H> {
             return None;
         }
         if connection.is_unread && connection.watched.is_none() {
-            // What this thread has not seen it must not read a moment later: the poller tells when something is there.
+            // This thread must not read bytes that were not there when it looked: the poller tells when some have come.
             event_loop.park(key, connection, &self.shared);
             return None;
         }

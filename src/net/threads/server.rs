@@ -26,7 +26,7 @@ use crate::limits::Limits;
 use crate::net::connections::connection::Verdict;
 use crate::net::connections::scratch::Scratch;
 use crate::net::connections::transport::Transport;
-use crate::net::events::event_loop::{EventLoop, Named};
+use crate::net::events::event_loop::{EventLoop, Keyed};
 use crate::net::events::listener::Listener;
 use crate::net::handler::{Handler, Thread};
 use crate::net::heap::{self, Freed};
@@ -34,8 +34,8 @@ use crate::net::lifecycle::process::{Descriptors, Process};
 use crate::net::panics::{self, Panics};
 use crate::net::proxies::policy::ProxyPolicy;
 use crate::net::report::access_log::AccessLog;
+use crate::net::report::report_pipe::ReportPipe;
 use crate::net::report::scoreboard::{Counts, Row, State};
-use crate::net::report::supervisor::Supervisor;
 use crate::net::shared::Shared;
 use crate::net::watch::watchdog;
 use crate::net::watch::watched::{Watchdog, Watched};
@@ -47,36 +47,36 @@ pub(super) const SIGNAL_SLOT: usize = 0;
 pub struct Server<H: Handler> {
     pub(super) shared: Shared<H>,
     pub(super) baton: Baton<H>,
-    pub(super) team: Team<Named<H>>,
+    pub(super) team: Team<Keyed<H>>,
     pub(super) watchdog: Watchdog,
     /// Connections that were served, for the next thread with the baton.
-    pub(super) returned: Mutex<Vec<(Named<H>, Verdict)>>,
+    pub(super) returned: Mutex<Vec<(Keyed<H>, Verdict)>>,
     /// Readable while an event waits for the event loop.
     pub(super) events: OwnedFd,
-    /// Those of the listeners.
+    /// The sockets of the listeners.
     sockets: Vec<Weak<OwnedFd>>,
-    /// Nothing could be waited for any more.
+    /// Waiting for events failed, so that the server has stopped.
     pub(super) has_failed: AtomicBool,
     /// Every thread but the health thread is lost, and the process about to end.
     pub(super) is_lost: AtomicBool,
-    /// It was told that the time of a stop is over.
+    /// The error log has said that the time of a stop is over.
     pub(super) is_lateness_told: AtomicBool,
 }
 
-/// What a server is connected to.
+/// The descriptors and the shared memory that a server is given.
 #[derive(Debug)]
-pub struct Ends {
-    /// Sockets at which clients come.
+pub struct Channels {
+    /// The sockets that accept clients.
     pub listeners: Vec<Listener>,
-    /// Where signals come, a byte each.
+    /// Pipes from which signals are read, a byte each.
     pub controls: Vec<OwnedFd>,
-    /// Hears of this process, if it is a worker.
-    pub supervisor: Supervisor,
-    /// While one of them is readable no client is accepted.
+    /// The pipe to the supervisor; a process without a supervisor has none.
+    pub report_pipe: ReportPipe,
+    /// While one of these is readable, no client is accepted.
     pub accept_pauses: Vec<OwnedFd>,
-    /// Tells which process is the last one that accepts; see [`Process::is_last`].
+    /// The pipe that shows which process is the last one that accepts; see [`Process::is_last`].
     pub countdown: Option<OwnedFd>,
-    /// Shows what this process does; with a cell for each thread.
+    /// The row of this process on the scoreboard, with a cell for each thread.
     pub row: Row,
 }
 
@@ -93,15 +93,15 @@ impl<H: Handler> Server<H> {
         mut limits: Limits,
         proxies: ProxyPolicy,
         access_log: AccessLog,
-        ends: Ends,
+        channels: Channels,
         threads: usize,
     ) -> std::io::Result<Self> {
-        let Ends { listeners, controls, supervisor, row, accept_pauses, countdown } = ends;
+        let Channels { listeners, controls, report_pipe, row, accept_pauses, countdown } = channels;
         heap::share();
         limits.max_connections = limits.max_connections.min(most_connections());
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
-        let descriptors = Descriptors { controls, supervisor, listeners: kept, countdown };
+        let descriptors = Descriptors { controls, report_pipe, listeners: kept, countdown };
         let process = Process::new(descriptors, row, limits.graceful_timeout)?;
         let event_loop = EventLoop::new(listeners, process.controls(), process.waker.descriptor(), accept_pauses)?;
         let has_health_thread = proxies.has_health_thread;
@@ -217,7 +217,7 @@ impl<H: Handler> Server<H> {
         self.shared.process.stop_at_once().map_or(0, Signal::as_raw)
     }
 
-    /// Whether it has finished because nothing could be waited for any more.
+    /// Whether it has finished because waiting for events failed.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use super::server::Server;
 use crate::net::clock;
 use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::scratch::Scratch;
-use crate::net::events::event_loop::{EventLoop, Named};
+use crate::net::events::event_loop::{EventLoop, Keyed};
 use crate::net::handler::Handler;
 use crate::net::lock::lock;
 use crate::net::panics;
@@ -29,7 +29,7 @@ impl<H: Handler> Server<H> {
     pub(super) fn begin<'a>(
         &'a self,
         mut event_loop: Held<'a, H>,
-        (key, connection): Named<H>,
+        (key, connection): Keyed<H>,
         scratch: &mut Scratch<H>,
     ) -> Option<Held<'a, H>> {
         let slot = scratch.thread.slot;
@@ -43,7 +43,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Give a connection to the application, without the baton, and take the baton up again if it is free.
-    fn serve(&self, (key, mut connection): Named<H>, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
+    fn serve(&self, (key, mut connection): Keyed<H>, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
         let (shared, slot) = (&self.shared, scratch.thread.slot);
         self.team.begin_call(slot);
         let began = (self.watchdog.threads > 1 && self.watchdog.pace.is_slow()).then(|| {
@@ -113,8 +113,8 @@ impl<H: Handler> Server<H> {
 
     /// Go on with the streams of this thread that others found ready.
     pub(super) fn serve_queued(&self, scratch: &mut Scratch<H>) -> Option<Held<'_, H>> {
-        while let Some(named) = self.team.next_queued(scratch.thread.slot) {
-            if let Some(event_loop) = self.serve(named, scratch) {
+        while let Some(keyed) = self.team.next_queued(scratch.thread.slot) {
+            if let Some(event_loop) = self.serve(keyed, scratch) {
                 return Some(event_loop);
             }
         }

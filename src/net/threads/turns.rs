@@ -9,7 +9,7 @@ use super::baton::Held;
 use super::server::{SIGNAL_SLOT, Server};
 use crate::net::connections::connection::{Connection, Verdict};
 use crate::net::connections::scratch::Scratch;
-use crate::net::events::event_loop::{Event, EventLoop, Named};
+use crate::net::events::event_loop::{Event, EventLoop, Keyed};
 use crate::net::events::table::Key;
 use crate::net::handler::Handler;
 use crate::net::lifecycle::process::read_control;
@@ -62,18 +62,18 @@ impl<H: Handler> Server<H> {
         let (process, slot) = (&self.shared.process, scratch.thread.slot);
         match event_loop.next_event() {
             Some(Event::Accept(listener)) => event_loop.accept(listener, &self.shared),
-            Some(Event::Ready(key)) => return self.attend_to(key, event_loop, scratch, Connection::advance),
-            Some(Event::Late(key)) => return self.attend_to(key, event_loop, scratch, Connection::late),
-            Some(Event::Control(index)) => self.heed(&mut event_loop, index, slot),
+            Some(Event::Ready(key)) => return self.work_on(key, event_loop, scratch, Connection::advance),
+            Some(Event::Late(key)) => return self.work_on(key, event_loop, scratch, Connection::late),
+            Some(Event::Control(index)) => self.obey_control(&mut event_loop, index, slot),
             Some(Event::Wake) => {
                 process.waker.drain();
-                if process.was_overheard() {
+                if process.take_unheard_signals() {
                     self.tell_interpreter(slot);
                 }
             }
-            None if self.team.is_health_thread(slot) => return self.stand_in(event_loop, slot),
+            None if self.team.is_health_thread(slot) => return self.wait_as_health_thread(event_loop, slot),
             None => match self.team.next_queued(slot).or_else(|| event_loop.next_pipelined()) {
-                Some(named) => return self.begin(event_loop, named, scratch),
+                Some(keyed) => return self.begin(event_loop, keyed, scratch),
                 None => self.wait(&mut event_loop, slot),
             },
         }
@@ -81,7 +81,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Do `work` for the connection of `key`, if it is still there and this thread may do it.
-    fn attend_to<'a>(
+    fn work_on<'a>(
         &'a self,
         key: Key,
         mut event_loop: Held<'a, H>,
@@ -101,7 +101,7 @@ impl<H: Handler> Server<H> {
     fn settle<'a>(
         &'a self,
         mut event_loop: Held<'a, H>,
-        (key, connection): Named<H>,
+        (key, connection): Keyed<H>,
         verdict: Verdict,
         scratch: &mut Scratch<H>,
     ) -> Option<Held<'a, H>> {
@@ -162,7 +162,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Signals came over a control descriptor, or the parent died.
-    fn heed(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
+    fn obey_control(&self, event_loop: &mut EventLoop<H>, index: usize, slot: usize) {
         let process = &self.shared.process;
         let Some(control) = process.controls().get(index) else { return };
         let (signals, has_ended) = read_control(control);

@@ -102,12 +102,12 @@ const PARALLEL_HOLDS: u64 = 50_000;
 /// For how long there count as several long calls once there were: the calls that follow are not known as long at once.
 const SEVERAL_HOLD: u64 = 100_000;
 
-/// What is seen at one moment.
+/// A sample of the calls at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Time since the sample before.
     pub elapsed: u64,
-    /// What follows was looked at anew.
+    /// The fields below were measured anew.
     pub is_new: bool,
     /// Calls in the application.
     pub inside: usize,
@@ -125,7 +125,7 @@ pub struct Sample {
     pub usual: u64,
 }
 
-/// What is to be done.
+/// The decision after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Wake a thread for the next request.

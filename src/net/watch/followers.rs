@@ -8,7 +8,7 @@ use super::admission::{Admission, Sample};
 use super::cpu::{self, micros};
 use super::watched::Watched;
 
-/// What was seen of the threads at the last look.
+/// The state of the threads at the last look.
 pub struct Followers {
     /// How often the baton had been laid down; none while a thread held it.
     calls: Option<u64>,

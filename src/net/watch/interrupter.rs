@@ -50,7 +50,7 @@ impl Interrupter {
     pub fn report<S: Watched>(&mut self, server: &S, byte: u8) {
         let process = &server.shared().process;
         if process.is_supervised() {
-            process.supervisor.tell(byte);
+            process.report_pipe.tell(byte);
         } else if self.pending.len() < MOST_PENDING {
             self.pending.push(Job::Report(byte));
         }

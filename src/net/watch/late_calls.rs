@@ -11,8 +11,8 @@ use super::watched::Watched;
 use crate::net::clock;
 use crate::net::handler::Handler;
 use crate::net::report::access_log::escaped;
+use crate::net::report::report_pipe::STUCK;
 use crate::net::report::scoreboard::Shown;
-use crate::net::report::supervisor::STUCK;
 
 /// How long the interpreter lets other threads wait at most, unless a call keeps it.
 const HOG: Duration = Duration::from_secs(1);

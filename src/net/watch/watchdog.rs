@@ -22,7 +22,7 @@ use crate::net::clock;
 use crate::net::handler::Handler;
 use crate::net::lock::lock;
 use crate::net::panics::{self, Panics};
-use crate::net::report::supervisor::{LOAD, OVERLOADED};
+use crate::net::report::report_pipe::{LOAD, OVERLOADED};
 use crate::timing::STANDSTILL;
 
 /// The pause between two looks while calls run. A blocked call is noticed after two of them.
@@ -38,7 +38,7 @@ const SHORT_PAUSE: Duration = Duration::from_millis(10);
 /// After so many looks at which nothing ran the watchdog goes to sleep.
 const IDLE_LOOKS: u32 = 20;
 /// How soon a signal is heard that the event loop does not read, in ms.
-const OVERHEAR: u64 = 100;
+const SIGNAL_INTERVAL: u64 = 100;
 /// How often a process alone hears that clients wait, which takes the interpreter from them, in ms.
 const OVERLOADED_ALONE: u64 = 5000;
 /// How often freed memory is given back while something runs, at most, in ms.
@@ -74,7 +74,7 @@ struct Watcher<S: Watched> {
     idle: u32,
     /// When it looked last; 0 after a sleep.
     looked: u64,
-    next_overhearing: u64,
+    next_signal_look: u64,
     /// When a process alone may hear again that clients wait.
     next_overloaded: u64,
     next_giving: u64,
@@ -91,7 +91,7 @@ impl<S: Watched> Watcher<S> {
             dispositions,
             idle: 0,
             looked: 0,
-            next_overhearing: 0,
+            next_signal_look: 0,
             next_overloaded: 0,
             next_giving: 0,
             server,
@@ -141,7 +141,7 @@ impl<S: Watched> Watcher<S> {
         self.late_calls.look(&*server, pause);
         self.forgive_standstill();
         self.followers.look(&*server);
-        self.overhear();
+        self.read_missed_signals();
         server.leave_clients();
         let calls = &self.late_calls.calls;
         self.stopping.look(&server, || calls.stuck().iter().any(|&(slot, _)| slot == 0));
@@ -182,7 +182,7 @@ impl<S: Watched> Watcher<S> {
         let Limits { request_timeout, slow_request, .. } = shared.limits;
         let timeout = [request_timeout, slow_request].into_iter().filter(|&time| time > 0).min();
         let is_ending = shared.process.end_by().is_some();
-        let most = if is_ending { Duration::from_millis(OVERHEAR) } else { PATIENT_PAUSE };
+        let most = if is_ending { Duration::from_millis(SIGNAL_INTERVAL) } else { PATIENT_PAUSE };
         match (is_busy, timeout) {
             (true, Some(timeout)) => Duration::from_millis(timeout / 4).clamp(SHORT_PAUSE, most),
             (true, None) => most,
@@ -203,14 +203,14 @@ impl<S: Watched> Watcher<S> {
 
     /// Hear the signals that the event loop does not read, because its threads are in the application or wait for the
     /// interpreter, and see to it that the next ones come.
-    fn overhear(&mut self) {
+    fn read_missed_signals(&mut self) {
         let now = clock::now();
-        if now < self.next_overhearing {
+        if now < self.next_signal_look {
             return;
         }
-        self.next_overhearing = now + OVERHEAR;
+        self.next_signal_look = now + SIGNAL_INTERVAL;
         let shared = self.server.shared();
-        shared.process.overhear();
+        shared.process.read_controls();
         for name in self.dispositions.keep() {
             let text = format!(
                 "the application set {name} to be ignored, or to its default: the server has set its own handler again"
@@ -225,7 +225,7 @@ impl<S: Watched> Watcher<S> {
         let shared = server.shared();
         let told = self.load.look(now, server.inside(), || server.is_awaited());
         if let Some(percent) = told.percent.filter(|_| shared.limits.tells_load) {
-            shared.process.supervisor.tell(LOAD + percent);
+            shared.process.report_pipe.tell(LOAD + percent);
         }
         if told.is_overloaded && (shared.process.is_supervised() || now >= self.next_overloaded) {
             self.next_overloaded = now + OVERLOADED_ALONE;

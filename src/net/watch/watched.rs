@@ -21,7 +21,7 @@ pub trait Watched: Send + Sync + 'static {
     /// What everything in it has in common.
     fn shared(&self) -> &Shared<Self::Handler>;
 
-    /// What it and its watchdog both look at.
+    /// The state that it shares with its watchdog.
     fn watchdog(&self) -> &Watchdog;
 
     /// All threads, by slot.
@@ -76,7 +76,7 @@ pub trait Watched: Send + Sync + 'static {
     }
 }
 
-/// What a server and its watchdog both look at.
+/// The state that a server shares with its watchdog.
 #[derive(Debug)]
 pub struct Watchdog {
     /// How many threads call the application.

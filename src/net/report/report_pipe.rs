@@ -1,4 +1,4 @@
-//! What a worker tells its supervisor: single bytes over a pipe.
+//! The reports of a worker to its supervisor: single bytes over a pipe.
 //!
 //! Python declares the same bytes; a test compares the two.
 
@@ -29,9 +29,9 @@ pub const REPORTS: [(&str, u8); 6] = [
 
 /// The report pipe of a worker; a process without a supervisor has none.
 #[derive(Debug)]
-pub struct Supervisor(Option<OwnedFd>);
+pub struct ReportPipe(Option<OwnedFd>);
 
-impl Supervisor {
+impl ReportPipe {
     /// With the writing end of the pipe, which does not block.
     pub fn new(pipe: Option<OwnedFd>) -> Self {
         Self(pipe)
@@ -42,7 +42,7 @@ impl Supervisor {
         self.0.is_some()
     }
 
-    /// Tell it, if there is one.
+    /// Tell the supervisor, if there is one.
     pub fn tell(&self, byte: u8) {
         if let Some(pipe) = &self.0 {
             // The supervisor may have been killed.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from poorhttp.process.workers.plan import Action, State
     from poorhttp.reload.handover import Handover
     from poorhttp.reload.reload import Reload
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 class Workers:
@@ -50,7 +50,7 @@ class Workers:
         config: Config,
         error_log: ErrorLog,
         access_log: int,
-        board: Board | None,
+        scoreboard: Scoreboard | None,
     ) -> None:
         self.pipes = WorkerPipes()
         self.killed: set[int] = set()
@@ -59,7 +59,7 @@ class Workers:
         self._config = config
         self._error_log = error_log
         self._access_log = access_log
-        self._board = board
+        self._scoreboard = scoreboard
         self._child_exit = _child_exit(config, error_log)
         self._connections: list[tuple[int, int]] = []  # that wait for the first worker
         self._bearer = 0  # the worker to which they were given
@@ -82,14 +82,14 @@ class Workers:
 
         forget: called in the worker, to drop what else makes a supervisor.
         """
-        slot = self._board.next_slot() if self._board else -1
+        slot = self._scoreboard.next_slot() if self._scoreboard else -1
         bears = self.are_waited_for()
         parent = os.getpid()
         pid = birth.fork(self.pipes.unborn)
         if pid == 0:
             self._work(parent, mask, forget, slot, bears)
-        if self._board:
-            self._board.take(slot, pid)
+        if self._scoreboard:
+            self._scoreboard.take(slot, pid)
         self.pipes.born(pid)
         if bears:
             self._bearer = pid
@@ -121,7 +121,7 @@ class Workers:
                 report,
                 ready=ready,
                 connections=self._connections,
-                row=self._board.row(slot) if self._board else None,
+                row=self._scoreboard.row(slot) if self._scoreboard else None,
                 # That of the program before may be for other sockets than those which are passed to this one.
                 countdown=self._countdown.reader() if sockets.are_own(self._listeners) else None,
             )
@@ -146,7 +146,7 @@ class Workers:
         return fault.exit_code
 
     def _forget(self, bears: bool) -> None:
-        """Drop, in a worker, what is the supervisor's: above all the other workers' control pipes."""
+        """Close, in a worker, the descriptors of the supervisor: above all the other workers' control pipes."""
         self.pipes.unborn.clear()
         close_in_children.remove(self._close_in_child)
         self._countdown.forget()
@@ -172,7 +172,7 @@ class Workers:
         try:
             reaped, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
-            return 1  # reaped by the application; what it was is not known
+            return 1  # the application reaped it, and its code is not known
         return os.waitstatus_to_exitcode(status) if reaped else None
 
     def let_go(self, pid: int) -> bytes:
@@ -180,7 +180,7 @@ class Workers:
         self.pipes.cut(pid)
         if self._child_exit:
             self._child_exit.note(pid)
-        return self._board.free(pid) if self._board else b""
+        return self._scoreboard.free(pid) if self._scoreboard else b""
 
     def say_lost(self, pid: int, row: bytes) -> None:
         """Name the requests that a worker was in as it ended: nobody answers them any more."""
@@ -270,7 +270,7 @@ class Workers:
         self._countdown.end()
         left, end = set(living), time.monotonic() + timing.FAST
         while left:
-            time.sleep(timing.TICK)
+            time.sleep(timing.CHILD_POLL)
             left = {pid for pid in left if self.exit_code(pid) is None}
             for pid in left if time.monotonic() > end else ():
                 self.send(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What is read from a board, whatever is in it, and how it is shown."""
+"""What is read from a scoreboard, whatever is in it, and how it is shown."""
 
 import json
 import os
@@ -17,26 +17,26 @@ from poorhttp import stdlib
 from poorhttp.operate.control import Rates
 from poorhttp.status import calls, page, pidfile, reader, render
 from poorhttp.status.layout import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD
-from poorhttp.status.scoreboard import Board
+from poorhttp.status.scoreboard import Scoreboard
 from poorhttp.system import procfs
 
 HOSTILE = b"GET /<script>\x1b[2J\x9b\r\n&\"'\xff\x00%0a"
 
 
 @pytest.fixture
-def board() -> Iterator[Board]:
-    made = Board(2, 3)
+def scoreboard() -> Iterator[Scoreboard]:
+    made = Scoreboard(2, 3)
     yield made
     os.close(made.descriptor)
 
 
-def write(board: Board, slot: int, words: dict[int, int], cell: int = -1) -> None:
+def write(scoreboard: Scoreboard, slot: int, words: dict[int, int], cell: int = -1) -> None:
     """Write words of a row, or of one of its cells."""
-    row = board.row(slot)
+    row = scoreboard.row(slot)
     assert row is not None
     start = row.offset if cell < 0 else row.offset + ROW + cell * CELL
     for index, word in words.items():
-        os.pwrite(board.descriptor, word.to_bytes(WORD, byteorder), start + index * WORD)
+        os.pwrite(scoreboard.descriptor, word.to_bytes(WORD, byteorder), start + index * WORD)
 
 
 def call_of(line: bytes, began: int, host: bytes = b"a.example", request_id: bytes = b"") -> bytes:
@@ -49,33 +49,33 @@ def call_of(line: bytes, began: int, host: bytes = b"a.example", request_id: byt
     return (cell + b"".join(text + bytes(-len(text) % WORD) for text in texts)).ljust(CELL, b"\0")
 
 
-def serve(board: Board, slot: int, line: bytes, age: float = 2.0, **more: bytes) -> None:
+def serve(scoreboard: Scoreboard, slot: int, line: bytes, age: float = 2.0, **more: bytes) -> None:
     """Let the first thread of a slot be in a call."""
     began = int(time.clock_gettime(calls.CLOCK) * 1000 - age * 1000)
-    row = board.row(slot)
+    row = scoreboard.row(slot)
     assert row is not None
-    os.pwrite(board.descriptor, call_of(line, began, **more), row.offset + ROW)
+    os.pwrite(scoreboard.descriptor, call_of(line, began, **more), row.offset + ROW)
 
 
-def started(board: Board, slot: int = 0, pid: int = 0) -> int:
+def started(scoreboard: Scoreboard, slot: int = 0, pid: int = 0) -> int:
     """Let this process be in a slot."""
     pid = pid or os.getpid()
-    board.take(slot, pid)
+    scoreboard.take(slot, pid)
     counts = {4: 7, 5: 20, 6: 100, 7: 10, 8: 1, 9: 1, 10: 2, 11: 14, 12: 3}
-    write(board, slot, {0: pid, 1: int(time.time()) - 5, 2: 2, 3: 3} | counts)
+    write(scoreboard, slot, {0: pid, 1: int(time.time()) - 5, 2: 2, 3: 3} | counts)
     return pid
 
 
-def gathered(board: Board) -> dict[str, Any]:
-    told = reader.gather(board.descriptor)
+def gathered(scoreboard: Scoreboard) -> dict[str, Any]:
+    told = reader.read_scoreboard(scoreboard.descriptor)
     assert told is not None
     return told
 
 
-def test_a_row_is_read_as_the_engine_writes_it(board: Board) -> None:
-    pid = started(board)
-    serve(board, 0, b"POST /slow?token=1")
-    told = gathered(board)
+def test_a_row_is_read_as_the_engine_writes_it(scoreboard: Scoreboard) -> None:
+    pid = started(scoreboard)
+    serve(scoreboard, 0, b"POST /slow?token=1")
+    told = gathered(scoreboard)
     row = told["processes"][0]
     assert (row["pid"], row["state"], row["threads"], row["busy"]) == (pid, "serving", 3, 1)
     assert row["answers"] == {"1xx": 1, "2xx": 90, "3xx": 2, "4xx": 14, "5xx": 3}
@@ -85,10 +85,10 @@ def test_a_row_is_read_as_the_engine_writes_it(board: Board) -> None:
     assert row["pss"] and 5 <= row["seconds"] < 60
 
 
-def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> None:
-    started(board)
-    serve(board, 0, HOSTILE)
-    told = gathered(board)
+def test_what_clients_sent_is_harmless_wherever_it_is_shown(scoreboard: Scoreboard) -> None:
+    started(scoreboard)
+    serve(scoreboard, 0, HOSTILE)
+    told = gathered(scoreboard)
     for line in render.text(told):
         assert line.isascii() and line.isprintable()
     assert "\\x1b[2J\\x9b\\r\\n" in "".join(render.text(told))
@@ -110,11 +110,11 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(board: Board) -> Non
         {},  # it has just begun
     ],
 )
-def test_what_is_not_whole_is_left_out(board: Board, words: dict[int, int]) -> None:
-    started(board)
-    serve(board, 0, b"GET /path", age=-60.0 if words == {} else 2.0)  # it stays new, however slow this machine is
-    write(board, 0, words, 0)
-    row = gathered(board)["processes"][0]
+def test_what_is_not_whole_is_left_out(scoreboard: Scoreboard, words: dict[int, int]) -> None:
+    started(scoreboard)
+    serve(scoreboard, 0, b"GET /path", age=-60.0 if words == {} else 2.0)  # it stays new, however slow this machine is
+    write(scoreboard, 0, words, 0)
+    row = gathered(scoreboard)["processes"][0]
     assert row["calls"] == [] and row["busy"] == (0 if 1 in words else 1)
 
 
@@ -126,14 +126,14 @@ def test_a_cell_that_changes_while_it_is_read_is_left_out() -> None:
         assert reader._call(*three) is None
 
 
-def test_what_a_worker_was_about_is_known_when_it_is_dead(board: Board) -> None:
+def test_what_a_worker_was_about_is_known_when_it_is_dead(scoreboard: Scoreboard) -> None:
     child = os.fork()
     if not child:
         os._exit(0)
     os.waitpid(child, 0)
-    started(board, board.next_slot(), child)
-    serve(board, 0, b"GET http://x.example/a%20b?q=\xff\x1b", request_id=b"17")
-    (call,) = calls.of_row(board.free(child))
+    started(scoreboard, scoreboard.next_slot(), child)
+    serve(scoreboard, 0, b"GET http://x.example/a%20b?q=\xff\x1b", request_id=b"17")
+    (call,) = calls.of_row(scoreboard.free(child))
     assert (call.method, call.path(), call.client, call.is_given_up) == ("GET", "/a%20b", "192.0.2.7", False)
     assert call.about() == "GET http://x.example/a%20b?q=\xff\x1b (request id 17)" and 1.9 < call.seconds() < 60
     assert call.head() == b"GET http://x.example/a%20b?q=\xff\x1b HTTP/1.1\r\nHost: a.example\r\n\r\n"
@@ -176,51 +176,51 @@ def test_the_path_of_a_call(target: str, path: str) -> None:
     assert call is not None and call.path() == path
 
 
-def test_what_a_worker_counted_is_not_lost_with_it(board: Board) -> None:
+def test_what_a_worker_counted_is_not_lost_with_it(scoreboard: Scoreboard) -> None:
     child = os.fork()
     if not child:
         os._exit(0)
-    started(board, board.next_slot(), child)
-    assert board.next_slot() == 1
+    started(scoreboard, scoreboard.next_slot(), child)
+    assert scoreboard.next_slot() == 1
     os.waitpid(child, 0)
-    told = gathered(board)
+    told = gathered(scoreboard)
     assert (told["requests"], told["connections"], told["processes"]) == (100, 0, []), "dead, and not yet known to be"
-    assert len(board.free(child)) == ROW + 3 * CELL
-    assert board.free(child) == b""
-    assert board.next_slot() == 0
-    told = gathered(board)
+    assert len(scoreboard.free(child)) == ROW + 3 * CELL
+    assert scoreboard.free(child) == b""
+    assert scoreboard.next_slot() == 0
+    told = gathered(scoreboard)
     assert (told["requests"], told["accepted"], told["connections"], told["processes"]) == (100, 20, 0, [])
     assert told["answers"] == {"1xx": 1, "2xx": 90, "3xx": 2, "4xx": 14, "5xx": 3}
-    started(board)
-    assert gathered(board)["requests"] == 200
+    started(scoreboard)
+    assert gathered(scoreboard)["requests"] == 200
 
 
-def test_slots_run_out_and_do_no_harm(board: Board) -> None:
+def test_slots_run_out_and_do_no_harm(scoreboard: Scoreboard) -> None:
     for pid in range(1, 13):
-        board.take(board.next_slot(), pid)
-    assert board.next_slot() == -1 and board.row(-1) is None
-    board.take(-1, 99)
-    assert board.free(99) == b""
-    assert board.row(99) is None
+        scoreboard.take(scoreboard.next_slot(), pid)
+    assert scoreboard.next_slot() == -1 and scoreboard.row(-1) is None
+    scoreboard.take(-1, 99)
+    assert scoreboard.free(99) == b""
+    assert scoreboard.row(99) is None
 
 
-def test_the_last_reload(board: Board) -> None:
-    assert gathered(board)["last_reload"] is None and "last reload: none" in render.text(gathered(board))
-    board.note_reload("failed", "exit code 3\nname value")
-    told = gathered(board)
+def test_the_last_reload(scoreboard: Scoreboard) -> None:
+    assert gathered(scoreboard)["last_reload"] is None and "last reload: none" in render.text(gathered(scoreboard))
+    scoreboard.note_reload("failed", "exit code 3\nname value")
+    told = gathered(scoreboard)
     assert told["last_reload"]["result"] == "failed" and told["last_reload"]["why"] == "exit code 3 name value"
     assert abs(told["last_reload"]["time"] - time.time()) < 60
     assert "poorhttp_last_reload_success 0\n" in render.prometheus(told)
-    board.note_reload("trying")
-    assert "last_reload" not in render.prometheus(gathered(board))
-    board.note_reload("succeeded")
-    assert "poorhttp_last_reload_success 1\n" in render.prometheus(gathered(board))
+    scoreboard.note_reload("trying")
+    assert "last_reload" not in render.prometheus(gathered(scoreboard))
+    scoreboard.note_reload("succeeded")
+    assert "poorhttp_last_reload_success 1\n" in render.prometheus(gathered(scoreboard))
 
 
 def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
-    board: Board, monkeypatch: pytest.MonkeyPatch
+    scoreboard: Scoreboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board.tell(title="app.py")
+    scoreboard.tell(title="app.py")
     read, asked = os.pread, []
 
     def pread(descriptor: int, size: int, offset: int) -> bytes:
@@ -231,46 +231,46 @@ def test_a_head_that_is_being_written_is_read_again_and_then_not_at_all(
         return data
 
     monkeypatch.setattr(stdlib.os, "pread", pread)
-    assert reader._facts(board.descriptor)["title"] == "app.py"
-    assert reader._facts(board.descriptor) == {}
+    assert reader._facts(scoreboard.descriptor)["title"] == "app.py"
+    assert reader._facts(scoreboard.descriptor) == {}
 
 
-def test_what_is_no_board_is_not_read(board: Board) -> None:
-    assert reader._shape(board.descriptor) == (12, 3)
+def test_what_is_no_board_is_not_read(scoreboard: Scoreboard) -> None:
+    assert reader._shape(scoreboard.descriptor) == (12, 3)
     other = os.memfd_create("other")
     try:
-        assert reader.gather(other) is None
-        for head in (b"", b"poorhttp", b"poorhttp" + bytes(24), os.pread(board.descriptor, HEAD, 0)):
+        assert reader.read_scoreboard(other) is None
+        for head in (b"", b"poorhttp", b"poorhttp" + bytes(24), os.pread(scoreboard.descriptor, HEAD, 0)):
             os.ftruncate(other, 0)
             os.pwrite(other, head, 0)
             assert reader._shape(other) == (0, 0), "rows that are not there"
         os.ftruncate(other, 1 << 24)
         assert reader._shape(other) == (12, 3)
         for offset, number in ((8, LAYOUT + 1), (16, 1 << 62), (24, 1 << 40)):
-            os.pwrite(other, os.pread(board.descriptor, HEAD, 0), 0)
+            os.pwrite(other, os.pread(scoreboard.descriptor, HEAD, 0), 0)
             os.pwrite(other, number.to_bytes(WORD, byteorder), offset)
             assert reader._shape(other) == (0, 0)
     finally:
         os.close(other)
 
 
-def test_any_bytes_are_read_without_a_fault(board: Board) -> None:
-    """The application could write there too: whoever reads is perhaps root."""
-    size = os.fstat(board.descriptor).st_size
-    os.pwrite(board.descriptor, b"\xff" * (size - HEAD), HEAD)
+def test_any_bytes_are_read_without_a_fault(scoreboard: Scoreboard) -> None:
+    """The application could write there too: the reader is perhaps root."""
+    size = os.fstat(scoreboard.descriptor).st_size
+    os.pwrite(scoreboard.descriptor, b"\xff" * (size - HEAD), HEAD)
     for slot in range(3):
-        write(board, slot, {0: os.getpid()})
-    told = gathered(board)
+        write(scoreboard, slot, {0: os.getpid()})
+    told = gathered(scoreboard)
     render.text(told)
     render.html(told)
     render.prometheus(told)
-    board.tell(reload="\x1b[2J", reload_time="9" * 400, started="-1")
-    told = gathered(board)
+    scoreboard.tell(reload="\x1b[2J", reload_time="9" * 400, started="-1")
+    told = gathered(scoreboard)
     assert all(line.isprintable() for line in render.text(told))
 
 
 def claim(rows: int, cells: int) -> int:
-    """A board with so many rows, all of them this process's and with a call in each cell."""
+    """A scoreboard with so many rows, all of them this process's and with a call in each cell."""
     descriptor = os.memfd_create(NAME)
     numbers = b"".join(number.to_bytes(WORD, byteorder) for number in (LAYOUT, rows, cells))
     text = f"pid {os.getpid()}\nstarted 1".encode()
@@ -288,7 +288,7 @@ def claim(rows: int, cells: int) -> int:
 def test_a_process_has_one_row_whatever_a_board_claims() -> None:
     descriptor = claim(reader.MOST_ROWS, reader.MOST_CELLS)
     try:
-        told = reader.gather(descriptor)
+        told = reader.read_scoreboard(descriptor)
         assert told is not None and [row["pid"] for row in told["processes"]] == [os.getpid()]
         assert len(told["processes"][0]["calls"]) == reader.MOST_CELLS
     finally:
@@ -300,34 +300,34 @@ def test_a_process_has_one_row_whatever_a_board_claims() -> None:
         os.close(descriptor)
 
 
-def test_what_takes_too_long_is_not_looked_at(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    started(board)
-    serve(board, 0, b"GET /path")
+def test_what_takes_too_long_is_not_looked_at(scoreboard: Scoreboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(scoreboard)
+    serve(scoreboard, 0, b"GET /path")
     monkeypatch.setattr(reader, "LONGEST", -1.0)
-    told = gathered(board)
+    told = gathered(scoreboard)
     assert told["requests"] == 100 and [row["calls"] for row in told["processes"]] == [[]]
 
 
-def test_the_main_process_of_a_worker(board: Board, tmp_path: Path) -> None:
+def test_the_main_process_of_a_worker(scoreboard: Scoreboard, tmp_path: Path) -> None:
     lock, descriptor = pidfile.write(str(tmp_path / "pid")), os.open(tmp_path / "pid", os.O_RDONLY)
-    assert reader.main_of(os.getpid()) == os.getpid()
-    board.tell(pid="7")
-    assert reader.main_of(os.getpid()) == 7
+    assert reader.find_main_process(os.getpid()) == os.getpid()
+    scoreboard.tell(pid="7")
+    assert reader.find_main_process(os.getpid()) == 7
     assert not pidfile.wrote(os.getpid(), descriptor), "a worker of another process"
-    board.tell(pid=str(os.getpid()))
+    scoreboard.tell(pid=str(os.getpid()))
     assert pidfile.wrote(os.getpid(), descriptor)
     os.close(lock)
     os.close(descriptor)
 
 
-def test_who_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     def listdir(path: str) -> list[str]:
         raise PermissionError
 
     monkeypatch.setattr(stdlib.os, "listdir", listdir)
     with pytest.raises(PermissionError):
-        reader.of(os.getpid())
-    assert reader._elsewhere(os.getpid(), time.monotonic() + 60) == []
+        reader.read_server(os.getpid())
+    assert reader._rows_of_child(os.getpid(), time.monotonic() + 60) == []
 
 
 @pytest.mark.parametrize(
@@ -346,10 +346,10 @@ def test_everybody_gets_what_he_understands(path: str, query: str, accept: str, 
     assert page.wanted(path, query, accept) == kind
 
 
-def test_the_format_of_prometheus(board: Board) -> None:
-    started(board)
-    serve(board, 0, b"GET /path")
-    lines = render.prometheus(gathered(board)).splitlines()
+def test_the_format_of_prometheus(scoreboard: Scoreboard) -> None:
+    started(scoreboard)
+    serve(scoreboard, 0, b"GET /path")
+    lines = render.prometheus(gathered(scoreboard)).splitlines()
     named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(named) == len(set(named))
     for line in lines:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 
 from poorhttp.process import messages
-from poorhttp.process.fork_hooks import serving
+from poorhttp.process.fork_hooks import engines
 from poorhttp.stdlib import os, signal, thread, time
 from poorhttp.system import timing
 from poorhttp.system.signals import HANDLED, hold_back, restore
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 NO_RELOAD = "reload ignored: poorhttp.run() cannot start the program anew; restart it"
 
-CALL_LOST = "the thread of that call does not come back"
+CALL_LOST = "the call goes on and keeps its thread"
 
-STAYS_LOST = f"what is lost stays lost, to be tried again in {timing.STUCK_RETRY:.0f} s"
-"""What it means where a program with such a call could not be started anew."""
+STAYS_LOST = f"the call still keeps its thread; next try in {timing.STUCK_RETRY:.0f} s"
+"""The outcome where a program with such a call could not be started anew."""
 
-TURN = 0.08
+LOOK_INTERVAL = 0.08
 """Seconds between two looks whether this thread still has something to wait for."""
 
 
-class OwnReload:
+class UnsupervisedReload:
     """How this process is replaced where it has no supervisor; make_reload: None where it cannot be."""
 
     def __init__(
@@ -84,7 +84,7 @@ class OwnReload:
         leaving = self._leaving
         if self._successor is not None and leaving.may_go_on() and (leaving.since is None or leaving.is_leaving):
             self._error_log.write("E", "reload: the application did not return in time; its calls are given up")
-            # What is done at the exit has less than the health thread gives a call that does not return.
+            # The functions of atexit get less time than the health thread gives a call that does not return.
             leaving.expect_end_anew(timing.LATE)
             self._become(self._successor)
 
@@ -138,7 +138,7 @@ class OwnReload:
     def _begin(self, reload: Reload) -> None:
         self._is_asked = False
         if self._is_stuck:
-            # What this process is stuck in may keep the new code from answering too; it is no worse than a lost thread.
+            # The cause of the stuck call may keep the new code from answering too; that is no worse than a lost thread.
             reload.outcome, reload.asks = STAYS_LOST, False
         reload.begin()
 
@@ -149,7 +149,7 @@ class OwnReload:
     def _pause(self, seconds: float, is_enough: Callable[[], bool]) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and not is_enough():
-            time.sleep(TURN)
+            time.sleep(LOOK_INTERVAL)
 
     def _let_succeed(self, reload: Reload) -> None:
         # A stop that comes while the main thread executes the new program would otherwise end here, unheard.
@@ -161,8 +161,8 @@ class OwnReload:
 
     def _make_way_for(self, reload: Reload) -> None:
         """Let the engine make way, and go on without a main thread that is in a call which does not return."""
-        engines, leaving = list(serving), self._leaving
-        sockets = [descriptor for engine in engines for descriptor in engine.listeners()]
+        held, leaving = list(engines), self._leaving
+        sockets = [descriptor for engine in held for descriptor in engine.listeners()]
         if not sockets:
             return  # stopped meanwhile
         reload.keep(sockets)
@@ -170,8 +170,8 @@ class OwnReload:
         # First: once the engine has made way the new program is executed, which would take this for another reload.
         os.kill(os.getpid(), signal.SIGUSR2)  # the alarm is the main thread's to set: see `ask`
         os.write(self._pipe.writer, messages.DRAIN)
-        while not all(engine.makes_way() for engine in engines) and not leaving.is_over:
-            time.sleep(TURN)
+        while not all(engine.makes_way() for engine in held) and not leaving.is_over:
+            time.sleep(LOOK_INTERVAL)
         # The main thread's alarm comes after LATE, the engine's kill after two seconds.
         self._pause(1.5 * timing.LATE, lambda: leaving.is_over)
         if leaving.is_over or leaving.is_leaving:
@@ -182,8 +182,8 @@ class OwnReload:
         self._execute(reload)
 
     def _become(self, reload: Reload) -> None:
-        """Become the new program. What the application wanted to be done at the exit is done before, or given up where
-        this comes from within.
+        """Become the new program. The functions that the application registered with atexit are called before, or are
+        given up where one of them is the caller.
         """
         leaving = self._leaving
         is_first, leaving.is_leaving = not leaving.is_leaving, True
@@ -206,7 +206,7 @@ class OwnReload:
             leaving.leave(1)
 
     def _execute(self, reload: Reload) -> NoReturn:
-        for engine in serving:
+        for engine in engines:
             unread = engine.take_unread()
             reload.handover.connections += [(descriptor, reload.keys[number]) for descriptor, number in unread]
         reload.execute()

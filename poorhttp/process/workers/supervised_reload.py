@@ -6,7 +6,7 @@ the plan's (`process.workers.plan`), for whatever reason one is.
 
 from __future__ import annotations
 
-from poorhttp.process.serving.own_reload import NO_RELOAD
+from poorhttp.process.serving.unsupervised_reload import NO_RELOAD
 from poorhttp.status.layout import FAILED, SUCCEEDED
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from poorhttp.logs.log import ErrorLog
     from poorhttp.process.workers.plan import State
     from poorhttp.reload.reload import Reload
-    from poorhttp.status.scoreboard import Board
+    from poorhttp.status.scoreboard import Scoreboard
 
 
 class SupervisedReload:
@@ -28,14 +28,14 @@ class SupervisedReload:
         make_reload: Callable[[], Reload] | None,
         error_log: ErrorLog,
         manager: Manager,
-        board: Board | None,
+        scoreboard: Scoreboard | None,
         is_rolling: bool,
     ) -> None:
         self.is_rolling = is_rolling
         self._make_reload = make_reload
         self._error_log = error_log
         self._manager = manager
-        self._board = board
+        self._scoreboard = scoreboard
         self._reload: Reload | None = None
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class SupervisedReload:
         self._reload.begin()
 
     def due(self) -> Reload | None:
-        """What this process is to become now."""
+        """The reload whose program this process is to become now; None for none."""
         return self._reload if self._reload is not None and self._reload.succeeded() else None
 
     def is_trying(self) -> bool:
@@ -63,7 +63,7 @@ class SupervisedReload:
         return None if self._reload is None else self._reload.seconds_left()
 
     def stood_still(self, seconds: float) -> None:
-        """This process did for so long."""
+        """This process stood still for so many seconds."""
         if self._reload is not None:
             self._reload.stood_still(seconds)
 
@@ -76,20 +76,20 @@ class SupervisedReload:
         """This process could not become the new program, or not even try."""
         why = f"the server goes on as it was: {error}"
         self._error_log.write("E", f"reload failed, {why}")
-        if self._board:
-            self._board.note_reload(FAILED, why)
+        if self._scoreboard:
+            self._scoreboard.note_reload(FAILED, why)
         self._manager.ready(f"reload failed, serving as before: {error}")
 
     def has_concluded(self, state: State) -> bool:
         """Whether the reload that began this program is over just now: its workers, and no older ones, accept."""
         if not self.is_rolling or state.stopping is not None or state.is_rolling():
             return False
-        self.is_rolling = not (state.serving() or not state.wanted)
+        self.is_rolling = not (state.serving_pids() or not state.wanted)
         return not self.is_rolling
 
     def end(self, status: str, why: str = "") -> None:
         """Tell how the reload that began this program ends, unless there is a later one, which tells that of itself."""
         if self._reload is None:
-            if self._board:
-                self._board.end_reload(FAILED if why else SUCCEEDED, why)
+            if self._scoreboard:
+                self._scoreboard.end_reload(FAILED if why else SUCCEEDED, why)
             self._manager.ready(f"reload failed: {why}" if why else status)

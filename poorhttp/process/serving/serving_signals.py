@@ -1,17 +1,17 @@
-"""What signals do to a process while it serves: stop, reload, open logs anew.
+"""The effect of signals on a process while it serves: stop, reload, open logs anew.
 
 Knows which signal means what, and where the main thread is when one comes. Does not know how a stop is done (the
-engine), nor how new code takes this process over (`process.serving.own_reload`).
+engine), nor how new code takes this process over (`process.serving.unsupervised_reload`).
 """
 
 from __future__ import annotations
 
 from poorhttp._engine import SignalHandler
 from poorhttp.process import messages
-from poorhttp.process.fork_hooks import serving
+from poorhttp.process.fork_hooks import engines
 from poorhttp.process.serving.leaving import Leaving
-from poorhttp.process.serving.own_reload import OwnReload
 from poorhttp.process.serving.threads import enter
+from poorhttp.process.serving.unsupervised_reload import UnsupervisedReload
 from poorhttp.stdlib import os, signal, socket, time
 from poorhttp.system import timing
 from poorhttp.system.signals import COUNTS, HANDLED, NAMES, RELOADS, afterwards, raise_delayed, restore
@@ -61,11 +61,11 @@ class ServingSignals:
         self.pipe = WakePipe()
         catch_alarm = lambda: self._handle(signal.SIGALRM, self._late)  # noqa: E731
         self.leaving = Leaving(graceful_timeout, error_log, clean_up, catch_alarm)
-        self.own_reload = OwnReload(self.leaving, self.pipe, make_reload, error_log)
+        self.unsupervised_reload = UnsupervisedReload(self.leaving, self.pipe, make_reload, error_log)
         self._handle(signal.SIGTERM, self._stop)
         self._handle(signal.SIGQUIT, self._stop)
         self._handle(signal.SIGUSR1, self._reopen)
-        # Not ignored: what the application starts would ignore it too.
+        # Not ignored: a program that the application starts would ignore it too.
         self._handle(signal.SIGINT, _leave_to_supervisor if is_supervised else self._stop)
         for signum in RELOADS:
             self._handle(signum, _leave_to_supervisor if is_supervised else self._reload)
@@ -76,7 +76,7 @@ class ServingSignals:
     def restore(self) -> None:
         """Give the signals back to those that had them before."""
         self.leaving.is_over = True
-        self.own_reload.end()
+        self.unsupervised_reload.end()
         if self.leaving.is_expected:
             signal.setitimer(signal.ITIMER_REAL, 0)
         restore(self._old)
@@ -90,7 +90,7 @@ class ServingSignals:
     def reported(self, what: int) -> None:
         """The engine reports, on a thread of its own, what a worker would report to its supervisor."""
         if what == messages.STUCK[0]:
-            self.own_reload.replace_stuck()
+            self.unsupervised_reload.replace_stuck()
         elif what == messages.OVERLOADED[0]:
             self._look_at_backlog()
 
@@ -99,7 +99,7 @@ class ServingSignals:
             from poorhttp.listen.backlog import Backlog
 
             self._backlog = Backlog(self._error_log)
-        for descriptor in [each for engine in serving for each in engine.listeners()]:
+        for descriptor in [each for engine in engines for each in engine.listeners()]:
             sock = socket.socket(fileno=os.dup(descriptor))
             self._backlog.look([sock], time.monotonic())
             sock.close()
@@ -131,7 +131,7 @@ class ServingSignals:
                 leaving.leave(128 + leaving.at_once)
 
     def _reload(self, signum: int, frame: FrameType | None) -> None:
-        self.own_reload.ask()
+        self.unsupervised_reload.ask()
 
     def _reopen(self, signum: int, frame: FrameType | None) -> None:
         self._error_log.reopen()
@@ -141,7 +141,7 @@ class ServingSignals:
             # The engine is at work, not the application: it ends by itself. Unless the application is called once more.
             signal.setitimer(signal.ITIMER_REAL, timing.LATE)
         elif not self.leaving.put_off():
-            self.own_reload.give_up_calls()
+            self.unsupervised_reload.give_up_calls()
             self.leaving.leave_application()
 
 
