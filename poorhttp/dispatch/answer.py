@@ -50,7 +50,7 @@ class Answer(HeldBody):
     # Values that most requests share stand in the class, so that making a request costs nothing for it.
     _headers_out: Headers | None = None
     _err_headers_out: Headers | None = None
-    _file: FileSlice | BlockStream | None = None  # what follows the text that is held back
+    _file: FileSlice | BlockStream | None = None  # follows the text that is held back
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
     sent_head: object = None  # what `flush` sent as the head, to be compared
     _swallowed = 0  # bytes that the answer to HEAD leaves out
@@ -111,8 +111,8 @@ class Answer(HeldBody):
     def stream(self, blocks: Iterator[str | bytes]) -> None:
         """Let the rest of the body come from an iterator, as a generator that a handler has returned.
 
-        Each block is sent at once, with no Content-Length. The first one is taken now, so that whatever the generator
-        does and raises before it is as if the handler did so.
+        Each block is sent at once, with no Content-Length. The first one is taken now, so that until then the generator
+        may set headers and raise, as the handler may.
         """
         from poorhttp.dispatch.block_stream import BlockStream
 
@@ -185,7 +185,7 @@ class Answer(HeldBody):
         if body:
             self._send(body)
         if file.size is None:
-            self._hold(sys.maxsize)  # what the generator writes goes out with what it yields
+            self._hold(sys.maxsize)  # text that the generator writes goes out with its next block
             self._send = _send_by_yield
         return file.wrapped(self.environ.get("wsgi.file_wrapper"))
 

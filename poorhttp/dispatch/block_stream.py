@@ -22,9 +22,9 @@ class BlockStream:
     modified: None = None
 
     def __init__(self, blocks: Iterator[str | bytes], written: Callable[[], bytes]) -> None:
-        """written: takes what the generator has written meanwhile, which goes before what it yields.
+        """written: returns the bytes that the generator has written since the last block; they go before the next one.
 
-        Raises what the iterator raises before its first block.
+        An exception of the iterator before its first block is raised here.
         """
         self._blocks = blocks
         self._written = written

@@ -6,7 +6,7 @@ imported only for a table that has a regular expression, `uuid` only for one tha
 
 from __future__ import annotations
 
-from poorhttp.dispatch.faults import TableError, callable_, shown
+from poorhttp.dispatch.faults import TableError, checked_function, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ BUILT_IN = {
 
 
 def matching(expression: str, where: str) -> Converter:
-    """The kind `:re:expression:`. Raises TableError for what is no regular expression."""
+    """The kind `:re:expression:`. Raises TableError for a wrong regular expression."""
     return Converter(("re", expression), 0, _reader(expression, str, where))
 
 
@@ -127,7 +127,7 @@ def _own(name: str, entry: Any) -> Converter:
     if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], str):
         raise TableError(f"{where} is {shown(entry)}", CONVERTERS)
     expression, function = entry
-    callable_(function, where, "a function of one argument, the text")
+    checked_function(function, where, "a function of one argument, the text")
     return Converter(("own", name), 0, _reader(expression, function, where), is_certain=function is str)
 
 

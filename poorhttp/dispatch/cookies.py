@@ -1,7 +1,7 @@
 """Cookies (RFC 6265): those of a request, and the Set-Cookie field of an answer.
 
-Knows the two fields and their rules. Knows nothing of what a cookie means. Contract: `set_cookie_field` returns what
-browsers store as it was given, or raises ValueError.
+Knows the two fields and their rules. Knows nothing of what a cookie means. Contract: browsers store
+the name and value that `set_cookie_field` was given, or it raises ValueError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAME_SITE = ("Strict", "Lax", "None")
 
 def cookies_of(field: str) -> dict[str, str]:
     """The cookies in a Cookie field by name. Of two with one name the first counts: its path is the longer one
-    (section 5.4). What is no pair is left out.
+    (section 5.4). A part without = is left out.
     """
     if not field.isascii():
         field = field.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -1,7 +1,6 @@
 """A dispatch table that is written with decorators.
 
-Knows the names that a table has. Reading and checking them is `table`'s, which gets the same dicts that an author of a
-module would have written.
+Knows the names that a table has. `table` reads and checks them, as it does those of a module.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """What the module `dispatch_table` has, as attributes: `application(table)` takes it.
+    """A dispatch table: `application(table)` takes it in place of a module.
 
     handlers, errors, converters: dicts. setreq, pre_process, post_process, default_handler: functions or None, to be
     assigned.

@@ -28,7 +28,7 @@ from poorhttp.dispatch.constants import (
 from poorhttp.dispatch.faults import TableError
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
-from poorhttp.dispatch.returned import misreturn, named, take
+from poorhttp.dispatch.returned import described, misreturn, write_returned
 from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
@@ -148,7 +148,7 @@ class Dispatcher:
     def _conclude(self, req: Request, outcome: Any, handler: Handler | None) -> None:
         """Turn what a handler returned or raised into an answer, unless the handler has written it."""
         if not isinstance(outcome, int):
-            self._take(req, outcome, handler)
+            self._write_returned(req, outcome, handler)
         elif outcome in (OK, DONE):
             return
         elif outcome == DECLINED:
@@ -160,16 +160,16 @@ class Dispatcher:
         else:
             self._misreturned(req, outcome, handler)
 
-    def _take(self, req: Request, outcome: Any, handler: Handler | None) -> None:
-        """Let what a handler returned be the body, or part of it."""
+    def _write_returned(self, req: Request, outcome: Any, handler: Handler | None) -> None:
+        """Let the return value of a handler be the body, or part of it."""
         try:
-            is_taken = take(req, outcome)
+            is_written = write_returned(req, outcome)
         except SERVER_RETURN as end:  # of a generator
             self._conclude(req, self._ended(req, end), handler)
         except Exception as error:
             self._crashed(req, error)
         else:
-            if not is_taken:
+            if not is_written:
                 self._misreturned(req, outcome, handler)
 
     def _answer_status(self, req: Request, status: int) -> None:
@@ -203,7 +203,7 @@ class Dispatcher:
     def _own_page(self, req: Request, handler: Handler) -> None:
         try:
             outcome = handler(req)
-            if not isinstance(outcome, int) and take(req, outcome):
+            if not isinstance(outcome, int) and write_returned(req, outcome):
                 outcome = DONE
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
@@ -216,7 +216,7 @@ class Dispatcher:
     def _default_page(self, req: Request, outcome: Any, handler: Handler) -> None:
         """For an error handler that gave no page of its own: never another handler, so this ends."""
         if req.started():
-            self._log(req, f"an error handler returned {named(outcome)} after part of its page had been sent")
+            self._log(req, f"an error handler returned {described(outcome)} after part of its page had been sent")
         elif isinstance(outcome, int) and 300 <= outcome <= 599:
             _replace(req, int(outcome))
             self._write_page(req)

@@ -1,4 +1,7 @@
-"""What is wrong with a dispatch table: the exception, and the checks and words that all readers of a table share."""
+"""The error for a dispatch table that cannot be used, and the checks and words that all readers of a table share.
+
+Knows neither routes nor requests.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ class TableError(ValueError):
         self.expected = expected
 
 
-def callable_(function: Any, where: str, expected: str = "a function of one argument, req") -> Callable[..., Any]:
+def checked_function(
+    function: Any, where: str, expected: str = "a function of one argument, req"
+) -> Callable[..., Any]:
     """Return `function`; raises TableError if it cannot be called."""
     if not callable(function):
         raise TableError(f"{where} is {shown(function)}, which cannot be called", expected)

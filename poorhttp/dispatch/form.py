@@ -92,7 +92,7 @@ class _Reader:
         return self._urlencoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), before)
 
     def body(self, req: Request) -> list[Field]:
-        """The fields of the body, which stay with the request, as what was wrong with them does."""
+        """The fields of the body. They stay with the request, and so does the error for a form that was refused."""
         found: list[Field] | FormError | None = req.__dict__.get("_form_fields")
         if found is None:
             try:

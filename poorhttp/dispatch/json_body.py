@@ -1,7 +1,7 @@
 """The body of a request as JSON (RFC 8259).
 
-Knows the media types of JSON. Knows nothing of handlers. Contract: what is no JSON, too large or too deep is a
-SERVER_RETURN, in itself an answer. Imported only for a request whose JSON is asked for.
+Knows the media types of JSON. Knows nothing of handlers. Contract: a body that is
+no JSON, too large or too deep ends the request with a SERVER_RETURN. Imported only for a handler that asks for JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BYTES = 1024 * 1024
 
 
 def json_of(req: Request) -> Any:
-    """The value. Raises SERVER_RETURN: 415 for another type of body, 413 above MAX_BYTES, 400 for what is no JSON."""
+    """The value. Raises SERVER_RETURN: 415 for another type of body, 413 above MAX_BYTES, 400 for wrong JSON."""
     content_type = req.environ.get("CONTENT_TYPE", "")
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):

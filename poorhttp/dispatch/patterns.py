@@ -1,7 +1,7 @@
-"""A path with parameters, such as `/user/<id:int>`: how it is written, what it matches, and building a path from it.
+"""A path with parameters, such as `/user/<id:int>`: reading it, matching a path, and building a path from it.
 
-Knows one pattern. Which of several is tried first is `routes`' to know. Contract: what is wrong with a pattern is said
-when it is read; matching is linear in the length of the path, but for regular expressions of the application.
+Knows one pattern; `routes` knows in which order several are tried. Contract: a wrong pattern is refused when it is
+read. Matching takes time in proportion to the length of the path, except for regular expressions of the application.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXPECTED = "a path such as '/user/<name>' or '/user/<id:int>'"
 
 
 class Segment:
-    """What stands between two slashes, with at least one parameter.
+    """The part of a pattern between two slashes, with at least one parameter.
 
     prefix: the text before the first parameter. parts: for each parameter its kind, and the text that follows it.
     read: that of the parameter which is the whole segment, as most are; else None. key: equal for two segments that

@@ -47,7 +47,7 @@ def status_for(environ: WSGIEnvironment, etag: str, modified: str) -> int:
 
 
 def entity_tag(tag: str, is_weak: bool) -> str:
-    """`abc` -> `"abc"`, a value of ETag (RFC 9110 section 8.8.3). Raises ValueError for what cannot stand in one."""
+    """`abc` -> `"abc"`, a value of ETag (RFC 9110 section 8.8.3). Raises ValueError for a wrong character."""
     if not tag or any(not "!" <= char <= "~" or char == '"' for char in tag):
         raise ValueError(f"an entity tag is of printable ASCII without spaces and quotes, not {tag!r}")
     return f'W/"{tag}"' if is_weak else f'"{tag}"'

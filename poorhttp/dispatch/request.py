@@ -109,10 +109,10 @@ class Request(Answer):
         http_only: bool = True,
         same_site: str = "Lax",
     ) -> None:
-        """Let the client keep a cookie, whatever the answer becomes: a redirect and an error page have it too.
+        """Let the client keep a cookie. Redirects and error pages have it too.
 
         max_age: seconds; None: until the browser is closed. secure: None for https, and for names that demand it.
-        Raises ValueError for what a cookie cannot hold, and for combinations that browsers refuse.
+        Raises ValueError for characters that a cookie cannot hold, and for combinations that browsers refuse.
         """
         from poorhttp.dispatch.cookies import replace, set_cookie_field
 
@@ -198,7 +198,7 @@ class Request(Answer):
 
     @made_once
     def json(self) -> Any:
-        """The body as JSON. Ends the handler with 415 for another type, 413 above 1 MiB, 400 for what is no JSON."""
+        """The body as JSON. Ends the handler with 415 for another type, 413 above 1 MiB, 400 for wrong JSON."""
         from poorhttp.dispatch.json_body import json_of
 
         return json_of(self)

@@ -1,6 +1,6 @@
 """A whole answer as a value, for a handler that returns it in place of writing it.
 
-Knows nothing of requests; `returned` puts it into one.
+Knows nothing of requests. `returned` makes the answer of it.
 """
 
 from __future__ import annotations

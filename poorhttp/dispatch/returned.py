@@ -1,6 +1,6 @@
-"""What a handler returns besides a status: the page itself.
+"""Values that a handler may return instead of a status: from the value to the body of the answer.
 
-Knows the types that stand for a body, and what to tell the author of a handler that returned something else. Knows
+Knows the types that stand for a body, and the message for the author of a handler that returned another one. Knows
 nothing of the table.
 """
 
@@ -20,12 +20,12 @@ JSON_TYPE = "application/json"
 _WITHOUT_CONTENT = frozenset((204, 205, 304))
 
 
-def take(req: Request, outcome: Any) -> bool:
-    """Add what a handler returned to the answer; False if it is none of what a handler may return.
+def write_returned(req: Request, outcome: Any) -> bool:
+    """Add the return value of a handler to the answer. Returns False if a handler may not return it.
 
-    str and bytes are added to what was written; a dict or list is JSON, and the whole answer; None is right after
-    something was written. Raises what a generator raises before its first block, and TypeError or ValueError for what
-    cannot be written as JSON.
+    str and bytes follow the text that was written. A dict or list is JSON, and the whole answer. None is allowed after
+    something was written. Raises TypeError or ValueError for a value that JSON does not have; an exception of a
+    generator before its first block is raised here.
     """
     if isinstance(outcome, (str, bytes)):
         req.write(outcome)
@@ -34,7 +34,7 @@ def take(req: Request, outcome: Any) -> bool:
             return False
         _write_json(req, outcome)
     elif isinstance(outcome, Response):
-        return _take_response(req, outcome)
+        return _write_response(req, outcome)
     elif outcome is None:
         return not req.empty() or req.status in _WITHOUT_CONTENT
     elif hasattr(outcome, "__next__"):
@@ -44,7 +44,7 @@ def take(req: Request, outcome: Any) -> bool:
     return True
 
 
-def _take_response(req: Request, response: Response) -> bool:
+def _write_response(req: Request, response: Response) -> bool:
     if response.status is not None:
         if req.started():
             raise RuntimeError("a Response comes too late: part of the answer has been sent")
@@ -59,7 +59,7 @@ def _take_response(req: Request, response: Response) -> bool:
     for name, value in fields:
         req.headers_out.add(name, value)
     is_body = response.body is not None and not isinstance(response.body, Response)
-    return is_body and take(req, response.body)
+    return is_body and write_returned(req, response.body)
 
 
 def _write_json(req: Request, value: Any) -> None:
@@ -72,23 +72,23 @@ def _write_json(req: Request, value: Any) -> None:
 
 
 def misreturn(handler: Callable[..., Any] | None, outcome: object) -> str:
-    """What to tell the author of a handler that returned or raised none of the agreed values."""
-    who = f"the handler{_place(handler)}"
+    """The message for the author of a handler that returned or raised none of the agreed values."""
+    subject = f"the handler{_place(handler)}"
     if outcome is None:
-        return f"{who} returned None and has written nothing: return the page, or write it by req.write()"
-    told = f"{who} returned {named(outcome)}"
+        return f"{subject} returned None and has written nothing: return the page, or write it by req.write()"
+    told = f"{subject} returned {described(outcome)}"
     if isinstance(outcome, (dict, list)):
         return f"{told} after it had written something: JSON is a whole answer"
     if isinstance(outcome, Response):
-        return f"{told} with a body of {named(outcome.body)}: expected str, bytes, dict, list or a generator"
+        return f"{told} with a body of {described(outcome.body)}: expected str, bytes, dict, list or a generator"
     return (
         f"{told}: expected str, bytes, dict, list, a generator, http.Response, http.DONE or a status, "
         "http.HTTP_NOT_FOUND or the like"
     )
 
 
-def named(outcome: object) -> str:
-    """A number that is like a status as it is; of all else the type: a `__repr__` may do, tell and cost anything."""
+def described(outcome: object) -> str:
+    """A small number as it is, of another value its type: a `__repr__` may do, tell and cost anything."""
     if type(outcome) is int and -1000 < outcome < 1000:
         return str(outcome)
     return "None" if outcome is None else f"a value of type {type(outcome).__name__}"

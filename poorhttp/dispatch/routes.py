@@ -56,10 +56,10 @@ class Routes:
         return None if found is None else (*found, values)
 
     def refuse_unreachable(self) -> None:
-        """Raise TableError for a pattern all of whose samples are matched by others.
+        """Raise TableError for a pattern that is never reached, as other patterns match all its samples.
 
-        Patterns with converters whose functions may have effects are left out. So are those with regular expressions:
-        nobody knows a text that they match.
+        Patterns with regular expressions have no samples, so they are not refused. Converters whose functions may have
+        effects are not called.
         """
         certain = Routes()
         for pattern, methods in self.patterns:
@@ -99,7 +99,7 @@ class Routes:
 
 
 class _Node:
-    """The place in the tree behind some segments: what may follow them."""
+    """The place in the tree behind some segments, with the segments that may follow."""
 
     __slots__ = ("end", "lengths", "parameters", "rest", "texts")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from poorhttp.dispatch.constants import DONE, HTTP_NO_CONTENT, METHOD_ALL, METHOD_BITS
 from poorhttp.dispatch.converters import read_converters
-from poorhttp.dispatch.faults import TableError, callable_, name_of, shown
+from poorhttp.dispatch.faults import TableError, checked_function, name_of, shown
 from poorhttp.dispatch.patterns import Pattern
 from poorhttp.dispatch.routes import Routes
 
@@ -48,14 +48,14 @@ def read_errors(table: object) -> dict[int, Handler]:
     for status, function in errors.items():
         if not isinstance(status, int) or not 300 <= status <= 599:
             raise TableError(f"'errors' has the key {shown(status)}", ERRORS)
-        callable_(function, f"errors[{status}]")
+        checked_function(function, f"errors[{status}]")
     return {int(status): function for status, function in errors.items()}
 
 
 def read_hook(table: object, name: str) -> Handler | None:
     """The optional function `name` of the table. Raises TableError if it is there and cannot be called."""
     hook = getattr(table, name, None)
-    return None if hook is None else callable_(hook, f"'{name}'")
+    return None if hook is None else checked_function(hook, f"'{name}'")
 
 
 def _uri(uri: object) -> str:
@@ -68,7 +68,7 @@ def _methods(pattern: Pattern, entry: object) -> Methods:
     where = f"handlers[{pattern.text!r}]"
     methods: Methods = {}
     for mask, function in _pairs(where, entry):
-        _check_arguments(callable_(function, where), where, pattern.names)
+        _check_arguments(checked_function(function, where), where, pattern.names)
         for method in _methods_of(where, mask):
             if method in methods:
                 names = f"{name_of(methods[method])} and {name_of(function)}"
@@ -120,7 +120,7 @@ def _methods_of(where: str, mask: object) -> list[str]:
 
 
 def _check_arguments(function: Handler, where: str, names: tuple[str, ...]) -> None:
-    """Refuse a function that cannot take `req` and the values; of what is not a plain function nothing is known."""
+    """Refuse a function that cannot take `req` and the values. Other callable objects are not checked."""
     if type(function).__name__ != "function":
         return
     code = function.__code__
