@@ -49,7 +49,7 @@ class Routes:
         before that has more text of its own around it, then the narrower kind: regular expressions and own converters
         in the order of the table, uuid, int, float, hex, word, any text.
         """
-        if not self._keys:
+        if not self._keys or not _is_text(path):
             return None
         values: list[Any] = []
         found = self._tree.find(path.split("/"), 0, values)
@@ -96,6 +96,14 @@ class Routes:
         if any(function is not suited[0][1] for _, function in suited):
             raise LookupError(f"the table has several functions with the name {shown}: give the function itself")
         return suited[0][0].build(values)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be sent back to a client: the name of a file may be no utf-8, and then has lone surrogates."""
+    try:
+        return path.isascii() or bool(path.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 class _Node:

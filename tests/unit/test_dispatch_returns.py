@@ -158,6 +158,16 @@ def test_what_a_generator_writes_goes_out_in_order():
     assert answer(handler).text == "123" + "4" * 100_000
 
 
+def test_a_generator_may_flush_before_its_first_block():
+    def handler(req):
+        req.write("1")
+        req.flush()
+        yield "2"
+
+    sent = answer(handler)
+    assert (sent.text, sent.writes) == ("12", 1)
+
+
 def test_a_generator_has_nothing_to_flush():
     def handler(req):
         yield "1"

@@ -173,6 +173,14 @@ def test_the_narrower_pattern_wins_in_any_order_of_the_table(patterns):
         assert found is not None and found[0] == pattern
 
 
+def test_a_path_that_is_no_text_has_no_parameters():
+    def leads_elsewhere(req):
+        req.uri = "/\udcff"
+
+    app = routed("/<name>", "/<rest:path>", setreq=leads_elsewhere)
+    assert call(app, "/x").code == 404
+
+
 def test_a_branch_that_ends_nowhere_is_left_again():
     app = routed("/user/admin/log", "/user/admin/<x>/log", "/user/<name>/edit", "/<rest:path>")
     assert reached(app, "/user/admin/edit") == ("/user/<name>/edit", "admin")
