@@ -1,7 +1,7 @@
 """The command `poorhttp` and the function `run`: from arguments to a server, or to a command about one.
 
-Knows which module carries out each command. Does not know how a server starts (`poorhttp.process.server`).
-Contract: an error is one line and a hint on standard error, and an exit code.
+Knows which module carries out each command. Does not know how a server starts (`poorhttp.process.server`). An error is
+one line and a hint on standard error, and an exit code.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from poorhttp.system import timing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.flags import Flags
     from poorhttp.config.model import Config
     from poorhttp.reload.handover import Handover
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 OK, UNEXPECTED, INTERRUPTED = 0, 1, 130
 
@@ -80,8 +79,8 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
     settings: by name, such as `type="threading", address="127.0.0.1:8080", request_timeout=5`; also `config` (an ini
     file), `options` and `environ` (dicts, as the sections of an ini file). A keyword overrides a variable POORHTTP_*.
-    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start.
-    Call it in the main thread: signals stop the server, and Python receives them only there.
+    Raises PoorhttpError (ConfigError, LoadError, ListenError), and SystemExit if a worker could not start. Call it in
+    the main thread: signals stop the server, and Python receives them only there.
     """
     if loading.in_progress:
         caller = sys._getframe(1)
@@ -94,7 +93,6 @@ def run(app: WSGI | str, **settings: Any) -> None:
 
 
 def _run(app: WSGI | str, settings: dict[str, Any]) -> int:
-    """Serve; return the exit code."""
     if "threading" in sys.modules:
         from poorhttp.stdlib import threading
 
@@ -123,10 +121,9 @@ def _directory() -> str:
 
 
 def way_to(directory: str) -> str:
-    """Return the name by which the user went to this directory: PWD, as the shell sets it, if that is this directory.
-
-    A symbolic link in it may lead to another release later, and a reload is to find that one. Paths of settings start
-    from the directory itself, so that a running server stays with one release.
+    """Return the name by which the user went to this directory: PWD, as the shell sets it, if that is this directory. A
+    symbolic link in it may lead to another release later, and a reload is to find that one; paths of settings start
+    from the directory itself.
     """
     named = os.environ.get("PWD", "")
     try:
@@ -214,7 +211,6 @@ def _check(command: str, settings: Config) -> int:
 
 
 def _serve(flags: Flags, settings: Config, home: str) -> int:
-    """Serve in the foreground."""
     if settings.autoreload:
         from poorhttp.dev.serve import start
 
@@ -298,7 +294,6 @@ def _restart(argv: Sequence[str], settings: Config, home: str, patience: float) 
 
 
 def _tell_of_another(settings: Config, pid: int) -> None:
-    """If no server has this pidfile, but one with the same ini file has another pidfile, say so."""
     from poorhttp.status import running
 
     other = running.describe_server_of_ini(settings) if pid <= 0 else ""
@@ -307,10 +302,9 @@ def _tell_of_another(settings: Config, pid: int) -> None:
 
 
 def _found_again(argv: Sequence[str], settings: Config, home: str, pid: int) -> tuple[Config, str]:
-    """Return the configuration and the directory for the restart of a running server.
-
-    After a symbolic link was turned to another release, a shell stays in the old release, but still shows the name of
-    the link. If the server was started by that name, the restart goes to the new release, as a reload does.
+    """Return the configuration and the directory for the restart of a running server. After a symbolic link was turned
+    to another release, a shell stays in the old release, but still shows the name of the link. If the server was
+    started by that name, the restart goes to the new release, as a reload does.
     """
     from poorhttp.status import reader
 

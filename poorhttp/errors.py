@@ -1,7 +1,6 @@
 """The errors that end a start, each with its exit code: one line says what is wrong, and a hint says what to do.
 
-Knows how errors and other lines are printed for a person. Does not know what a setting, an application or a socket is.
-Contract: text from outside is printed in one line of printable characters.
+Knows how lines are printed for a person: text from outside in one line of printable characters.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 
 
 class PoorhttpError(Exception):
-    """An error that the user can mend.
-
-    message: what is wrong, with the value and what was expected. hint: what to do about it, or "".
-    detail: whole lines to print before the message, such as the traceback of an application that failed.
+    """An error that the user can mend. message: what is wrong, with the value and what was expected. hint: what to do
+    about it. detail: whole lines to print before the message, such as a traceback.
     """
 
     exit_code = 1
@@ -94,6 +91,13 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def html_text(text: str) -> str:
+    """Escape a text for html, without the html module, which imports regular expressions."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
+        text = text.replace(char, entity)
+    return text
+
+
 def returned_text(answer: object) -> str:
     """Return the message about an application that returned a str, or bytes, in place of a list of bytes (PEP 3333); ""
     for any other answer.
@@ -148,10 +152,7 @@ def say(line: str) -> None:
 
 
 def write(text: str) -> int:
-    """Print on standard output; return the exit code 0, also if the reader has gone (`| head`).
-
-    Raises PoorhttpError if the text cannot be written.
-    """
+    """Print on standard output; return the exit code 0, also if the reader is gone (`| head`). Raises PoorhttpError."""
     try:
         put(text)
     except BrokenPipeError:

@@ -4,11 +4,11 @@ An application may change the standard library: gevent and eventlet replace func
 `threading`, freezegun stops clocks. A directory of the application may also hold modules that are named like those of
 Python. So the server takes every module that is not part of the interpreter itself from here.
 
-Contract: `os`, `select`, `thread` (`_thread`) and `time` are copies that only the server has. `public_os` is the `os`
-of the application. `signal` and `socket` are the compiled modules, which have plain ints for their numbers and take a
-tenth of the memory. The modules of `LATE` are imported at their first use; but if a directory of the application holds
-a module named like one of Python's, they are imported before the application is loaded, which takes 2 MB. For the
-application each name means what it means without the server.
+`os`, `select`, `thread` (`_thread`) and `time` are copies that only the server has; `public_os` is the application's.
+`signal` and `socket` are the compiled modules, which take a tenth of the memory. The modules of `LATE` are imported at
+their first use; but if a directory of the application holds a module named like one of Python's, they are imported
+before the application is loaded, which takes 2 MB. For the application each name means what it means without the
+server.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ _hidden: dict[str, ModuleType] = {}
 
 
 def nameless(name: str) -> int:
-    """Return the descriptor of an empty file without a path. It lies in memory, and /proc shows `name`; if the system
-    refuses that, it lies in the directory for temporary files. Raises OSError.
+    """Return the descriptor of an empty file without a path, in memory (/proc shows `name`), or if the system refuses
+    that, in the directory for temporary files. Raises OSError.
     """
     try:
         return os.memfd_create(name)
@@ -116,9 +116,7 @@ def nameless(name: str) -> int:
 
 
 def hold_back() -> None:
-    """Take the directories before those of Python out of `sys.path` until `make_way`: the current one under
-    `python -m`, and those of PYTHONPATH.
-    """
+    """Take the directories before those of Python out of `sys.path` until `make_way`."""
     held[:] = _places_before_python()
     del sys.path[: len(held)]
 
@@ -160,9 +158,7 @@ def maker_of_greenlets() -> str:
 
 
 def tell_of_fork() -> None:
-    """Reset gevent in a child that the server has just forked, as gevent's own `os.fork` does: else its hub waits for
-    threads of the parent.
-    """
+    """Reset gevent in a child that the server has just forked, as gevent's own `os.fork` does."""
     reinit = getattr(sys.modules.get("gevent"), "reinit", None)
     if reinit is not None:
         reinit()
@@ -257,7 +253,7 @@ def _original_os() -> Any:
 
 def _steady_time() -> Any:
     """Return `time` with clocks that an application cannot stop: time-machine replaces even the code of the compiled
-    functions `time`, `strftime` and (before its release 3) `monotonic`.
+    functions `time`, `strftime` and `monotonic`.
     """
     module = _compiled("time")
     strftime, localtime, clock_gettime = module.strftime, module.localtime, module.clock_gettime

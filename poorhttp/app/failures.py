@@ -1,8 +1,7 @@
 """Why an application cannot be loaded, as an error with a hint that fits the mistake.
 
-Knows the mistakes that people make: names with a letter wrong, modules that are not installed, packages, Django
-projects. Does not load anything.
-Contract: the traceback in an error is the application's own, without frames of the server.
+Knows the mistakes that people make. Loads nothing. The traceback in an error is the application's own, without frames
+of the server.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMS = "write module:name, 'module:factory()', file.py or a directory"
 WORDS = [*ACTIONS, *MAKING]
-"""The commands that a user may have mistyped, so that they were taken for an application."""
+"""The commands, one of which a user may have mistyped."""
 
 
 def failed(what: str, error: BaseException, remedy: str = "") -> LoadError:

@@ -1,8 +1,6 @@
 """`module:name`, a file, or a directory with `dispatch_table.py` -> a WSGI callable.
 
-Knows how an application is found and imported. Does not know what the application does.
-Contract: `load` returns a callable that can be called with (environ, start_response), or raises LoadError with a hint.
-KeyboardInterrupt passes through.
+Knows how an application is found and imported. Does not know what it does.
 """
 
 from __future__ import annotations
@@ -29,9 +27,8 @@ DEFAULT_NAMES = ("application", "app")
 
 
 def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
-    """Return the application; `directory` (absolute) is where modules and paths are looked for. Raises LoadError.
-
-    may_be_command: whether the word could be a mistyped command.
+    """Return the application; `directory` (absolute) is where modules and paths are looked for. may_be_command: whether
+    the word could be a mistyped command. Raises LoadError with a hint; KeyboardInterrupt passes through.
     """
     place, name = split_application(Application().parse(spec, directory))
     if not os.path.isabs(place):
@@ -67,7 +64,7 @@ def function(spec: str, directory: str) -> Callable[[int], object]:
 
 def suited(settings: Config, warn: Callable[[str], None]) -> Config:
     """Return the configuration that suits the loaded application: one thread, if it has replaced threads by greenlets,
-    for their locks and queues work within one thread only. warn: takes a line for the log.
+    whose locks work within one thread only. warn: takes a line for the log.
     """
     library = maker_of_greenlets()
     if not library or settings.threads == 1:

@@ -10,15 +10,11 @@ from poorhttp.stdlib import os
 
 TABLE = "dispatch_table"
 
-NOT_THEIRS = (
-    os.path.join(os.path.dirname(os.path.dirname(__file__)), ""),
-    os.path.join(os.path.dirname(os.__file__), "importlib", ""),
-    "<frozen importlib",
-)
-"""Prefixes of the files whose frames say nothing to the author of an application: the server and the import system."""
+SERVER, PYTHON = (os.path.join(os.path.dirname(each), "") for each in (os.path.dirname(__file__), os.__file__))
+"""Prefixes of the files of this server, and of Python's own modules."""
 
-PYTHONS = os.path.join(os.path.dirname(os.__file__), "")
-"""Prefix of the files of Python's own modules."""
+NOT_THEIRS = SERVER, os.path.join(PYTHON, "importlib", ""), "<frozen importlib"
+"""Prefixes of files whose frames say nothing to the author: the server and the import system."""
 
 
 def title(spec: str) -> str:
@@ -41,7 +37,7 @@ def seen(path: str) -> str:
 def is_own(file: str) -> bool:
     """Whether a file of code is the author's, and neither Python's nor of an installed package."""
     return (
-        not file.startswith((*NOT_THEIRS, "<", PYTHONS))
+        not file.startswith((*NOT_THEIRS, "<", PYTHON))
         and "/site-packages/" not in file
         and "/dist-packages/" not in file
     )

@@ -1,9 +1,7 @@
 """One request by the server itself, which asks new code whether it answers.
 
-Knows the environ of PEP 3333, and which answers a client would get as an error of the server. Does not know how the
-application was loaded.
-Contract: the application is called once, as the engine would call it, and its answer is closed. This happens in a
-process that ends afterwards and serves no client.
+Knows the environ of PEP 3333, and which answers a client would get as an error. Does not know how the application was
+loaded. It is called once, as the engine would call it, in a process that ends afterwards.
 """
 
 from __future__ import annotations
@@ -24,13 +22,12 @@ from poorhttp.stdlib import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 LIMIT = 1 << 20
 """Bytes of an answer that are read; an answer may be a stream without an end."""
@@ -40,10 +37,9 @@ EVERY_ADDRESS = "0.0.0.0", "[::]"
 
 
 class Answer:
-    """The answer of the application.
-
-    status, fields: as given to `start_response`. promised: length of the body by these fields, in bytes; None if it is
-    open or there is no body. size: bytes of the body that were read. given: the iterable that was returned.
+    """The answer of the application. status, fields: as given to `start_response`. promised: length of the body by
+    these fields, None if it is open or there is no body. size: bytes that were read. given: the iterable that was
+    returned.
     """
 
     __slots__ = ("fields", "given", "promised", "size", "status")
@@ -82,10 +78,9 @@ def title(settings: Config) -> str:
 
 
 def ask(app: WSGI, settings: Config) -> Answer:
-    """Call the application with a GET of `check_path`, or of `/` if that is empty, and read its answer: blocks until
-    they are more than `LIMIT` bytes.
-
-    Raises the exceptions of the application, and AssertionError for an answer that the engine could not send.
+    """Call the application with a GET of `check_path`, or of `/`, and read its answer: blocks until they are more than
+    `LIMIT` bytes. Raises the exceptions of the application, and AssertionError for an answer that the engine could not
+    send.
     """
     answer = Answer()
     answer.given = app(_environ(settings), answer.start)
@@ -129,8 +124,8 @@ def fault(error: BaseException, settings: Config, where: str, *judges: str) -> L
 
 
 def end_after(seconds: float, settings: Config, where: str, leave: Callable[[int], NoReturn]) -> None:
-    """After so many seconds (0: never) print the line at which the application still is, and end the process by `leave`
-    with an exit code: the application could catch an exception.
+    """After so many seconds (0: never) print the line at which the application still is, and end the process by
+    `leave`: the application could catch an exception.
     """
 
     def end(signum: int, frame: FrameType | None) -> None:

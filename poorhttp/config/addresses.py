@@ -9,14 +9,14 @@ from poorhttp.config.units import Count, Text, is_digits
 from poorhttp.stdlib import os, socket
 
 UNIX_PATH_LIMIT = 107
-"""Bytes of a unix socket's path: `sun_path` of unix(7) has 108 with the zero at its end."""
+"""Bytes of the path of a unix socket: `sun_path` of unix(7) without the zero at its end."""
 
 PORT = Count(0, 65535, "PORT")
 
 
 class Address:
     """Where to listen: `host` and `port`, or the `path` of a unix socket ("@name" if it is abstract), or `fd`, the name
-    or number of a socket that is passed to this process. The others are "" or 0.
+    or number of a socket that is passed to this process.
     """
 
     __slots__ = ("fd", "host", "path", "port")
@@ -114,7 +114,7 @@ def _address(text: str, directory: str) -> Address:
 
 
 def _network(text: str) -> str:
-    """Return the text of an address or a network; "" if it is neither, or a network with bits beyond its length."""
+    """Return the text of an address or a network; "" if it is neither, or has bits beyond its length."""
     if text == "unix":
         return text
     address, slash, length = text.partition("/")

@@ -1,7 +1,4 @@
-"""The words of the command line that are no settings: commands, their options and the short flags. Data only.
-
-Knows what each of them is for, in one line of the help. Does not know how a command is carried out (`poorhttp.cli`).
-"""
+"""The words of the command line that are no settings: commands, their options and the short flags. Data only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The command line, taken apart: a command, its options, and settings as texts.
 
-Knows the syntax of flags and arguments. Does not know whether a value is right: that is checked with all other values
-(`reading`).
+Knows the syntax of flags and arguments. Does not know whether a value is right (`reading`).
 """
 
 from __future__ import annotations
@@ -35,12 +34,9 @@ if TYPE_CHECKING:
 
 
 class Flags:
-    """The command line, read.
-
-    command: one of COMMANDS, MAKING or ACTIONS, or "". topic: the action that help is asked for, or "".
-    config: the ini file, or "". given: the settings. is_dev: whether `dev` is named, also if it is only to be printed
-    or checked. json, watch: for status. wait: for start, restart and reload; seconds, 0 if not given. live, public: for
-    dev and autoreload.
+    """What the command line says. command: one of COMMANDS, MAKING or ACTIONS, or "". topic: the action that help is
+    asked for. config: the ini file. given: the settings. is_dev: whether `dev` is named, also if it is only to be
+    printed or checked. json, watch: for status. wait: seconds, 0 if not given. live, public: for dev and autoreload.
     """
 
     __slots__ = ("command", "config", "given", "is_dev", "json", "live", "public", "topic", "wait", "watch")

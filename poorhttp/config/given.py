@@ -1,7 +1,7 @@
 """A value as it was written somewhere, the check of it, and the errors about it.
 
-Knows that a text comes with its source and the directory of its relative paths. Does not know which source wins.
-Contract: no text with control characters gets through; every error quotes at most 100 characters of what was written.
+Knows that a text comes with its source and the directory of its relative paths. Does not know which source wins. No
+text with control characters gets through; an error quotes at most 100 characters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ini file: its lines, its sections, and the names that older versions had.
 
-Knows the syntax `key = value`. Does not know whether a value is right, except for the free sections, whose texts are
-values as they are. Contract: the first fault is a ConfigError with the name of the file and the number of the line.
+Knows the syntax `key = value`. Does not know whether a value is right. The first fault is a ConfigError with the name
+of the file and the number of the line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from poorhttp.config.given import Layer
 
 SIZE_LIMIT = 1 << 20
-"""Bytes. An ini file is written by hand; a wrong name (a device, a log) is not read beyond this."""
+"""Bytes: a wrong name (a device, a log) is not read beyond this."""
 
 OF_REQUEST = frozenset(
     [
@@ -50,9 +50,8 @@ OF_REQUEST = frozenset(
 
 
 class IniFile:
-    """An ini file, read and sorted; an empty one if its name is "".
-
-    given: the settings. free: the sections whose keys the user chooses, by name. notes: what to tell the user.
+    """An ini file, read and sorted; empty if its name is "". given: the settings. free: the sections whose keys the
+    user chooses, by name. notes: what to tell the user.
     """
 
     def __init__(self, name: str, directory: str) -> None:

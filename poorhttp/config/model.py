@@ -10,23 +10,22 @@ from poorhttp.config.settings import SETTINGS, Settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, NoReturn, TypeVar
+    from typing import Any, NoReturn
 
     from poorhttp.config.addresses import Address
 
-    Self = TypeVar("Self", bound="Config")
-
 
 class Config(Settings):
-    """The settings with their values. Frozen.
+    """The settings with their values. Frozen. One attribute for each setting (`processes` and `threads` resolved, paths
+    absolute), and:
 
-    One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
-    addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
-    ini: absolute path of the ini file, or "". directory: that of the ini file, or the current one.
-    import_directory: where a module of `application` is looked for; `chdir` without symbolic links, if that is set.
-    sources: setting -> source of its value. notes: what to tell the user at the start.
+    addresses: where to listen. accept_pauses: descriptors of a `dev` server; while one of them is readable, the engine
+    accepts no connection. options: what `req.get_options()` returns. environ: for os.environ and WSGI. ini: absolute
+    path of the ini file, or "". directory: that of the ini file, or the current one. import_directory: where a module
+    of `application` is looked for. sources: setting -> source of its value. notes: what to tell the user at the start.
     """
 
+    accept_pauses: tuple[int, ...]
     addresses: tuple[Address, ...]
     options: dict[str, str]
     environ: dict[str, str]
@@ -38,6 +37,7 @@ class Config(Settings):
 
     __slots__ = (
         *SETTINGS,
+        "accept_pauses",
         "addresses",
         "directory",
         "environ",
@@ -52,12 +52,9 @@ class Config(Settings):
         for name in Config.__slots__:
             object.__setattr__(self, name, values[name])
 
-    def replace(self: Self, **values: Any) -> Self:
+    def replace(self, **values: Any) -> Config:
         """Return a copy with some values replaced."""
-        other = object.__new__(type(self))
-        for name in (*Config.__slots__, *set(type(self).__slots__).difference(Config.__slots__)):
-            object.__setattr__(other, name, values.get(name, getattr(self, name)))
-        return other
+        return Config({name: getattr(self, name) for name in Config.__slots__} | values)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Config is frozen: {name} cannot be set")

@@ -1,7 +1,7 @@
 """Options of other WSGI servers, and for each of them our setting, or a sentence about what replaces it.
 
-Knows names only. Contract: the hint for an option that is not ours, and the tables of docs/coming-from.md, are derived
-from these tables. Imported only after an unknown option.
+Knows names only. The hint for an unknown option, after which it is imported, and the tables of docs/coming-from.md are
+derived from it.
 """
 
 from __future__ import annotations
@@ -169,9 +169,8 @@ SERVERS = {"gunicorn": GUNICORN, "uWSGI": UWSGI, "waitress": WAITRESS}
 
 
 def answer(word: str, names: dict[str, str]) -> str:
-    """Return the hint for an option that is not ours, be it a flag, a key or a keyword; "" if no table has it.
-
-    names: setting -> the form in which the user would write it.
+    """Return the hint for an option that is not ours, be it a flag, a key or a keyword; "" if no table has it. names:
+    setting -> the form in which the user would write it.
     """
     meant = {server: ours for server, table in SERVERS.items() for ours in _found(word, table)}
     if len(set(meant.values())) > 1:
@@ -188,17 +187,3 @@ def _found(word: str, table: dict[str, str]) -> list[str]:
 def _plain(word: str) -> str:
     """Return an option without dashes, as flags, keys and keywords have it in common; a short flag stays as it is."""
     return word if len(word) == 2 and word[0] == "-" else word.lstrip("-").replace("-", "_").lower()
-
-
-def page() -> str:
-    """Return the tables of docs/coming-from.md (Markdown)."""
-    from poorhttp.config.settings import SETTINGS
-
-    parts = []
-    for server, table in SERVERS.items():
-        lines = [f"## From {server}", "", f"| {server} | poorhttp |", "|---|---|"]
-        for options, ours in table.items():
-            names = ", ".join(f"`{each}`" for each in options.split(", "))
-            lines.append(f"| {names} | {f'`{ours}`' if ours in SETTINGS else ours.replace('|', '&#124;')} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)

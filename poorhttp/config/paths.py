@@ -11,8 +11,8 @@ from poorhttp.stdlib import os
 
 
 class Path(Text):
-    """A file or a directory, absolute. If allowed also: "-" for a standard stream (`dash`), "" for none (`empty`), and
-    "|program" (`pipe`).
+    """A file or a directory, absolute. If allowed also: "-" for a standard stream (`dash`), "" (`empty`), "|program"
+    (`pipe`).
     """
 
     def __init__(self, metavar: str = "FILE", *, dash: bool = False, empty: bool = False, pipe: bool = False) -> None:
@@ -29,8 +29,8 @@ class Path(Text):
 
 
 class ControlSocket(Text):
-    """The absolute path of a unix socket, or "". It may not lie in the user's home directory: all programs of the user
-    could reach it there, and services often may not write there.
+    """The absolute path of a unix socket, or "". It may not lie in the user's home directory, where all programs of the
+    user could reach it, and services often may not write.
     """
 
     metavar = "FILE"

@@ -1,4 +1,4 @@
-"""The settings as text: help, ini file, the table of docs/settings.md, and what `--print-config` shows.
+"""The settings as text: help, ini file, and what `--print-config` shows.
 
 Knows how these look. Does not know what any setting means: its help stands beside its declaration (`settings`).
 """
@@ -80,9 +80,8 @@ def _groups() -> Iterator[tuple[str, list[Setting]]]:
 
 
 def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
-    """Return what `--dump-config` prints: an ini file for the current directory. Raises ConfigError.
-
-    A value is written as it was given; one from an ini file in another directory is written with absolute paths.
+    """Return what `--dump-config` prints: an ini file for the current directory. Raises ConfigError. A value is written
+    as it was given; one from an ini file in another directory is written with absolute paths.
     """
     ini = IniFile(flags.config, directory)
     chosen = choose(ini, flags, environ, directory)
@@ -104,19 +103,9 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def settings_table() -> str:
-    """Return the settings as the table (Markdown) of docs/settings.md."""
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    for setting in SETTINGS.values():
-        default = f"`{setting.shown_default}`" if setting.shown_default else ""
-        lines.append(f"| `{setting.name}` | {default} | {setting.help} |")
-    return "\n".join(lines) + "\n"
-
-
 def config_text(config: Config) -> str:
-    """Return what `--print-config` prints: each value in ini syntax, with its source.
-
-    The values of the free sections are left out: they may be passwords, and users show this output to others.
+    """Return what `--print-config` prints: each value with its source. The values of the free sections are left out:
+    they may be passwords, and users show this output to others.
     """
     lines = [f"[{SECTION}]"]
     for name, setting in SETTINGS.items():

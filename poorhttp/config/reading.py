@@ -1,9 +1,7 @@
 """Command line, environment, ini file and defaults -> one `Config`.
 
-Knows the precedence: flag, variable, ini file, default. Does not know what a setting is for, nor whether a file, an
-address or an application exists.
-Contract: every value that is given anywhere is checked, also one that another one overrides; the first fault is a
-ConfigError with its place; no file is read that the user has not named.
+Knows the precedence: flag, variable, ini file, default. Does not know what a setting is for. Every value that is given
+anywhere is checked, also one that another one overrides; the first fault is a ConfigError with its place.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
 
 def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return what can be understood of the configuration, for a command about a server that runs already: a mistake in
-    the ini file keeps nobody from stopping the server. Raises ConfigError if even a setting of NEEDED is wrong.
+    the ini file keeps nobody from stopping it. Raises ConfigError if even a setting of NEEDED is wrong.
     """
     ini = IniFile("", directory)
     if flags.config:
@@ -68,9 +66,8 @@ def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Co
 
 
 def from_keywords(settings: Mapping[str, Any], environ: Mapping[str, str], directory: str) -> Config:
-    """Return the configuration for `run(app, name=value, ...)`; `config`, `options` and `environ` are allowed too.
-
-    A value is that of the setting, or its text as in the ini file. Raises ConfigError.
+    """Return the configuration for `run(app, name=value, ...)`; also `config`, `options` and `environ`. A value is that
+    of the setting, or its text as in the ini file. Raises ConfigError.
     """
     flags = Flags()
     for name, value in settings.items():
@@ -103,8 +100,8 @@ def choose(ini: IniFile, flags: Flags, environ: Mapping[str, str], directory: st
 
 
 def import_directory(chosen: Chosen, otherwise: str) -> str:
-    """Return where the application is looked for: `chdir`, or another directory if that is not set. Symbolic links of
-    `chdir` are resolved now, for one may lead to another release while the application runs.
+    """Return where the application is looked for: `chdir` without symbolic links, which may lead to another release
+    later, or another directory if that is not set.
     """
     chdir: str = chosen["chdir"][0] if "chdir" in chosen else ""
     try:
@@ -114,8 +111,8 @@ def import_directory(chosen: Chosen, otherwise: str) -> str:
 
 
 def _from_environment(environ: Mapping[str, str], directory: str, notes: list[str]) -> Layer:
-    """Return what the variables set. An unknown name that resembles a setting is refused. Any other unknown name with
-    our prefix is only noted: Kubernetes makes such variables for a service that is called poorhttp.
+    """Return what the variables set. An unknown name that resembles a setting is refused; any other one is noted, as
+    Kubernetes makes such variables for a service that is called poorhttp.
     """
     layer: Layer = {}
     variables = {each.variable: name for name, each in SETTINGS.items()}
@@ -158,7 +155,7 @@ def _merge(ini: IniFile, chosen: Chosen, defaults: dict[str, Any] | None = None)
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
     _refuse_contradictions(values)
     values.update(ini=ini.path if ini.name else "", directory=ini.directory, sources=sources, notes=tuple(ini.notes))
-    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON])
+    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON], accept_pauses=())
     return Config(values)
 
 

@@ -1,8 +1,7 @@
 """Every setting, declared once: name, unit, default, meaning. Flag, variable, ini key, help and documents are derived.
 
-Knows the settings and the names that older versions had for them. Does not know where values come from.
-Contract: data only. A class attribute is the declaration (`Setting`), the attribute of the same name of a `Config` is
-the value, and the type checker sees the type of the value.
+Data only. A class attribute is the declaration (`Setting`), the attribute of the same name of a `Config` is the value,
+and the type checker sees the type of the value.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ GROUPS = {
 """Each group of settings -> its first one."""
 
 X_FORWARDED = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
-"""Fields that proxies usually set themselves; most pass x-forwarded-prefix on as the client wrote it."""
+"""Fields that proxies usually set themselves, unlike x-forwarded-prefix."""
 
 
 class Settings:

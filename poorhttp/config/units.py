@@ -1,9 +1,8 @@
 """Units: how a text becomes a value of a setting, and back. Here are times, sizes, numbers and words.
 
-Knows the notations (`1.5`, `2m`, `64k`, `2..8`) and their limits. Knows no setting and no flag.
-Contract of a unit, also in `addresses`, `paths` and `urls`: `parse(text, directory)` returns the value, or raises
-ValueError whose text says what was expected; relative paths start from `directory`;
-`parse(show(value), directory) == value`.
+Knows no setting and no flag. A unit, also in `addresses`, `paths` and `urls`, has `parse(text, directory)`, which
+returns the value or raises ValueError whose text says what was expected, and `show(value)`, whose text gives that value
+again.
 """
 
 from __future__ import annotations

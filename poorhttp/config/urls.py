@@ -1,7 +1,4 @@
-"""Units that are URLs or parts of them: paths that the server answers, links to an editor, files for a proxy.
-
-Knows their syntax (RFC 3986). Asks for none of them.
-"""
+"""Units that are URLs or parts of them. Knows their syntax (RFC 3986), and asks for none of them."""
 
 from __future__ import annotations
 

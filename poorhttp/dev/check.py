@@ -1,9 +1,7 @@
 """`poorhttp check`: finds, without serving, what would keep a server from answering.
 
-Knows one request and the rules of PEP 3333 (the standard library's `wsgiref.validate`). Does not know how an
-application is found.
-Contract: configuration, addresses, users and logs are tried as for a start, and nothing of it stays. The application is
-loaded and called once, in a child. A fault is described in words, one of the application with file and line.
+Knows one request and the rules of PEP 3333 (`wsgiref.validate`). Does not know how an application is found. Nothing
+that is tried stays; the application is loaded and called once, in a child.
 """
 
 from __future__ import annotations
@@ -27,15 +25,14 @@ from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
 
-    WSGI = Callable[..., Iterable[bytes]]
-
 ALSO_HOP_BY_HOP = "proxy-connection", "trailer"
-"""Hop-by-hop headers that the engine leaves out, besides those that the standard library knows."""
+"""Hop-by-hop headers that the engine leaves out and the standard library does not know."""
 
 
 def run(settings: Config) -> int:
@@ -49,7 +46,7 @@ def run(settings: Config) -> int:
 
 def _call_in_fork(app: WSGI, settings: Config) -> None:
     """As `_call`, in a fork of the process that has loaded the application, as workers are: its threads are not there.
-    Ends this process as the fork has ended, unless all is well.
+    Unless all is well, this process ends as the fork has ended.
     """
     done, other_end = os.pipe()
     parent = os.getpid()
@@ -102,7 +99,7 @@ def _call(app: WSGI, settings: Config) -> None:
 
 
 def _with_empty_bodies(app: WSGI) -> WSGI:
-    """The application with an empty str or bytes made a list: the server accepts it, the validator does not."""
+    """The application with an empty str or bytes made a list, since the validator refuses what the server accepts."""
 
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         answer = app(environ, start_response)
@@ -112,7 +109,7 @@ def _with_empty_bodies(app: WSGI) -> WSGI:
 
 
 def _check_length(answer: question.Answer) -> None:
-    """Raise AssertionError if the body is longer than Content-Length. A file may be longer: only that part is sent."""
+    """Raise AssertionError if the body is longer than Content-Length; of a file only that part is sent."""
     size, promised = answer.size, answer.promised
     is_file = isinstance(answer.given.original_iterator, FileWrapper)
     if promised is not None and size > promised and not is_file:

@@ -1,11 +1,8 @@
-"""`poorhttp init`: writes the first files of a new application.
-
-Contract: if one of the files exists, none is written. Afterwards `poorhttp dev` serves the same program as before.
-"""
+"""`poorhttp init`: writes the first files of a new application, unless one of them exists."""
 
 from __future__ import annotations
 
-from poorhttp.dev.page.problem import shown
+from poorhttp.app.places import seen
 from poorhttp.dev.settings import TABLE, found
 from poorhttp.errors import ConfigError, write
 from poorhttp.stdlib import os
@@ -44,9 +41,8 @@ port = 8080
 
 
 def run(directory: str) -> int:
-    """Write the files into a directory, which is made if it does not exist. Returns 0. Raises ConfigError.
-
-    If there is an application that `poorhttp dev` would find, only the ini file is written.
+    """Write the files into a directory, which is made if it does not exist; only the ini file if there is an
+    application that `poorhttp dev` would find. Returns 0. Raises ConfigError.
     """
     served = found(directory)  # the directory itself if it has a dispatch table, or nothing to serve
     program = os.path.join(directory, TABLE) if served == directory else served
@@ -58,13 +54,13 @@ def run(directory: str) -> int:
         os.makedirs(directory, exist_ok=True)
         for path in paths:
             if os.path.lexists(path):
-                raise ConfigError(f"{shown(path)} exists already", "name a directory for a new application")
+                raise ConfigError(f"{seen(path)} exists already", "name a directory for a new application")
         for path, text in paths.items():
             with open(path, "x", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        name = shown(error.filename or directory)
+        name = seen(error.filename or directory)
         raise ConfigError(f"cannot write {name}: {error.strerror}", "name another directory") from None
-    serve = f"poorhttp dev -c {shown(os.path.join(directory, 'poorhttp.ini'))}"
-    what = f"{shown(program)}, which was there," if is_there else "it"
-    return write("".join(f"wrote {shown(path)}\n" for path in paths) + f"{serve}    serves {what} while you write\n")
+    serve = f"poorhttp dev -c {seen(os.path.join(directory, 'poorhttp.ini'))}"
+    what = f"{seen(program)}, which was there," if is_there else "it"
+    return write("".join(f"wrote {seen(path)}\n" for path in paths) + f"{serve}    serves {what} while you write\n")

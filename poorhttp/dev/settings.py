@@ -1,8 +1,6 @@
 """The configuration of `poorhttp dev`: what differs from a server in production, and which application is served.
 
 Knows the settings. Does not know how the application is served.
-Contract: what the author has set stays, with one exception: each connection carries one request, so that the next
-request meets the new code. There are no time limits for requests unless the author sets them.
 """
 
 from __future__ import annotations
@@ -11,12 +9,11 @@ from ipaddress import ip_address
 
 from poorhttp.app.places import wsgi_modules
 from poorhttp.config.addresses import Address
-from poorhttp.config.model import Config
 from poorhttp.config.paths import split_application
 from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, LoadError
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, systemd
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -24,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from poorhttp.config.model import Config
+
 CANDIDATES = ("app.py", "application.py", "wsgi.py", "main.py", "simple.py")
-"""The files that `poorhttp dev` and `check` look for when no application is named and there is no dispatch_table.py:
-the first of these is taken, or the wsgi.py of a Django project."""
+"""The files that are looked for, in this order, when no application is named and there is no dispatch_table.py."""
 
 TABLE = "dispatch_table.py"
 
@@ -40,71 +38,40 @@ FIXED = (
     "errorlog",
     "graceful_timeout",
 )
-"""Settings that are read at the start only, because they belong to the supervisor; the addresses are so too."""
+"""Settings of the supervisor, which are read at the start only, as the addresses are."""
 
 NOT_SERVED = {"status_path": "", "control_socket": ""}
 """Settings that would show a process that the next save replaces."""
 
 
-class Settings(Config):
-    """A configuration with accept pauses: descriptors; while one of them is readable, the engine accepts no connection.
-    One belongs to the process, the other is the queue of inotify: a save is in the queue before the author can send a
-    request.
+def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
+    """The configuration of a process that serves the application. accept_pauses: one belongs to the process, the other
+    is the queue of inotify, as a save is in the queue before the author can send a request.
     """
-
-    accept_pauses: tuple[int, ...]
-
-    __slots__ = ("accept_pauses",)
-
-    def __init__(self, values: dict[str, Any], accept_pauses: tuple[int, ...]) -> None:
-        super().__init__(values)
-        object.__setattr__(self, "accept_pauses", accept_pauses)
-
-
-def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
-    """The configuration of a process that serves the application."""
-    values = {name: getattr(settings, name) for name in Config.__slots__}
-    values.update(keepalive_timeout=0.0, **NOT_SERVED)
+    changes: dict[str, Any] = {"accept_pauses": accept_pauses, "keepalive_timeout": 0.0, **NOT_SERVED}
     for name in "request_timeout", "slow_request":
         if settings.sources[name] == "default":
-            values[name] = 0.0  # a request may wait in a debugger
+            changes[name] = 0.0  # a request may wait in a debugger
     if not settings.preload:  # each worker would load the application: here one process loads and serves it
-        values.update(type="single", processes=Span(1, 1), preload=True)
+        changes.update(type="single", processes=Span(1, 1), preload=True)
     if settings.sources["application"] == "default":
-        values["application"] = found(settings.application)
-    return Settings(values, accept_pauses)
+        changes["application"] = found(settings.application)
+    return settings.replace(**changes)
 
 
-def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Settings:
-    """The configuration of a process that serves a page because the application cannot be loaded."""
-    values = {name: getattr(settings, name) for name in Config.__slots__}
-    values.update(keepalive_timeout=0.0, type="single", processes=Span(1, 1), threads=1, health="", max_requests=0)
-    values.update(NOT_SERVED)
-    values["debug"] = True  # so that the environ says whether a proxy is between (see `pages.may_see`)
-    return Settings(values, accept_pauses)
+def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
+    """The configuration of a process that serves a page because the application cannot be loaded. With `debug` the
+    environ says whether a proxy is between (see `pages.may_see`).
+    """
+    changes: dict[str, Any] = {"type": "single", "processes": Span(1, 1), "threads": 1, "debug": True}
+    changes |= {"accept_pauses": accept_pauses, "keepalive_timeout": 0.0, "health": "", "max_requests": 0, **NOT_SERVED}
+    return settings.replace(**changes)
 
 
 def fixed(settings: Config) -> dict[str, str]:
     """The values of `FIXED` and the addresses, as text."""
     shown = {name: SETTINGS[name].unit.show(getattr(settings, name)) for name in FIXED}
     return {"address": ", ".join(map(str, settings.addresses)), **shown}
-
-
-class FixedSettings:
-    """The settings that are read at the start only, to tell the author of a change in vain, once."""
-
-    def __init__(self, settings: Config) -> None:
-        self._first = self._last = fixed(settings)
-
-    def changes(self, now: dict[str, str]) -> str:
-        """The changes, for the log; "" for none. now: `fixed`, as a process has just read it."""
-        changed = [
-            f"{name} is {text or 'empty'}"
-            for name, text in now.items()
-            if text not in (self._first[name], self._last[name])
-        ]
-        self._last = now
-        return ", ".join(changed)
 
 
 def found(directory: str) -> str:
@@ -139,12 +106,8 @@ def refuse_nothing(settings: Config, command: str = "dev") -> None:
 
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:
-    """Raise ConfigError if other machines could connect. environ: names sockets that were passed (sd_listen_fds(3))."""
-    passed: list[tuple[int, str]] = []
-    if environ and "LISTEN_FDS" in environ:
-        from poorhttp.listen import systemd
-
-        passed = systemd.passed(dict(environ), str)  # without messages: those come when the sockets are taken
+    """Raise ConfigError if other machines could connect. environ: names passed sockets (sd_listen_fds(3))."""
+    passed = systemd.passed(dict(environ or {}), str)  # without messages: those come when the sockets are taken
     for named, descriptor in sockets.choose(addresses, passed):
         address = named if descriptor < 0 else _address_of(descriptor)
         if address.host and not is_loopback(address.host) and address.host != "localhost":

@@ -2,8 +2,6 @@
 
 Knows where Linux shows it: for a TCP socket an option, for a unix socket netlink (sock_diag(7)), which a sandbox may
 forbid. Does not know which process accepts.
-Contract: a queue is looked at only while no process can accept; a queue that is nearly full is logged at most once a
-minute.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ UNACKED, SACKED = 24, 28
 
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST = 4, 20, 1
 HEADERS = 16 + 16
-"""Bytes of struct nlmsghdr and struct unix_diag_msg (linux/unix_diag.h), before the attributes of an answer."""
+"""Bytes of struct nlmsghdr and struct unix_diag_msg, before the attributes of an answer."""
 
 ANY = 0xFFFFFFFF
 """All states; and any cookie, which would tell a socket from a later one with the same inode."""

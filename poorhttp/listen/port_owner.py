@@ -1,7 +1,6 @@
 """Which process holds an address: the sockets in the tables of the kernel, and the process that has them open.
 
-Knows /proc/net and /proc/PID/fd (proc(5)). Does not know why somebody asks. If /proc is not there or hides a process
-from this user, nobody is named.
+Knows /proc/net and /proc/PID/fd (proc(5)). If /proc is not there or hides a process from this user, nobody is named.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ def in_use(what: str, inodes: Iterable[str], hint: str) -> InUseError:
 
 
 def tcp_inodes(family: int, host: str, port: int, every: Iterable[str]) -> Iterator[str]:
-    """Yield the inodes of the sockets that listen on this port and address, or on every address. every: the hosts that
-    mean every address.
-    """
+    """Yield the inodes of the sockets that listen on this port and address, or on every address (the hosts `every`)."""
     packed = socket.inet_pton(family, host.partition("%")[0])
     words = (int.from_bytes(packed[start : start + 4], sys.byteorder) for start in range(0, len(packed), 4))
     wanted = {"".join(f"{word:08X}" for word in words), "0" * 8, "0" * 32}

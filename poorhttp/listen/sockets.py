@@ -2,7 +2,6 @@
 
 Knows TCP and sockets that others pass to this process; unix sockets are made by `unix_sockets`. Does not know which
 processes accept.
-Contract: `bind` returns a socket that is bound and does not block, or raises ListenError with a hint.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ UNSENT = 256 << 10
 
 PASSED, CONTROL = "fd:", "control:unix:"
 """Prefixes of the keys of passed sockets (the descriptor follows) and of `control_socket` (its path follows). The key
-of any other socket is its address as configured.
-"""
+of any other socket is its address as configured."""
 
 _passed: set[int] = set()
 """Inodes of the sockets that were passed; the process that passed them has them open too."""
@@ -42,7 +40,6 @@ def bind(
     address: Address, mode: int = -1, owner: tuple[int, int] = (-1, -1), reuse_port: bool = False
 ) -> socket.socket:
     """Return a bound socket that does not block, to which no client can connect before `begin`. Raises ListenError.
-
     mode: of a unix socket, -1: by the umask. owner: user and group of it, -1: those of this process. reuse_port:
     whether another server of this user that sets this too may listen on the same port.
     """
@@ -79,7 +76,7 @@ def begin(sock: socket.socket, backlog: int) -> None:
 
 def adopt(descriptor: int, device: int = 0, inode: int = 0) -> socket.socket:
     """Return the listening socket that this process has under a number. device, inode: of the unix socket, if the
-    program before this one made its file. Raises OSError if it is no socket.
+    program before this one made its file. Raises OSError.
     """
     sock = socket.socket(fileno=descriptor)
     if sock.family == socket.AF_UNIX and inode:
@@ -97,9 +94,9 @@ def change(sock: socket.socket, backlog: int, mode: int, owner: tuple[int, int])
 def choose(addresses: Sequence[Address], passed: list[tuple[int, str]]) -> list[tuple[Address, int]]:
     """Return each address to listen on, with the descriptor that was passed for it, or -1 if it is to be bound.
 
-    passed: descriptors and names. They replace all addresses, unless one of these is `fd:NAME` or `fd:NUMBER`: each of
-    them then stands for the sockets of that name or number. A listening descriptor that is named by its number but not
-    in `passed` is added there. Raises ListenError.
+    passed: descriptors and names. They replace all addresses, unless one of these is `fd:NAME` or `fd:NUMBER`, which
+    stands for the sockets of that name or number. A listening descriptor that is named by its number is added to
+    `passed`. Raises ListenError.
     """
     taken = [(Address(fd=name), descriptor) for descriptor, name in passed if name != str(descriptor)]
     if taken and not any(address.fd for address in addresses):
@@ -179,7 +176,7 @@ def is_held(address: Address, pid: int) -> bool:
 
 
 def let_go(socks: Iterable[socket.socket], descriptors: Iterable[int]) -> None:
-    """Close sockets and descriptors in a child; some may be closed already. Files that the parent made stay."""
+    """Close sockets and descriptors in a child. Files that the parent made stay."""
     for each in socks:
         try:
             each.close()
@@ -212,7 +209,6 @@ def prefer(sock: socket.socket, level: int, option: int, value: int) -> None:
 
 
 def _prepare(sock: socket.socket) -> None:
-    """Set the options that accepted sockets inherit on Linux."""
     if sock.family != socket.AF_UNIX:
         prefer(sock, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # For a client that does not read, the kernel would keep megabytes; a thousand of them would fill its memory.

@@ -1,8 +1,8 @@
 """The service manager: sockets that it passes (sd_listen_fds(3)), states and watchdog (sd_notify(3)).
 
 Knows the variables and datagrams of systemd, which other service managers use too. Does not know which process serves.
-Contract: without the variables nothing is done. They are removed from the environment, so that no child of the
-application reports in the place of this process. A report never fails and never waits.
+The variables are removed from the environment, so that no child of the application reports in the place of this
+process. A report never fails and never waits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ TRIES = 4
 
 def passed(environ: MutableMapping[str, str], note: Callable[[str], object]) -> list[tuple[int, str]]:
     """Return descriptor and name of each socket that was passed to this process; a socket without a name is `unknown`.
-
     note: takes a line for the user. Raises ConfigError if a descriptor is not open.
     """
     pid, count, names, _ = (environ.pop(name, "") for name in PASSED)
@@ -60,10 +59,8 @@ def _is_this(pid: str) -> bool:
 
 
 class Manager:
-    """The service manager, if there is one.
-
-    address: that of its socket, or ""; `@` means the abstract namespace. watchdog: the server has to report within so
-    many seconds that it answers; 0: no reports.
+    """The service manager, if there is one. address: that of its socket; `@` means the abstract namespace. watchdog:
+    the server has to report within so many seconds that it answers; 0: no reports.
     """
 
     def __init__(self, address: str = "", watchdog: float = 0.0) -> None:
@@ -81,7 +78,6 @@ class Manager:
         return cls(address if address[:1] in ("/", "@") else "", watchdog)
 
     def tell(self, *lines: str) -> None:
-        """Send one datagram."""
         if not self._address:
             return
         try:
@@ -114,11 +110,9 @@ class Manager:
             self.status(f"no clients are served: {status}")
 
     def stopping(self, status: str) -> None:
-        """Report that the server stops."""
         self.tell("STOPPING=1", f"STATUS={status}")
 
     def status(self, status: str) -> None:
-        """Report anything else."""
         self.tell(f"STATUS={status}")
 
     def watch(self, listeners: Iterable[socket.socket], warn: Callable[[str], object]) -> Watch | None:
@@ -135,9 +129,8 @@ class Manager:
 class Watch:
     """Checks again and again whether the server answers, and reports to the manager that it does.
 
-    A check connects as a client and closes its side at once. The server then closes too, without a line in any log, as
-    soon as a thread that serves has read that end. If all workers hang in the application, none does that. A socket to
-    which this user may not connect is logged once and left out.
+    A check connects as a client and closes its side at once. The server closes too, without a line in any log, as soon
+    as a thread that serves has read that end. A socket to which this user may not connect is logged once and left out.
     """
 
     def __init__(
@@ -154,7 +147,6 @@ class Watch:
         self._next = time.monotonic()
 
     def run(self, seconds: float = float("inf")) -> None:
-        """Check for so many seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             poll = select.poll()
@@ -163,7 +155,6 @@ class Watch:
             self.look(bool(poll.poll(1000 * min(self.seconds_left(), left) + 1)))
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for, or -1."""
         return -1 if self._probe is None else self._probe.fileno()
 
     def events(self) -> int:
@@ -225,7 +216,6 @@ class Watch:
         self._manager.tell("WATCHDOG=1")
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._probe is not None:
             self._probe.close()
             self._probe = None

@@ -1,8 +1,8 @@
-"""Unix sockets that listen: made with mode and owner, and removed by the process that made them.
+"""Unix sockets that listen: made with mode and owner, and removed by the process that made them, while they are the
+same files.
 
-Knows the files of unix sockets, and which of them this process made. Does not know TCP.
-Contract: nobody can connect before mode and owner are set; a file is removed only by the process that made it, and only
-while it is still the same file.
+Knows which files of unix sockets this process made. Does not know TCP. Nobody can connect before mode and owner are
+set.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def made(path: str) -> tuple[int, int]:
 
 
 def is_lost(path: str) -> bool:
-    """Whether this process made a unix socket at a path, and its file is gone, so that no client can connect."""
+    """Whether this process made a unix socket at a path, and its file is gone."""
     return path in _made and _made[path] != _identity(path)
 
 

@@ -1,10 +1,9 @@
 """The error log and the access log: opened, written, and opened again after they were renamed.
 
-Knows the line format of the error log, the html pages of the server, and how logs are opened. Does not know the format
-of the access log, which the engine writes.
-Contract: characters that are not printable are escaped, so that no text can end a line, move a cursor or hide
-something. One call is one `os.write` to an O_APPEND descriptor, so that lines of several processes never mix. A log
-that cannot be written (disk full, reader gone) never makes a request fail. A descriptor keeps its number.
+Knows the line format of the error log, and the html pages of the server. Does not know the format of the access log,
+which the engine writes. Characters that are not printable are escaped, so that no text can end a line or move a cursor.
+One call is one `os.write` to an O_APPEND descriptor, so that lines of several processes never mix. A log that cannot be
+written never makes a request fail. A descriptor keeps its number.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import stat
 import sys
 
 from poorhttp.config.settings import LEVELS
-from poorhttp.errors import printable, say
+from poorhttp.errors import html_text, printable, say
 from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
@@ -39,7 +38,7 @@ _PAGE = """<!DOCTYPE html>
 <head><meta charset="utf-8"><title>{title}</title></head>
 <body style="font-family: sans-serif; text-align: center">
 <h1>{title}</h1>
-{text}
+<p>{text}</p>
 <hr>
 <small>{foot}</small>
 </body>
@@ -57,13 +56,10 @@ class _Stream(io.TextIOWrapper):
 class ErrorLog:
     """The error log: `YYYY-mm-dd HH:MM:SS: [remote] [X] text`, X being one of `LETTERS`.
 
-    path: file to append to, which is made if needed; "-" is standard error, "|program" a pipe to a program.
-    level: least urgent level that is written, one of `LEVELS`; the last one means everything.
-    debug: whether pages show the versions of poorhttp and Python.
-    webmaster: contact at the foot of the pages, as text; or "".
-    may_be_unread: whether a named pipe without a reader is opened too.
-
-    Raises OSError if the file cannot be opened.
+    path: a file; "-" is standard error, "|program" a pipe to a program. level: least urgent level that is written, one
+    of `LEVELS`; the last one means everything. debug: whether pages show the versions of poorhttp and Python.
+    webmaster: contact at the foot of the pages. may_be_unread: whether a named pipe without a reader is opened too.
+    Raises OSError.
     """
 
     __slots__ = ("_debug", "_descriptor", "_files", "_hasty", "_threshold", "_webmaster", "stream")
@@ -72,12 +68,7 @@ class ErrorLog:
     """Text stream on this descriptor, for `wsgi.errors`; written at each end of line."""
 
     def __init__(self, path: str, level: str, debug: bool, webmaster: str, may_be_unread: bool = False) -> None:
-        if path.startswith("|"):
-            from poorhttp.logs import program
-
-            self._descriptor = program.start(path[1:], _report, -1)
-        else:
-            self._descriptor = STDERR if path == "-" else _open(path, may_be_unread)
+        self._descriptor = _open_any(path, STDERR, -1, may_be_unread)
         self._threshold = LEVELS.index(level) if level != LEVELS[-1] else len(LETTERS)
         self._debug = debug
         self._webmaster = webmaster
@@ -98,9 +89,8 @@ class ErrorLog:
             self._append(_line(level, text, remote).encode())
 
     def exception(self, exc: BaseException, remote: str, request: str) -> bytes:
-        """Write `exc` with its traceback, at any level, and return the html body of a 500 page without it.
-
-        remote: the client's address, or "-". request: such as "GET /light".
+        """Write `exc` with its traceback, at any level, and return the html body of a 500 page without it. remote: the
+        client's address, or "-". request: such as "GET /light".
         """
         trace = _traceback(exc)
         self.write_trace("E", f"{request}: {type(exc).__name__}", remote, trace)
@@ -128,10 +118,17 @@ class ErrorLog:
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer of the server itself."""
-        return self._html(f"{status} - {_html_text(reason)}", f"<p>{_html_text(text)}</p>")
+        foot = f"webmaster: {html_text(self._webmaster)}" if self._webmaster else ""
+        if self._debug:
+            from poorhttp import __version__
+
+            versions = f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"
+            foot = f"{versions}{', ' if foot else ''}{foot}"
+        title = f"{status} - {html_text(reason)}"
+        return _PAGE.format(title=title, text=html_text(text), foot=foot).encode("utf-8", "backslashreplace")
 
     def follow(self, descriptor: int, path: str) -> None:
-        """Let `reopen` open this log again too, unless there is none, or it is a standard stream or a program."""
+        """Let `reopen` open this log again too, if it is a file."""
         if descriptor != NO_LOG and path != "-" and not path.startswith("|"):
             self._files[descriptor] = path
 
@@ -181,25 +178,12 @@ class ErrorLog:
             return []
         return [each for each in (STDOUT, STDERR) if _is_same(each, self._descriptor)]
 
-    def _html(self, title: str, text: str) -> bytes:
-        foot = f"webmaster: {_html_text(self._webmaster)}" if self._webmaster else ""
-        if self._debug:
-            foot = f"{_versions()}{', ' if foot else ''}{foot}"
-        return _PAGE.format(title=title, text=text, foot=foot).encode("utf-8", "backslashreplace")
-
 
 def open_access_log(path: str, report: int = STDERR, may_be_unread: bool = False) -> int:
-    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError.
-
-    report: descriptor of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
+    """Return a descriptor to append to: -1 for "" (none), standard output for "-". Raises OSError. report: descriptor
+    of the error log, for messages about a "|program". may_be_unread: as for an `ErrorLog`.
     """
-    if not path:
-        return NO_LOG
-    if path.startswith("|"):
-        from poorhttp.logs import program
-
-        return program.start(path[1:], _report, report)
-    return STDOUT if path == "-" else _open(path, may_be_unread)
+    return _open_any(path, STDOUT, report, may_be_unread) if path else NO_LOG
 
 
 def reopen_access_log(descriptor: int, path: str) -> None:
@@ -250,6 +234,15 @@ class _Appender(io.RawIOBase):
     def write(self, data: Any, /) -> int:
         _append(self._descriptor, data)
         return len(data)
+
+
+def _open_any(path: str, standard: int, report: int, may_be_unread: bool) -> int:
+    """Open a file, a "|program" or "-", which is the descriptor `standard`. report: as for `program.start`."""
+    if path.startswith("|"):
+        from poorhttp.logs import program
+
+        return program.start(path[1:], _report, report)
+    return standard if path == "-" else _open(path, may_be_unread)
 
 
 def _open(path: str, may_be_unread: bool = False) -> int:
@@ -343,16 +336,3 @@ def _formatted(exc: BaseException) -> str:
         while told.stack[0].filename.startswith(_OURS):
             del told.stack[0]
     return "".join(told.format())
-
-
-def _html_text(text: str) -> str:
-    """Escape a text for html, without the html module, which imports regular expressions."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
-
-
-def _versions() -> str:
-    from poorhttp import __version__
-
-    return f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"

@@ -1,12 +1,10 @@
 """A log that is a pipe to a program: `|program arguments`.
 
-Knows how the program is started, kept running and ended. Does not know what is logged.
-Two processes stand between the server and the program. The keeper reads the pipe, so that the server never waits for
-the program; it holds at most `ROOM` bytes, loses lines beyond them, and reports how many. The guardian is the parent of
-the keeper and starts another one if it dies; meanwhile the pipe holds the lines.
-Contract: the program gets whole lines, is started again if it ends, and gets the end of its input when the last process
-that can write to the pipe has ended: after a reload that is the last old worker. As in Apache 2.4 there is no shell:
-write `|sh -c '...'` to have one.
+Knows how the program is started, kept running and ended. Does not know what is logged. Two processes stand between the
+server and the program. The keeper reads the pipe, so that the server never waits; it holds at most `ROOM` bytes, loses
+lines beyond them, and reports how many. The guardian is its parent and starts another one if it dies; meanwhile the
+pipe holds the lines. The program gets whole lines, and the end of its input when the last process that can write to the
+pipe has ended: after a reload that is the last old worker.
 """
 
 from __future__ import annotations
@@ -57,10 +55,8 @@ def words(command: str) -> list[str]:
 
 
 def start(command: str, line: Callable[[str], bytes], report: int) -> int:
-    """Start the program; return the descriptor to write to. Raises OSError.
-
-    line: makes a line of the error log of a text. report: descriptor for such lines and for the standard error of the
-    program; -1: this log is the error log and takes such lines itself.
+    """Start the program; return the descriptor to write to. Raises OSError. line: makes a line of the error log of a
+    text. report: descriptor for such lines and for the standard error of the program; -1: this log is the error log.
     """
     arguments = words(command)
     os.close(os.open(os.devnull, os.O_RDWR))  # the guardian needs it: fail here if it is missing
@@ -129,8 +125,6 @@ def _become_guardian(source: int, report: int, arguments: list[str], line: Calla
 
 
 class _Keeper:
-    """Takes lines from the server, and gives them to its program."""
-
     def __init__(
         self, source: int, arguments: list[str], line: Callable[[str], bytes], is_error_log: bool, guardian: int
     ) -> None:

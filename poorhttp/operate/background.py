@@ -1,7 +1,6 @@
-"""`poorhttp start`: starts a server in the background and waits until it serves.
+"""`poorhttp start`: starts a server in the background, and returns when it serves, or has failed to.
 
 Knows sessions (setsid(2)) and standard streams. Does not know the steps of a start.
-Contract: `start` returns when the server serves, or with the exit code of a server that failed to.
 """
 
 from __future__ import annotations
@@ -43,10 +42,9 @@ HELD = *ENDS, signal.SIGINT
 
 
 def start(settings: Config, home: str, patience: float, may_be_unread: bool = False) -> int:
-    """Start a server in a session of its own; return 0 when it serves, else its exit code.
-
-    home: as for `server.serve`. patience: seconds after which a server that does not serve is ended. may_be_unread:
-    whether a log may be a named pipe without a reader, as after the stop of the server that this one replaces.
+    """Start a server in a session of its own; return 0 when it serves, else its exit code. home: as for `server.serve`.
+    patience: seconds after which a server that does not serve is ended. may_be_unread: whether a log may be a named
+    pipe without a reader, as after the stop of the server that this one replaces.
     """
     pid = running.find(settings)
     if pid > 0:
@@ -102,7 +100,7 @@ def start(settings: Config, home: str, patience: float, may_be_unread: bool = Fa
 
 
 def _outcome(settings: Config, pid: int, told: int, patience: float) -> tuple[bytes | None, bool]:
-    """The last word of the server (b"" where it died, None where it is late), and whether it loaded its application."""
+    """The last word of the server (b"": it died, None: it is late), and whether it loaded its application."""
     began, is_told, is_loaded = time.monotonic(), False, False
     end, limit = began + patience, began + min(SILENCE, patience)
     while (word := _word(told, limit)) == LOADED or (word is None and not is_told):
@@ -147,14 +145,14 @@ def _is_another_there(settings: Config) -> bool:
 
 
 def check(settings: Config) -> None:
-    """Raise ConfigError where a log is a standard stream, which nobody reads in the background."""
+    """Raise ConfigError if a log is a standard stream, which nobody reads in the background."""
     for name in "errorlog", "accesslog":
         if getattr(settings, name) == "-":
             raise ConfigError(f"in the background nobody reads {name} = -", f"name a file: {name} = FILE")
 
 
 def _word(told: int, end: float) -> bytes | None:
-    """The next word of the server; None where there is none until `end`, b"" where the process is gone."""
+    """The next word of the server; None if there is none until `end`, b"" if the process is gone."""
     return os.read(told, 1) if select.select([told], [], [], max(end - time.monotonic(), 0.0))[0] else None
 
 

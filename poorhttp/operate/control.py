@@ -1,9 +1,7 @@
 """Commands about a running server, found by its pidfile: stop, reload, logrotate and status.
 
-Knows signals and exit codes. Does not know how a server is started or what it serves.
-Contract: a signal goes to the process that wrote the pidfile or to none, since process numbers are used again. Each
-command says in words what it found and did. Exit codes: 0 done, 1 failed. Those of `status`: 0 running, 1 not running
-but a pidfile is left, 3 not running, 4 unknown (LSB).
+Knows signals and exit codes. Does not know how a server is started or what it serves. A signal goes to the process that
+wrote the pidfile or to none. Exit codes: 0 done, 1 failed; those of `status` are below.
 """
 
 from __future__ import annotations
@@ -34,9 +32,8 @@ GLANCE = 0.05
 
 def stop(settings: Config, say: Callable[[str], object]) -> int:
     """Send TERM, wait for the end of the server, and kill it if it is late."""
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return STOPPED
     _send(pid, signal.SIGTERM)
     if procfs.wait_for_end(pid, settings.graceful_timeout + GRACE):
@@ -57,33 +54,31 @@ def stop(settings: Config, say: Callable[[str], object]) -> int:
     return STOPPED
 
 
-def _absent(settings: Config) -> str:
-    """Words about why no server was found, and about a server of the same ini file with another pidfile."""
-    pid, _ = running.read_pidfile(settings)
-    why = f"there is no pidfile {settings.pidfile}"
-    if pid:
-        why = running.describe_other_program(settings) or f"a dead process has left {settings.pidfile}"
-    return "; ".join(filter(None, (f"not running: {why}", running.describe_server_of_ini(settings))))
+def _find(settings: Config, say: Callable[[str], object]) -> int:
+    """As `running.find`. If no server runs, say why, and whether one of the same ini file has another pidfile."""
+    pid = running.find(settings)
+    if pid <= 0:
+        why = f"there is no pidfile {settings.pidfile}"
+        if pid:
+            why = running.describe_other_program(settings) or f"a dead process has left {settings.pidfile}"
+        say("; ".join(filter(None, (f"not running: {why}", running.describe_server_of_ini(settings)))))
+    return pid
 
 
 def reload(settings: Config, say: Callable[[str], object], patience: float) -> int:
-    """Ask the server to reload, and say how the reload ends; where that cannot be seen (`dev`, another user), only ask.
-
+    """Ask the server to reload, and say how the reload ends; if that cannot be seen (`dev`, another user), only ask.
     patience: seconds to wait for the end.
     """
-    from poorhttp.status.reader import read_last_reload
-
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return FAILED
     end = time.monotonic() + patience
     try:
-        before = read_last_reload(pid)
+        before = reader.read_last_reload(pid)
         # A reload that goes on may have read the old code. While its program loads there is no scoreboard.
         while _is_loading(settings, pid, before) and procfs.lives(pid) and time.monotonic() < end:
             time.sleep(GLANCE)
-            before = read_last_reload(pid)
+            before = reader.read_last_reload(pid)
         is_told = before is not None or _is_loading(settings, pid, before)
     except PermissionError:
         before, is_told = None, False
@@ -98,7 +93,7 @@ def reload(settings: Config, say: Callable[[str], object], patience: float) -> i
         say(f"pid {pid}: reload asked for; the error log tells how it ends")
         return STOPPED
     while time.monotonic() < end:
-        last = read_last_reload(pid) or before or {}  # while the new program begins there is none
+        last = reader.read_last_reload(pid) or before or {}  # while the new program begins there is none
         is_it = last.get("time") != (before or {}).get("time")  # not the end of an earlier reload
         if is_it and last.get("result", TRYING) not in (TRYING, REPLACING):
             why = f", {last['why']}; the error log tells more" if last["why"] else ""
@@ -119,9 +114,8 @@ def _is_loading(settings: Config, pid: int, last: dict[str, Any] | None) -> bool
 
 def logrotate(settings: Config, say: Callable[[str], object]) -> int:
     """Ask the server to reopen its logs."""
-    pid = running.find(settings)
+    pid = _find(settings, say)
     if pid <= 0:
-        say(_absent(settings))
         return FAILED
     _send(pid, signal.SIGUSR1)
     say(f"pid {pid}: asked to reopen its logs; the error log names those that it could not open")
@@ -130,17 +124,15 @@ def logrotate(settings: Config, say: Callable[[str], object]) -> int:
 
 def status(settings: Config, say: Callable[[str], object], rates: Rates | None = None, width: int = 0) -> int:
     """Say whether the server runs, since when, with which workers, what they do, and how much memory all its processes
-    take together, children of the application included.
-
-    rates: to show requests per second. width: of the terminal in characters, 0: any.
+    take together, children of the application included. rates: to show requests per second. width: of the terminal in
+    characters, 0: any.
     """
     try:
-        pid = running.find(settings)
+        pid = _find(settings, say)
     except ConfigError as error:
         say(f"not known: {error}")
         return UNKNOWN
     if pid <= 0:
-        say(_absent(settings))
         return DEAD if pid else ABSENT
     workers = list(procfs.children(pid))
     told, is_told = None, True
@@ -226,7 +218,7 @@ def _weight(pid: int) -> dict[str, object]:
 
 
 def _since(pid: int, text: str) -> str:
-    """The text with the age of the process; "" where that is not known."""
+    """The text with the age of the process; "" if that is not known."""
     seconds = procfs.age(pid)
     return "" if seconds is None else text.format(render.duration(seconds))
 

@@ -1,13 +1,13 @@
 """Working configurations of front servers for a given configuration: lighttpd, nginx and HAProxy.
 
-Knows what each of the three sets by itself, what it passes on as a client wrote it, and how it is told otherwise; the
-settings name who listens where. Does not know where those programs are, nor whether they run.
-Contract: the whole file as text, that serves on port 80 and lets no client write a field that poorhttp believes.
+Knows what each of the three sets by itself, and what it passes on as a client wrote it. Does not know where those
+programs are. No client can write a field that poorhttp believes.
 """
 
 from __future__ import annotations
 
 from poorhttp.errors import ConfigError
+from poorhttp.listen.sockets import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from poorhttp.config.addresses import Address
     from poorhttp.config.model import Config
 
-EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # a wildcard is reached on this machine
 TIME_TO_ANSWER = 10
 """Seconds that the front server waits longer than poorhttp, which then tells the client itself."""
 LIGHTTPD_HEAD = 65535
@@ -28,9 +27,8 @@ ANSWER_HEAD = "32k"
 
 
 def render(program: str, config: Config) -> str:
-    """Return the configuration of `program` (lighttpd, nginx, haproxy) for servers of this one.
-
-    Raises ConfigError where one cannot be told in advance, or the program cannot do what the settings ask for.
+    """Return the configuration of `program` (lighttpd, nginx, haproxy) for servers of this one. Raises ConfigError if
+    one cannot be told in advance, or the program cannot do what the settings ask for.
     """
     backends = [_reachable(each) for each in config.addresses]
     if config.proxy_protocol and program != "haproxy":
@@ -50,7 +48,7 @@ def _reachable(address: Address) -> Address:
         )
     if not address.path and not address.port:
         raise ConfigError("port 0 is any free one, which no front server can know", "set port, or bind")
-    return type(address)(EVERY.get(address.host, address.host), address.port, address.path)
+    return type(address)(LOOPBACK.get(address.host, address.host), address.port, address.path)
 
 
 def _is_standard(config: Config) -> bool:

@@ -1,7 +1,6 @@
 """`poorhttp status --watch`: shows the status each second, in a terminal in place, else block after block.
 
-Knows terminals. Does not know what is shown (`poorhttp.status.render`).
-Contract: however it ends, the terminal is as it was before.
+Knows terminals. Does not know what is shown. However it ends, the terminal is as it was before.
 """
 
 from __future__ import annotations

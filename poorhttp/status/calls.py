@@ -1,8 +1,7 @@
 """One call into the application, read from the cell of its thread on the scoreboard.
 
-Knows the words of a cell, which the engine writes. Does not know whose cell it is, nor how a call is shown.
-Contract: another process wrote these bytes, and they hold what clients sent. A cell that does not fit is no call. No
-decision rests on a call; it is only told.
+Knows the words of a cell, which the engine writes. Does not know whose cell it is. Another process wrote these bytes,
+and they hold what clients sent: a cell that does not fit is no call, and no decision rests on a call.
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ CLOCK = getattr(time, "CLOCK_MONOTONIC_COARSE", time.CLOCK_MONOTONIC)
 
 
 class Call:
-    """A call that goes on, or went on when its process died.
-
-    began: ms of `CLOCK`. client: its address, "" where there is none. method, target, host, request_id: as they were
-    sent, a character for each byte, cut where the cell ends. version: of HTTP, such as 1.1. is_given_up: the client was
-    answered 504, though the call has not returned.
+    """A call that goes on, or went on when its process died. began: ms of `CLOCK`. client: its address, or "". method,
+    target, host, request_id: as they were sent, a character for each byte, cut at the end of the cell. version: of
+    HTTP, such as 1.1. is_given_up: the client was answered 504, though the call has not returned.
     """
 
     __slots__ = ("began", "client", "host", "is_given_up", "method", "request_id", "target", "version")
@@ -40,7 +37,6 @@ class Call:
         self.method, _, self.target = line.partition(" ")
 
     def seconds(self) -> float:
-        """Seconds since it began."""
         return max(int(time.clock_gettime(CLOCK) * 1000) - self.began, 0) / 1000
 
     def about(self) -> str:
@@ -70,7 +66,7 @@ def of_row(row: bytes) -> Iterator[Call]:
 
 
 def of_cell(cell: bytes) -> Call | None:
-    """The call in a cell; None where its thread is in no call, or is writing the cell."""
+    """The call in a cell; None if its thread is in no call, or is writing the cell."""
     began, last, sequence, shown, _, given_up, _, _, is_newer, *lengths = numbers(cell[:TEXTS])
     if not last or sequence % 2 or shown != began:
         return None

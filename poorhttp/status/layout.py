@@ -1,7 +1,7 @@
 """Where each number and text of a scoreboard lies: its head, one row for each process, one cell for each thread.
 
-Knows offsets and sizes. The supervisor writes the head (`poorhttp.status.scoreboard`), the engine the rows
-(`src/net/report`), and commands about the server read both (`poorhttp.status.reader`).
+Knows offsets and sizes. The supervisor writes the head (`scoreboard`), the engine the rows (`src/net/report`), and
+commands about the server read both (`reader`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COUNTERS = {
     12: "5xx",
     13: "dropped",
 }
-"""The words of a row that count. Connections are those that are open now; all others are sums since the start."""
+"""The words of a row that count: connections that are open now, and sums since the start."""
 
 SUMS = [name for name in COUNTERS.values() if name != "connections"]
 

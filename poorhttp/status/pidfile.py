@@ -1,4 +1,4 @@
-"""The pidfile: written whole, replaced where it is stale, removed only by the process that it names.
+"""The pidfile: written whole, replaced if it is stale, removed only by the process that it names.
 
 Knows one path, and how to tell the process that wrote a pidfile from a later one of the same number. Does not know what
 is done with that process.
@@ -16,7 +16,7 @@ LIMIT = 1 << 22
 """Process numbers are smaller (PID_MAX_LIMIT of Linux)."""
 
 MODE = 0o644
-"""The mode, whatever the umask: after `user` the server runs as another user, which reads the file at a reload."""
+"""Whatever the umask: after `user` the server runs as another user, which reads the file at a reload."""
 
 ANOTHER = "choose another pidfile, or remove it"
 _UNWRITABLE = "is its directory there, and may this user write in it?"
@@ -25,15 +25,15 @@ SKEW = 2.0
 """Seconds by which a process may seem younger than the pidfile that it wrote."""
 
 EXEC = 0.5
-"""Seconds that one may be without a command line: for a moment it is, while a reload makes it another image."""
+"""Seconds that a process may be without a command line, as for a moment of a reload."""
 
 
 def write(path: str, lock: int = -1) -> int:
     """Write this process's number, whole or not at all, and lock the file; return the descriptor that holds the lock.
 
     The lock, which this process holds until its end, tells it from a later process of the same number, whatever the
-    clock says. lock: the descriptor of the program before a reload, -1 for none; it is returned where the file is still
-    the same. Raises ConfigError if the process that the file names is another one and lives.
+    clock says. lock: the descriptor of the program before a reload, or -1; it is returned if the file is still the
+    same. Raises ConfigError if the file names another process that lives.
     """
     fresh = f"{path}.{os.getpid()}"
     try:
@@ -72,7 +72,7 @@ def _discard(fresh: str) -> None:
 
 
 def _placed(fresh: str, path: str) -> bool:
-    """Give the file its name; False where another start was quicker."""
+    """Give the file its name; False if another start was quicker."""
     try:
         os.link(fresh, path)
     except FileExistsError:
@@ -83,9 +83,7 @@ def _placed(fresh: str, path: str) -> bool:
 
 
 def remove(path: str, pid: int = 0) -> None:
-    """Remove the file if it names this process, so that neither a forked child nor a server that was replaced removes
-    the file of another one. pid: remove it in the place of this process, which has ended.
-    """
+    """Remove the file if it names this process, or `pid`, which has ended."""
     try:
         if path and _look(path) == (pid or os.getpid()):
             os.unlink(path)
@@ -96,7 +94,7 @@ def remove(path: str, pid: int = 0) -> None:
 
 
 def check(path: str) -> None:
-    """Raise ConfigError where `write` could not write the file, whether or not a server runs."""
+    """Raise ConfigError if `write` could not write the file, whether or not a server runs."""
     try:
         _look(path)
     except OSError as error:
@@ -106,7 +104,7 @@ def check(path: str) -> None:
 
 
 def names(path: str, pid: int) -> bool:
-    """Whether the file can be read and names this process. Raises ConfigError where it is no pidfile."""
+    """Whether the file can be read and names this process. Raises ConfigError if it is no pidfile."""
     try:
         return _look(path) == pid
     except OSError:
@@ -125,7 +123,7 @@ def _look(path: str) -> int:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether the file names this process already. If not, a stale file is removed. Raises ConfigError where another
+    """Whether the file names this process already. If not, a stale file is removed. Raises ConfigError if another
     living process wrote it, or it is no pidfile.
     """
     descriptor = open_(path)
@@ -162,9 +160,7 @@ def _lock(descriptor: int) -> None:
 
 
 def open_(path: str) -> int:
-    """Open the file for reading; -1 without a file. A pipe does not block; a symbolic link is not followed. Raises
-    ConfigError, OSError.
-    """
+    """Open the file for reading; -1 without a file. A symbolic link is not followed. Raises ConfigError, OSError."""
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -187,8 +183,8 @@ def number(path: str, descriptor: int) -> int:
 def wrote(pid: int, descriptor: int) -> bool:
     """Whether the process of this number lives and wrote this open pidfile; a worker never does.
 
-    A poorhttp holds a lock on the file until its end. Of another program, or where locks cannot be seen, the ages
-    decide: a process that is younger than the file did not write it. Raises ConfigError where neither can be seen.
+    A poorhttp holds a lock on the file until its end. Of another program, or if locks cannot be seen, the ages decide.
+    Raises ConfigError if neither can be seen.
     """
     if not procfs.lives(pid):
         return False
@@ -204,7 +200,7 @@ def wrote(pid: int, descriptor: int) -> bool:
 
 
 def _holders(descriptor: int, pid: int) -> set[int] | None:
-    """The processes that lock this file; None where that cannot be seen. Without /proc, any lock is that of `pid`."""
+    """The processes that lock this file; None if that cannot be seen. Without /proc, any lock is that of `pid`."""
     from poorhttp.stdlib import fcntl
 
     try:
@@ -226,8 +222,8 @@ def _holders(descriptor: int, pid: int) -> set[int] | None:
 
 
 def is_server(pid: int) -> bool:
-    """Whether the process is a poorhttp: started as the command, or a program that has loaded the engine to call
-    `poorhttp.run()`. True also where this user may not look into the process.
+    """Whether the process is a poorhttp: the command, or a program that has loaded the engine; also if this user may
+    not know.
     """
     end = time.monotonic() + EXEC
     while not (line := procfs.read(pid, "cmdline")) and procfs.stat(pid)[:1] not in procfs.ENDED:

@@ -1,9 +1,8 @@
 """The status of a server, read from its scoreboard into plain dictionaries.
 
-Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Only commands about
-a server and its status page import this module.
-Contract: another process wrote the memory, and it holds what clients sent. So a reader believes only what fits, leaves
-out a cell that is being written, and keeps of a path only printable ASCII; all else becomes an escape.
+Knows the layout of a scoreboard and how to find it in /proc. Does not know how the result is shown. Another process
+wrote the memory, and it holds what clients sent: a reader believes only what fits, leaves out a cell that is being
+written, and keeps of a path only printable ASCII; all else becomes an escape.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from poorhttp.system import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     Facts = dict[str, Any]
+    T = TypeVar("T")
 
 STATES = {1: "starting", 2: "serving", 3: "draining", 4: "stopping", 5: "stuck"}
 CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
 MOST_ROWS, MOST_CELLS = 2 * 1024 + SPARE, 1025
-"""The most that a scoreboard can have, since `processes` and `threads` are at most 1024."""
+"""The most that a scoreboard can have: `processes` and `threads` are at most 1024."""
 
 LONGEST = 1.0
 """Seconds after which a reader looks at no more calls: the memory may hold anything."""
@@ -36,7 +36,7 @@ MOMENT = 0.02
 """Seconds that a call must have lasted to be listed."""
 
 TRIES = 5
-"""How often a reader reads a head whose checksum is wrong, which means that the server is writing it."""
+"""How often a head with a wrong checksum is read: the server may be writing it."""
 
 
 def read_server(pid: int) -> Facts | None:
@@ -46,17 +46,11 @@ def read_server(pid: int) -> Facts | None:
     (`result`, `time`, `why`) or None; `processes`, those that serve (see `_row`); and the sums over all processes,
     those that have ended included.
     """
-    own = _open(pid)
-    if own < 0:
-        return None
-    try:
-        return read_scoreboard(own)
-    finally:
-        os.close(own)
+    return _asked(pid, read_scoreboard)
 
 
 def find_main_process(pid: int) -> int:
-    """The main process of the server to which this process belongs; 0 where that is not known."""
+    """The main process of the server to which this process belongs; 0 if that is not known."""
     try:
         return _number((_facts_of(pid) or {}).get("pid", ""))
     except PermissionError:
@@ -70,8 +64,8 @@ def serves(pid: int) -> bool:
 
 
 def read_start(pid: int) -> dict[str, str]:
-    """How the server with this main process was started: `home`, the directory as it was named (`cli.way_to`), `ini`
-    and `pidfile`, "" for none. Empty where there is no such server, or it does not tell. Raises PermissionError.
+    """How the server with this main process was started: `home` (see `cli.way_to`), `ini` and `pidfile`. Empty if it
+    does not tell. Raises PermissionError.
     """
     facts = _facts_of(pid) or {}
     is_it = "home" in facts and facts.get("pid") == str(pid)
@@ -80,7 +74,7 @@ def read_start(pid: int) -> dict[str, str]:
 
 def read_last_reload(pid: int) -> Facts | None:
     """`can_reload`, which a program that calls `poorhttp.run()` cannot, and after a reload `result`, `time` and `why`.
-    None where the process has no scoreboard. Raises PermissionError.
+    None if the process has no scoreboard. Raises PermissionError.
     """
     facts = _facts_of(pid)
     return None if facts is None else {"can_reload": facts.get("reloads") != "no"} | _last_reload(facts)
@@ -88,8 +82,8 @@ def read_last_reload(pid: int) -> Facts | None:
 
 def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
     """The status of the server of this open scoreboard, as `read_server` tells it. During a reload the workers of the
-    program before have another scoreboard; they are found as children of the server. teller: the process that asks, one
-    of whose threads is busy with nothing but this.
+    program before are on another scoreboard. teller: the process that asks, one of whose threads is busy with nothing
+    but this.
     """
     facts = _facts(descriptor)
     if not facts:
@@ -127,18 +121,23 @@ def read_scoreboard(descriptor: int, teller: int = 0) -> Facts | None:
 
 
 def _facts_of(pid: int) -> dict[str, str] | None:
-    """The facts in the head of the scoreboard of a process; None where it has none. Raises PermissionError."""
+    """The facts in the head of the scoreboard of a process; None if it has none. Raises PermissionError."""
+    return _asked(pid, _facts)
+
+
+def _asked(pid: int, ask: Callable[[int], T]) -> T | None:
+    """What a function returns for the open scoreboard of a process; None if it has none. Raises PermissionError."""
     own = _open(pid)
     if own < 0:
         return None
     try:
-        return _facts(own)
+        return ask(own)
     finally:
         os.close(own)
 
 
 def _open(pid: int) -> int:
-    """Open the scoreboard of a process; -1 where it has none. Raises PermissionError, also where /proc hides it."""
+    """Open the scoreboard of a process; -1 if it has none. Raises PermissionError, also if /proc hides it."""
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except (FileNotFoundError, ProcessLookupError):
@@ -168,7 +167,7 @@ def _last_reload(facts: dict[str, str]) -> Facts:
 
 
 def _shape(descriptor: int) -> tuple[int, int]:
-    """The number of rows and of cells in each; 0, 0 where this is no scoreboard, or one of another version."""
+    """The number of rows and of cells in each; 0, 0 if this is no scoreboard, or one of another version."""
     head = os.pread(descriptor, len(MAGIC) + 3 * WORD, 0)
     if len(head) != len(MAGIC) + 3 * WORD or not head.startswith(MAGIC):
         return 0, 0
@@ -178,7 +177,6 @@ def _shape(descriptor: int) -> tuple[int, int]:
 
 
 def _facts(descriptor: int) -> dict[str, str]:
-    """The facts in the head of an open scoreboard."""
     for _ in range(TRIES):
         head = os.pread(descriptor, HEAD - FACTS, FACTS)
         if len(head) < 2 * WORD:
@@ -217,8 +215,7 @@ def _row(before: bytes, data: bytes, after: bytes) -> Facts:
 
     `pid`, `state`, `started`, `seconds`, `threads`, `busy` (those in the application), `connections`, `accepted`,
     `requests`, `answers` by class (refusals included), `refused` (with an answer), `cut` (without one), `dropped`
-    (fields, for their names), `calls`: those that have lasted a moment, the oldest first, each with `seconds`, `method`
-    and `path`.
+    (fields), `calls`: those that have lasted a moment, the oldest first, each with `seconds`, `method` and `path`.
     """
     words = numbers(data[:ROW])
     row: Facts = {"pid": words[0], "state": STATES.get(words[2], "unknown"), "started": words[1]}
@@ -247,18 +244,14 @@ def _call(before: bytes, cell: bytes, after: bytes) -> calls.Call | None:
 
 
 def _rows_of_child(pid: int, end: float) -> list[Facts]:
-    """The row of a child that is not on this scoreboard: a worker of the program before a reload is on that of its own
-    program. A worker that does not serve yet has no row, nor has a child of the application.
-    """
-    try:
-        own = _open(pid) if time.monotonic() < end else -1
-    except PermissionError:
+    """The row of a child that is not on this scoreboard: a worker of the program before a reload."""
+    if time.monotonic() >= end:
         return []
     try:
-        return [row for row in _rows(own, {pid}, end) if row.pop("is_shown")] if own >= 0 else []
-    finally:
-        if own >= 0:
-            os.close(own)
+        rows = _asked(pid, lambda own: list(_rows(own, {pid}, end))) or []
+    except PermissionError:
+        return []
+    return [row for row in rows if row.pop("is_shown")]
 
 
 def _second_class(counts: dict[str, int]) -> int:

@@ -1,17 +1,27 @@
-"""The status of a server, shown as text for a terminal, as HTML, as JSON and for Prometheus.
+"""The status of a server, shown: as text for a terminal, as HTML, as JSON and for Prometheus; and the status page,
+which the engine calls in place of the application (`status_path`).
 
-Knows the dictionaries of `poorhttp.status.reader`. Does not know where the text goes.
+Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a client wants.
 """
 
 from __future__ import annotations
 
+from poorhttp.errors import html_text
 from poorhttp.status.layout import FAILED, SUCCEEDED
-from poorhttp.status.reader import STATES
-from poorhttp.stdlib import time
+from poorhttp.status.reader import STATES, read_scoreboard
+from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
     from poorhttp.status.reader import Facts
+
+HTML, JSON, PROMETHEUS = "text/html; charset=utf-8", "application/json", "text/plain; version=0.0.4; charset=utf-8"
+
+
+_LINE = "{:>8}  {:<8}  {:>10}  {:>10}  {:>8}  {:>9}  {:>6}  {:>7}"
 
 
 def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> list[str]:
@@ -23,22 +33,12 @@ def text(told: Facts, rates: dict[int, float] | None = None, width: int = 0) -> 
     lines.append(f"connections: {told['connections']} open, {told['accepted']} accepted")
     lines.append(f"threads: {told['busy']} of {told['threads']} busy")
     lines.append(f"last reload: {_reload(told['last_reload'])}")
-    lines.append(
-        f"{'pid':>8}  {'state':<8}  {'for':>10}  {'requests':>10}  {'req/s':>8}  {'busy':>9}  {'conn':>6}  {'MiB':>7}"
-    )
+    lines.append(_LINE.format("pid", "state", "for", "requests", "req/s", "busy", "conn", "MiB"))
     for row in told["processes"]:
+        pid, state, seconds, requests, *more = _cells(row)
         rate = (rates or {}).get(row["pid"])
-        cells = [
-            f"{row['pid']:>8}",
-            f"{row['state']:<8}",
-            f"{duration(row['seconds']):>10}",
-            f"{row['requests']:>10}",
-            "-".rjust(8) if rate is None else f"{rate:>8.1f}",
-            f"{row['busy']}/{row['threads']}".rjust(9),
-            f"{row['connections']:>6}",
-            f"{_mib(row['pss']):>7}",
-        ]
-        lines.append("  ".join(cells))
+        cells = [pid, state, seconds, requests, "-" if rate is None else f"{rate:.1f}", *more]
+        lines.append(_LINE.format(*cells))
         lines += [f"{call['seconds']:>18.1f} s  {call['method']} {call['path']}" for call in row["calls"]]
     return [line[:width] if width else line for line in lines]
 
@@ -54,8 +54,11 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def _mib(size: int | None) -> str:
-    return f"{size / (1 << 20):.1f}" if size else "-"
+def _cells(row: Facts) -> list[str]:
+    """What is told of a process: number, state, age, requests, busy threads, connections, memory."""
+    numbers = [str(row["pid"]), row["state"], duration(row["seconds"]), str(row["requests"])]
+    memory = f"{row['pss'] / (1 << 20):.1f}" if row["pss"] else "-"
+    return [*numbers, f"{row['busy']}/{row['threads']}", str(row["connections"]), memory]
 
 
 def _reload(last: Facts | None) -> str:
@@ -69,19 +72,17 @@ def html(told: Facts) -> str:
     """A page. Whatever clients sent is escaped."""
     rows = []
     for row in told["processes"]:
-        numbers = (row["pid"], row["state"], duration(row["seconds"]), row["requests"])
-        more = (f"{row['busy']}/{row['threads']}", row["connections"], _mib(row["pss"]))
-        rows.append("<tr>" + "".join(f"<td>{_escaped(str(each))}</td>" for each in (*numbers, *more)) + "</tr>")
+        rows.append("<tr>" + "".join(f"<td>{html_text(each)}</td>" for each in _cells(row)) + "</tr>")
         for call in row["calls"]:
-            line = _escaped(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
+            line = html_text(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
             rows.append(f'<tr><td></td><td colspan="6"><code>{line}</code></td></tr>')
     facts = [
         f"running for {duration(told['seconds'])}: pid {told['pid']}, {told['application']}",
         *text(told)[:4],
     ]
     return _PAGE.format(
-        version=_escaped(told["version"]),
-        facts="".join(f"<li>{_escaped(line)}</li>\n" for line in facts),
+        version=html_text(told["version"]),
+        facts="".join(f"<li>{html_text(line)}</li>\n" for line in facts),
         rows="\n".join(rows),
     )
 
@@ -104,12 +105,6 @@ body {{ font-family: sans-serif }} td, th {{ padding: 0 1em; text-align: right }
 </body>
 </html>
 """
-
-
-def _escaped(text: str) -> str:
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
 
 
 def prometheus(told: Facts) -> str:
@@ -157,3 +152,32 @@ def json(told: Facts) -> str:
     from poorhttp.stdlib import json
 
     return json.dumps(told) + "\n"
+
+
+def answer(descriptor: int, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer with what the server of this scoreboard does, in the format that the client asks for."""
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        return _send(start_response, "405 Method Not Allowed", HTML, "", ("Allow", "GET, HEAD"))
+    told = read_scoreboard(descriptor, os.getpid())
+    if told is None:
+        return _send(start_response, "503 Service Unavailable", "text/plain", "the scoreboard cannot be read\n")
+    kind = wanted(environ["PATH_INFO"], environ["QUERY_STRING"], environ.get("HTTP_ACCEPT", ""))
+    show = {HTML: html, JSON: json, PROMETHEUS: prometheus}[kind]
+    return _send(start_response, "200 OK", kind, show(told))
+
+
+def wanted(path: str, query: str, accept: str) -> str:
+    """The media type of the answer: HTML if a browser asks, Prometheus by name, else JSON."""
+    if query == "prometheus" or path.endswith("/metrics"):
+        return PROMETHEUS
+    if query != "json" and "text/html" in accept and "application/json" not in accept:
+        return HTML
+    return JSON
+
+
+def _send(start_response: Callable[..., Any], status: str, kind: str, body: str, *more: tuple[str, str]) -> list[bytes]:
+    data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
+    policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+    fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
+    start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
+    return [data]

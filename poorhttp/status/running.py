@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 ORPHANED = 5.0
-"""Seconds after which the workers of a killed server have ended and its addresses are free. On an idle machine it takes
-one second.
-"""
+"""Seconds after which the workers of a killed server have ended and its addresses are free."""
 
 
 def find(settings: Config) -> int:
-    """The process number of the running server; 0 without a pidfile, -1 where a dead server has left the pidfile or it
-    names another program. Raises ConfigError where no pidfile is set, or it cannot be read or trusted.
+    """The process number of the running server; 0 without a pidfile, -1 if a dead server has left it or it names
+    another program. Raises ConfigError if no pidfile is set, or it cannot be read or trusted.
     """
     pid, is_its = read_pidfile(settings)
     return pid if pid <= 0 or (is_its and is_server(pid)) else -1
@@ -62,8 +60,8 @@ def read_pidfile(settings: Config) -> tuple[int, bool]:
 
 
 def serves(settings: Config, pid: int) -> bool:
-    """Whether a process of this server is ready to serve clients; also where this user may not know. While a new
-    program loads, the workers of the one before serve. The main process of `dev` has no scoreboard.
+    """Whether a process of this server is ready to serve clients; also if this user may not know. While a new program
+    loads, the workers of the one before serve. `dev` has no scoreboard.
     """
     try:
         return is_dev(settings, pid) or any(reader.serves(each) for each in (pid, *procfs.children(pid)))
@@ -72,7 +70,6 @@ def serves(settings: Config, pid: int) -> bool:
 
 
 def is_dev(settings: Config, pid: int) -> bool:
-    """Whether it is `poorhttp dev`."""
     words = procfs.read(pid, "cmdline").split(b"\0")
     return settings.autoreload or not {b"dev", b"--reload", b"--autoreload"}.isdisjoint(words)
 

@@ -1,8 +1,7 @@
 """The scoreboard of a server: memory in which its processes show what they do, and which other processes may read.
 
-Knows which process has which row. Does not know what is in a row, which the engine writes, nor how it is shown.
-Contract: the memory has a fixed size and disappears with the server. When a worker has ended, its sums are added up
-before another worker gets its row. No request costs anything here.
+Knows which process has which row. Does not know what is in a row, which the engine writes, nor how it is shown. The
+memory has a fixed size and disappears with the server.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ class Row:
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """A WSGI application that tells a client what this server does."""
-        from poorhttp.status import page
+        from poorhttp.status import render
 
-        return page.answer(self.descriptor, environ, start_response)
+        return render.answer(self.descriptor, environ, start_response)
 
 
 class Scoreboard:
@@ -56,7 +55,7 @@ class Scoreboard:
         return Row(self.descriptor, HEAD + slot * self._size) if 0 <= slot < self._rows else None
 
     def next_slot(self) -> int:
-        """A free slot; -1 where there is none, and the next process serves without a row."""
+        """A free slot; -1: there is none, and the next process serves without a row."""
         return next((slot for slot in range(self._rows) if slot not in self._pids), -1)
 
     def take(self, slot: int, pid: int) -> None:
@@ -65,9 +64,7 @@ class Scoreboard:
             self._pids[slot] = pid
 
     def free(self, pid: int) -> bytes:
-        """Take the slot back from a process that has ended and add up what it counted. Return its row as the process
-        left it, b"" where it had none.
-        """
+        """Take the slot back from a process that has ended and add up what it counted. Return its row, or b""."""
         slot = next((slot for slot, owner in self._pids.items() if owner == pid), -1)
         if slot < 0:
             return b""
@@ -99,16 +96,16 @@ class Scoreboard:
         os.pwrite(self.descriptor, words(len(text), binascii.crc32(text)) + text, FACTS)
 
     def note_reload(self, result: str, why: str = "") -> None:
-        """Note that a reload begins (TRYING), replaces workers (REPLACING), or has ended (SUCCEEDED, FAILED)."""
+        """Note that a reload begins (TRYING), replaces workers (REPLACING), or has ended."""
         self.tell(reload=result, reload_time=f"{time.time():.6f}", reload_why=why)
 
     def end_reload(self, result: str, why: str = "") -> None:
-        """Note how the reload that was noted last has ended. Its time stays, since it tells one reload from another."""
+        """Note how the reload has ended. Its time stays, since it tells one reload from another."""
         self.tell(reload=result, reload_why=why)
 
 
 def make_scoreboard(processes: int, threads: int) -> Scoreboard | None:
-    """A scoreboard; None where the system has no such memory, and the server shows less."""
+    """A scoreboard; None if the system has no such memory, and the server shows less."""
     try:
         return Scoreboard(processes, threads)
     except (AttributeError, ImportError, OSError):

@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from poorhttp.dev.ahead import copying
+from poorhttp.dev.ahead import zygote
 
 
 def faults_of_a_fork(memory, prepare):
@@ -38,7 +38,7 @@ def lifeline():
 
 def test_a_fork_copies_its_memory_in_advance_while_there_is_room_and_nothing_to_load(lifeline, tmp_path, monkeypatch):
     end, other_end = lifeline
-    monkeypatch.setattr(copying, "MOST_COPIED", 1 << 40)  # however much this very process has by now
+    monkeypatch.setattr(zygote, "MOST_COPIED", 1 << 40)  # however much this very process has by now
     with mmap.mmap(-1, 1000 * mmap.PAGESIZE, mmap.MAP_PRIVATE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         memory.write(b"x" * len(memory))
@@ -46,17 +46,17 @@ def test_a_fork_copies_its_memory_in_advance_while_there_is_room_and_nothing_to_
         if ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), 23):
             pytest.skip("this kernel has no MADV_POPULATE_WRITE: Linux 5.14 does")
         assert faults_of_a_fork(memory, lambda: None) >= 1000
-        assert faults_of_a_fork(memory, lambda: copying.copy_memory(end)) < 100
+        assert faults_of_a_fork(memory, lambda: zygote.copy_memory(end)) < 100
         os.write(other_end, b"g")
-        assert faults_of_a_fork(memory, lambda: copying.copy_memory(end)) >= 1000
+        assert faults_of_a_fork(memory, lambda: zygote.copy_memory(end)) >= 1000
         os.read(end, 1)
         limit, usage = tmp_path / "limit", tmp_path / "usage"
         limit.write_text(f"{1 << 30}\n")
         usage.write_text(f"{(1 << 30) - len(memory)}\n")
-        monkeypatch.setattr(copying, "CONTAINER", (("missing", "missing"), (str(limit), str(usage))))
-        assert faults_of_a_fork(memory, lambda: copying.copy_memory(end)) >= 1000
+        monkeypatch.setattr(zygote, "CONTAINER", (("missing", "missing"), (str(limit), str(usage))))
+        assert faults_of_a_fork(memory, lambda: zygote.copy_memory(end)) >= 1000
         limit.write_text("max\n")
-        assert faults_of_a_fork(memory, lambda: copying.copy_memory(end)) < 100
+        assert faults_of_a_fork(memory, lambda: zygote.copy_memory(end)) < 100
 
 
 def test_a_fork_that_cannot_copy_its_memory_goes_on(lifeline, monkeypatch):
@@ -65,4 +65,4 @@ def test_a_fork_that_cannot_copy_its_memory_goes_on(lifeline, monkeypatch):
 
     with monkeypatch.context() as author:
         author.setattr("builtins.open", refuse)
-        copying.copy_memory(lifeline[0])
+        zygote.copy_memory(lifeline[0])

@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 from error_pages import HTML, LOCAL, STATUS, body, raised
 
+from poorhttp.app.places import seen
 from poorhttp.config.addresses import Address
 from poorhttp.config.settings import SETTINGS
 from poorhttp.dev import settings
@@ -310,9 +311,9 @@ def test_a_path_is_shown_as_it_is_seen_from_the_current_directory_if_there_is_on
     place.mkdir()
     monkeypatch.chdir(place)
     within, beside = str(place / "app.py"), str(tmp_path / "app.py")
-    assert [problem.shown(each) for each in (within, beside, "app.py")] == ["app.py", beside, "app.py"]
+    assert [seen(each) for each in (within, beside, "app.py")] == ["app.py", beside, "app.py"]
     place.rmdir()
-    assert [problem.shown(each) for each in (within, beside, "app.py")] == [within, beside, "app.py"]
+    assert [seen(each) for each in (within, beside, "app.py")] == [within, beside, "app.py"]
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])

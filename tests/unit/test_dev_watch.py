@@ -22,7 +22,7 @@ def queues(monkeypatch):
     monkeypatch.setattr(inotify, "Inotify", Noted)
     yield
     for each in made:
-        each.close()
+        os.close(each.fileno())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from poorhttp import stdlib
 from poorhttp.operate.control import Rates
-from poorhttp.status import calls, page, pidfile, reader, render
+from poorhttp.status import calls, pidfile, reader, render
 from poorhttp.status.layout import CELL, FACTS, HEAD, LAYOUT, MAGIC, NAME, ROW, SUMS, WORD
 from poorhttp.status.scoreboard import Scoreboard
 from poorhttp.system import procfs
@@ -333,17 +333,17 @@ def test_a_reader_that_is_not_told_does_not_guess(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("path", "query", "accept", "kind"),
     [
-        ("/server-status", "", "*/*", page.JSON),
-        ("/server-status", "", "", page.JSON),
-        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", page.HTML),
-        ("/server-status", "json", "text/html", page.JSON),
-        ("/server-status", "", "application/json", page.JSON),
-        ("/server-status", "prometheus", "text/html", page.PROMETHEUS),
-        ("/server-status/metrics", "", "text/html", page.PROMETHEUS),
+        ("/server-status", "", "*/*", render.JSON),
+        ("/server-status", "", "", render.JSON),
+        ("/server-status", "", "text/html,application/xhtml+xml,*/*;q=0.8", render.HTML),
+        ("/server-status", "json", "text/html", render.JSON),
+        ("/server-status", "", "application/json", render.JSON),
+        ("/server-status", "prometheus", "text/html", render.PROMETHEUS),
+        ("/server-status/metrics", "", "text/html", render.PROMETHEUS),
     ],
 )
 def test_everybody_gets_what_he_understands(path: str, query: str, accept: str, kind: str) -> None:
-    assert page.wanted(path, query, accept) == kind
+    assert render.wanted(path, query, accept) == kind
 
 
 def test_the_format_of_prometheus(scoreboard: Scoreboard) -> None:

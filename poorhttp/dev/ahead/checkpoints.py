@@ -1,11 +1,10 @@
 """Checkpoints: processes that wait in the middle of loading the application, right before a module that is being
 edited.
 
-Knows what must hold where a process may wait. Does not know which modules are edited (the supervisor says so with the
-command to load), nor whether files have changed meanwhile (the supervisor looks).
-Contract: a process that goes on from a checkpoint is, but for its number, the time and random numbers, what a cold
-start would be at this place: the same code has run once, in the same order. No process waits where the author's code
-keeps anything in the kernel that forks would share, or has done anything outside that a cold start would do again.
+Knows what must hold where a process may wait. Does not know which modules are edited, nor whether files have changed
+meanwhile (the supervisor does). What goes on from a checkpoint is, but for its number, the time and random numbers,
+what a cold start would be at this place; so no process waits if the author's code keeps anything in the kernel that
+forks would share, or has done anything outside that a cold start would do again.
 """
 
 from __future__ import annotations
@@ -35,13 +34,11 @@ OUTSIDE = {
     "socket.bind": _TALKS,
     "socket.connect": _TALKS,
 }
-"""Audit events after which no process waits. Written and removed files are counted by the reporter."""
+"""Audit events after which no process waits. The reporter counts written and removed files."""
 
 
 class Checkpoints:
-    """The places before modules that are edited, where a process may wait. A context manager around the load of the
-    application.
-    """
+    """The places where a process may wait. A context manager around the load of the application."""
 
     def __init__(
         self, supervisor: int, reporter: Reporter, channels: Channels, sockets: list[int], recorder: Recorder

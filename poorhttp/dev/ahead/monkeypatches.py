@@ -1,8 +1,7 @@
 """Monkey patches: functions and classes in modules of others that the author's code has replaced or added.
 
-Knows where functions and classes are found. Does not know when a module was imported, nor what follows from a patch.
-Contract: a look takes a millisecond or two with the largest applications, runs no code of the application, and changes
-nothing. Changes of constants, or inside of objects, are not seen.
+Knows where functions and classes are found. Does not know what follows from a patch. A look takes a millisecond or two
+with the largest applications and runs no code of theirs. Changes of constants, or inside of objects, are not seen.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from functools import cache
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from poorhttp.dev.watch.paths import SERVER, is_authors
+from poorhttp.app.places import SERVER
+from poorhttp.dev.watch.paths import is_authors
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def authors() -> str:
 
 
 def digest() -> int:
-    """A checksum of the names of all functions in modules of others: it changes when one replaces another."""
+    """A checksum of the names of all functions in modules of others."""
     found = 0
     for place, namespace in _places():
         for name, value in namespace.copy().items():

@@ -1,9 +1,7 @@
 """The processes that wait for the next save, and the choice of the one that loads the application then.
 
 Knows what each of them has imported, and whether a cold start would import the same now. Does not know when a load
-begins, nor how it ends.
-Contract: the process that is sent has come as far as possible, or is new. No process is sent that would now find
-anything else than what it has found; the log says why.
+begins, nor how it ends. The process that is sent has come as far as possible, or is new.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from poorhttp.dev.page import problem
+from poorhttp.app.places import seen
 from poorhttp.dev.serve.processes import Process
 from poorhttp.dev.watch import reports
 from poorhttp.dev.watch.paths import Signature, signature
@@ -31,11 +29,8 @@ HOT = 2
 
 
 class Pool:
-    """The waiting processes.
-
-    spare: it has come as far as possible without the author's code. zygote: spares are forked from it. checkpoints:
-    they wait in the middle of the import, before a module that was edited lately; only beside a zygote, so that the
-    process that loads is a fork in any case.
+    """The waiting processes. spare: it has come as far as possible without the author's code. zygote: spares are forked
+    from it. checkpoints: only beside a zygote, so that the process that loads is a fork in any case.
     """
 
     def __init__(
@@ -65,13 +60,12 @@ class Pool:
         self._may_prepare = True
 
     def all(self) -> list[Process]:
-        """All waiting processes."""
         return [*(each for each in (self._spare, self._zygote) if each is not None), *self._checkpoints]
 
     # The process that loads
 
     def drop_outdated(self, changed: list[str]) -> None:
-        """These files have changed: end the processes that would now find something else than what they have found."""
+        """End the processes that would find something else than before, now that these files have changed."""
         if self._installed != _installed():
             self._without.clear()
             self.drop()
@@ -84,7 +78,7 @@ class Pool:
             if not is_content or each.names != self._watcher.names(each.names):
                 self._unfit = "files came or went"
             elif others:
-                self._unfit = f"{problem.shown(others[0])} goes before {problem.shown(each.waits_at)}"
+                self._unfit = f"{seen(others[0])} goes before {seen(each.waits_at)}"
             elif each.waits_at in self._hot:
                 continue
             old.append(each)
@@ -135,7 +129,7 @@ class Pool:
 
     def keep(self, process: Process, paths: list[str], is_late: bool) -> None:
         """A checkpoint waits before the first of these paths; the others are directories in which it has looked for
-        modules. process: the one that has forked it; is_late: that process is an old one already.
+        modules. process: the one that has forked it; is_late: that is an old one already.
         """
         waiting = self.make()
         waiting.wait_at(paths[0], process)
@@ -167,7 +161,7 @@ class Pool:
             self._be_cold(os.fsdecode(fields[0]))
 
     def gone(self, process: Process, may_again: bool) -> None:
-        """A process has ended, or will never start. may_again: if it was the spare, another one may be made ready."""
+        """A process has ended, or will never start. may_again: if it was the spare, another one may be made."""
         if process is self._zygote:
             self._zygote = None
             self._drop_checkpoints()

@@ -1,9 +1,7 @@
 """Modules of others that are imported before the author's code: the import, and whether it is as good as a later one.
 
-Knows what an import may depend on (environment variables, other modules) and what makes a process unfit to be forked.
+Knows what an import may depend on (environment variables, other modules), and what makes a process unfit to be forked.
 Does not know when a process is started, nor what the application does later (see `recorder`).
-Contract: no code of the author's runs in advance. Where the result could differ from that of a cold start, nothing is
-imported in advance, and the reason is given.
 """
 
 from __future__ import annotations
@@ -13,8 +11,9 @@ import gc
 import sys
 from contextlib import contextmanager
 
+from poorhttp.app.places import PYTHON
 from poorhttp.dev.ahead import monkeypatches, process_state
-from poorhttp.dev.watch.paths import PYTHON, is_authors
+from poorhttp.dev.watch.paths import is_authors
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -30,18 +29,16 @@ _FOR_CHILDREN = tuple(
 """Code that reads the environment to pass it to a child process."""
 
 _EVERY = ""
-"""Stands in `Preloaded.variables` where all variables were read."""
+"""Stands in `Preloaded.variables` if all variables were read."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Preloaded:
-    """The imports in advance of a process; empty where there were none.
-
-    packages: the top names of the modules. variables: those of the environment that were read meanwhile. modules: what
-    is in `sys.modules` afterwards, and None for each name that was asked for in vain. snapshot: the functions and
-    classes there. refused: why a cold start is needed; "" if it is not. unfit: why this process must not be forked; ""
-    if it may. failed: modules that need the author's code first; a process that has met one is not used, because others
+    """The imports in advance of a process. packages: the top names of the modules. variables: those of the environment
+    that were read meanwhile. modules: `sys.modules` afterwards, and None for each name that was asked for in vain.
+    snapshot: the functions and classes there. refused: why a cold start is needed. unfit: why this process must not be
+    forked. failed: modules that need the author's code first; a process that has met one is not used, because others
     may ask for that module later.
     """
 
@@ -159,7 +156,6 @@ def _noted(variables: set[str]) -> Iterator[None]:
 
 
 def _import(name: str, seen: _Seen, failed: list[str]) -> bool:
-    """Import a module; whether that succeeded."""
     try:
         __import__(name)
     except ImportError:

@@ -1,8 +1,8 @@
 """The state of this process beyond its modules: what a fork would share with its parent, and what modules may depend
 on.
 
-Knows where Python and the kernel keep it. Does not know what a difference means.
-Contract: a look takes at most some milliseconds, runs no code of the application, and changes nothing.
+Knows where Python and the kernel keep it. Does not know what a difference means. A look takes some milliseconds and
+runs no code of the application.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RANDOM = {"random": "getstate", "numpy.random": "get_state"}
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """The open descriptors, with the file behind each; without the one by which they are listed."""
+    """The open descriptors, each with the file behind it."""
     found = set()
     for each in os.listdir("/proc/self/fd"):
         try:
@@ -63,7 +63,7 @@ def signal_handlers() -> list[Any]:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of the generators of random numbers: another one where numbers were drawn, or the seed was set."""
+    """The state of the generators of random numbers."""
     found = {}
     for name, what in _RANDOM.items():
         state: Any = getattr(sys.modules.get(name), what, tuple)()

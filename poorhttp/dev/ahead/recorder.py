@@ -1,8 +1,7 @@
 """A record of the imports and changes of the author's code while it is loaded, by which the next process imports in
 advance.
 
-Knows which changes an import of others' modules may depend on. Does not know when a process is started.
-Contract: where the outcome of an import in advance could differ from that of a cold start, the reason is given.
+Knows on which changes an import of others' modules may depend. Does not know when a process is started.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ class Recorder:
 
     def outcome(self, environ: Iterable[str]) -> bytes:
         """The record as JSON: modules to import in advance the next time; forbidden: those that are the author's;
-        variables that the author sets (environ: by the configuration); why nothing may be imported in advance, or "".
-        After a cold start also what was changed: if that differs from before, another try is worth it.
+        variables that the author sets (environ: by the configuration); why nothing may be imported in advance. After a
+        cold start also what was changed: if that is new, another try is worth it.
         """
         self._is_over = True
         modules, forbidden = [], []
@@ -93,8 +92,8 @@ class Recorder:
         return dumps(record).encode()
 
     def conflict(self, environ: Iterable[str]) -> str:
-        """Why this process should not have imported anything in advance; "" if it may, or has not. The author's code
-        may do what it did not do at the load before. environ: the variables that the configuration sets.
+        """Why this process should not have imported anything in advance; "" if it may. The author's code may do what it
+        did not do before. environ: the variables that the configuration sets.
         """
         preloaded = self._preloaded
         if not preloaded.packages:

@@ -1,17 +1,18 @@
 """A process that waits until it may load the application, and the forks that do so in its place.
 
-Knows the command to load and how a child of the supervisor is forked. Does not know what was imported before, nor when
-the supervisor sends the command.
+Knows the command to load, how a child of the supervisor is forked, and what memory a fork shares with its parent. Does
+not know what was imported before, nor when the supervisor sends the command.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import struct
 from json import loads
 
 from poorhttp.dev.ahead import preload
-from poorhttp.dev.ahead.copying import copy_memory
 from poorhttp.dev.watch.reports import FORKED, Reporter
 from poorhttp.stdlib import os, select, socket, time
 from poorhttp.system.exits import end_with
@@ -24,11 +25,24 @@ INT = struct.Struct("i")
 LARGEST_LIST = 1 << 16
 """Bytes of the list of modules that are being edited."""
 
+_LIBC = ctypes.CDLL(None)
+
+MOST_COPIED = 128 << 20
+"""Bytes that a fork copies in advance, at most."""
+PARTS = 4
+"""At most this part of the free memory is copied: several forks may do so at the same time."""
+MACHINE = "/proc/meminfo"
+CONTAINER = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+_AT_ONCE = 1 << 20
+"""Bytes that are copied between two looks at the control pipe."""
+_MADV_POPULATE_WRITE = 23  # since Linux 5.14; before that it fails, and nothing is copied
+
 
 class Channels:
-    """The process's ends of its link to the supervisor, control pipe and accept pause, and the paths of the modules
-    that are being edited (`hot`).
-    """
+    """The process's ends of link, control pipe and accept pause. hot: paths of the modules that are edited."""
 
     __slots__ = ("accept_pause", "control", "hot", "link")
 
@@ -41,9 +55,7 @@ class Channels:
 
 
 def await_command(supervisor: int, link: int, control: int, accept_pause: int) -> Channels:
-    """Return where the application is to be loaded: in this process, or in a fork of it that has channels of its own.
-    supervisor: its process number.
-    """
+    """Return when this process, or a fork of it with channels of its own, is to load the application."""
     sock = socket.socket(fileno=link)
     poll = select.poll()
     poll.register(link, select.POLLIN)
@@ -91,3 +103,47 @@ def fork(supervisor: int) -> bool:
         return True
     except BaseException:
         os._exit(1)  # else two processes would go on with the caller's work
+
+
+def copy_memory(until: int) -> None:
+    """Copy the memory that this fork shares with its parent, so that no page is copied while the author waits. Stop as
+    soon as this descriptor is readable. Never fails, even if the author's code has replaced functions.
+
+    Kept by measurement, 30 reloads each with and without it, in turns (median from save to first new answer): a bare
+    application 11.7 and 13.9 ms, Flask 14.9 and 25.4 ms, Django with its admin 34.3 and 51.8 ms.
+    """
+    begin = size = 0
+    rights = b""
+    with contextlib.suppress(Exception), open("/proc/self/smaps", "rb") as maps:
+        left = min(MOST_COPIED, _free_memory() // PARTS)
+        poll = select.poll()
+        poll.register(until, select.POLLIN)
+        for line in maps:
+            first, *rest = line.split()
+            if not first.endswith(b":"):
+                begin, end = (int(each, 16) for each in first.split(b"-"))
+                size, rights = end - begin, rest[0]
+            # A stack, of which most is not there, would only grow.
+            elif first == b"Rss:" and rights == b"rw-p" and 1024 * int(rest[0]) > size / 2 and size <= left:
+                left -= size
+                for place in range(begin, begin + size, _AT_ONCE):
+                    if poll.poll(0):
+                        return
+                    length = ctypes.c_size_t(min(_AT_ONCE, begin + size - place))
+                    _LIBC.madvise(ctypes.c_void_p(place), length, _MADV_POPULATE_WRITE)
+
+
+def _free_memory() -> int:
+    """Bytes that are free on the machine, or in the container if that has less. Raises OSError and others."""
+    with open(MACHINE, "rb") as file:
+        free = min(1024 * int(line.split()[1]) for line in file if line.startswith(b"MemAvailable:"))
+    for names in CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it has no limit
+            most, taken = (int(_text(name)) for name in names)
+            free = min(free, most - taken)
+    return free
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()

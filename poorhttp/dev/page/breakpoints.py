@@ -1,28 +1,27 @@
-"""Debuggers (pdb) in the application: their prompt gets the terminal of the server, and the supervisor learns of it.
+"""Debuggers (pdb) in the application: their prompt gets the terminal of the server, and reloads wait until it is left.
 
-Knows pdb, and the method with which it and the classes that inherit from it ask what to do next. Does not know what the
-supervisor makes of an open prompt.
-Contract: this module is imported when a debugger is made, not before. From before the first prompt until the call goes
-on (`continue`, `quit`, or its return to the server), with all steps between, the supervisor holds the other end of a
-link. A byte on the link, or its end if the process dies, means that the prompt is left. The call goes on when the
-supervisor has closed its end, so that no waiting client gets the old code again. One prompt at a time has the
-terminal, and the terminal is set as before afterwards. Without a terminal the program goes on.
+Knows pdb, the method by which it and the classes that inherit from it ask what to do next, and the settings of the
+terminal (termios). Does not know what a reload is. Until the call goes on (`continue`, `quit`, or its return to the
+server), the supervisor holds the other end of a link. A byte on the link, or its end, means that the prompt is left.
+The call goes on when the supervisor has closed its end, so that no waiting client gets the old code again.
 """
 
 from __future__ import annotations
 
 import sys
 
-from poorhttp.dev.page import terminal
-from poorhttp.dev.page.problem import shown
+from poorhttp.app.places import seen
 from poorhttp.dev.watch.reports import OPENED, Reporter
 from poorhttp.errors import say
-from poorhttp.stdlib import os, select, socket, thread
+from poorhttp.stdlib import os, select, signal, socket, thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from types import FrameType
     from typing import Any
+
+    from poorhttp.logs.log import ErrorLog
 
 LEFT = b"l"
 
@@ -32,12 +31,48 @@ PATIENCE = 500
 NO_TERMINAL = "a breakpoint is passed over: there is no terminal (start the server in one, or set PYTHONBREAKPOINT)"
 
 INTERRUPTED = r'"\C-c": "\C-e\C-uq\C-m"'
-"""For readline: Ctrl-C types `q`. As a signal it would reach the main thread and the server, not the thread that waits
-for a key."""
+"""For readline: Ctrl-C types `q`. As a signal it would not reach the thread that waits for a key."""
+
+
+class Prompts:
+    """links: the descriptors whose other ends are held by the threads in a debugger."""
+
+    def __init__(self, error_log: ErrorLog) -> None:
+        self._error_log = error_log
+        self._terminal = _settings()
+        self._is_holding = False
+        self.links: set[int] = set()
+
+    def opened(self, links: Iterable[int]) -> None:
+        self.links.update(links)
+
+    def hold(self) -> None:
+        """A reload has to wait; the log says so once."""
+        if not self._is_holding:
+            self._error_log.write("N", "a breakpoint is open: reloads wait until it is left")
+        self._is_holding = True
+
+    def hear(self, ready: set[int], release: Callable[[], None]) -> None:
+        """See which prompts are left, and let their calls go on. ready: readable descriptors. release: called before,
+        if a reload has waited for the last prompt.
+        """
+        left = ready & self.links
+        words = [os.read(link, 1) for link in left]
+        self.links -= left
+        if self._is_holding and not self.links:
+            self._is_holding = False
+            release()
+        for link in left:
+            os.close(link)  # from here on the call goes on
+        if b"" in words:  # a process has died; last, as the author may ask when the terminal is back
+            self.restore_terminal()
+
+    def restore_terminal(self) -> None:
+        _restore(self._terminal)
 
 
 class _Visit:
-    """A thread in a debugger. depth: how many prompts it has open, one within the other. turn: the locked terminal."""
+    """A thread in a debugger. depth: how many prompts it has open. turn: the locked terminal."""
 
     def __init__(self, link: int) -> None:
         self.link, self.turn = link, -1
@@ -62,7 +97,7 @@ def attend(reporter: Reporter) -> None:
 
     def attended(self: Any, frame: FrameType | None, *rest: Any) -> None:
         is_here = bool(self.use_rawinput) and self.stdin is sys.stdin
-        if is_here and not terminal.can_ask():
+        if is_here and not _can_ask():
             say(f"{_place(frame)}{NO_TERMINAL}")
             self.set_continue()
             return
@@ -75,7 +110,7 @@ def attend(reporter: Reporter) -> None:
             interaction(self, frame, *rest)
             is_left = frame is None or self.quitting or self.stoplineno == -1
         finally:
-            terminal.restore(before)
+            _restore(before)
             visit.depth -= 1
             if is_left and not visit.depth:
                 _leave()
@@ -141,13 +176,11 @@ def _module(frame: FrameType) -> str:
 
 
 def _place(frame: FrameType | None) -> str:
-    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
+    return f"{seen(frame.f_code.co_filename)}:{frame.f_lineno}: " if frame is not None else ""
 
 
 def _lock_terminal() -> int:
-    """Wait until no other prompt, in whatever process, has this terminal. Returns the descriptor whose close unlocks
-    it; -1 for none.
-    """
+    """Wait until no other prompt has this terminal. Returns the descriptor whose close unlocks it; -1 for none."""
     from poorhttp.stdlib import fcntl
 
     try:
@@ -159,7 +192,7 @@ def _lock_terminal() -> int:
 
 
 def _make_interrupt_a_key() -> Any:
-    """Let Ctrl-C be a key for readline. Returns the settings of the terminal before, None where nothing was changed."""
+    """Let Ctrl-C be a key for readline. Returns the settings of the terminal before; None: nothing was changed."""
     readline: Any = sys.modules.get("readline")
     if readline is None or "libedit" in (readline.__doc__ or ""):
         return None
@@ -174,3 +207,41 @@ def _make_interrupt_a_key() -> Any:
         return None
     readline.parse_and_bind(INTERRUPTED)
     return before
+
+
+def _can_ask() -> bool:
+    """Whether a prompt can be shown: in the background it cannot."""
+    try:
+        descriptor = sys.stdin.fileno()
+        if not (os.isatty(descriptor) and os.isatty(sys.stdout.fileno())):
+            return False
+    except (AttributeError, OSError, ValueError):  # none, closed, or replaced by the application
+        return False
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return True  # the terminal of another session does not say
+
+
+def _settings() -> Any:
+    """The settings of the terminal, for `_restore`; None for no terminal."""
+    try:
+        from poorhttp.stdlib import termios
+
+        return termios.tcgetattr(sys.stdin.fileno())
+    except (AttributeError, ImportError, OSError, ValueError, termios.error):
+        return None
+
+
+def _restore(before: Any) -> None:
+    """Set the terminal as it was, also from the background: a debugger that is killed leaves it without echo."""
+    if before is not None:
+        from poorhttp.stdlib import termios
+
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+        try:
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+        except (OSError, ValueError, termios.error):
+            pass
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

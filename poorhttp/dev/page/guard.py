@@ -1,18 +1,17 @@
 """A WSGI wrapper that answers with an error page when the application raises; and the application that is served while
 the author's cannot be loaded.
 
-Knows the ways in which a WSGI application can fail: in its call, in the iteration of its answer, and by a body without
-`start_response`. Does not know what a page looks like.
-Contract: a request that does not fail is answered as without the wrapper. The error log has what the page shows.
+Knows the ways in which a WSGI application can fail. Does not know what a page looks like. A request that does not fail
+is answered as without the wrapper; the error log has what the page shows.
 """
 
 from __future__ import annotations
 
 from poorhttp import RequestTimeout
+from poorhttp.app.places import SERVER
 from poorhttp.dev.page import pages, problem
 from poorhttp.dev.page.redaction import LONGEST, cut
 from poorhttp.dev.page.values import name_of
-from poorhttp.dev.watch.paths import SERVER
 from poorhttp.errors import returned_text
 from poorhttp.stdlib import os
 
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.logs.log import ErrorLog
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 DISPATCHER = os.path.join(SERVER, "dispatch", "dispatcher.py")
 FAILED = "500 Internal Server Error"
@@ -79,9 +77,7 @@ class Guard:
 
 
 class _Guarded:
-    """The wrapper around the iterable of an answer. begun: not empty once `start_response` was called; the first step
-    of the iteration may still call it.
-    """
+    """The wrapper around the iterable of an answer. begun: not empty once `start_response` was called."""
 
     def __init__(
         self,
@@ -118,8 +114,8 @@ class _Guarded:
 
 
 def _is_of_request(error: BaseException, process: int) -> bool:
-    """Whether this failure gets a page. The engine answers a late call (RequestTimeout), a closed generator is no
-    failure, and a child that the application forked has no client.
+    """Whether this failure gets a page: the engine answers a late call, a closed generator is no failure, and a child
+    that the application forked has no client.
     """
     return not isinstance(error, (RequestTimeout, GeneratorExit)) and os.getpid() == process
 

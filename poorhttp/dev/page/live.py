@@ -1,9 +1,8 @@
 """Browsers that load their page again by themselves (`--live`): a script in each page listens to server-sent events
 (HTML standard, section 9.2) from the supervisor.
 
-Knows the script and the streams. Does not know what has changed, nor when.
-Contract: the supervisor never waits for a browser. A page learns only that something has changed, and only if it comes
-from the host that is served.
+Knows the script and the streams. Does not know what has changed. The supervisor never waits for a browser. A page
+learns only that something has changed, and only if it comes from the host that is served.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.addresses import Address
-
-    WSGI = Callable[..., Iterable[bytes]]
 
 MOST = 64
 """Streams at the same time; the oldest one is closed for a new one."""
@@ -50,9 +48,7 @@ document.addEventListener("visibilitychange", listen);
 listen();
 })()</script>
 """
-"""A hidden page holds no stream, as a browser has six connections to a host for all its tabs. It learns what it has
-missed when it is shown again.
-"""
+"""A hidden page holds no stream, as a browser has six connections to a host for all its tabs."""
 
 
 class Streams:
@@ -92,8 +88,8 @@ class Streams:
             self._streams[stream.fileno()] = stream, bytearray()
 
     def tell(self, what: bytes, since: float) -> None:
-        """Tell all browsers what to load again: b"page", or its style sheets (b"style"). since: the monotonic time at
-        which the process that serves now was started; older pages are told when they listen next.
+        """Tell all browsers what to load again: b"page", or its style sheets (b"style"). since: when the process that
+        serves now was started; older pages are told when they listen next.
         """
         self._newest[what] = since
         for descriptor in list(self._listening):
@@ -151,9 +147,7 @@ def _event(what: bytes) -> bytes:
 
 
 def _is_of(origin: str, host: str) -> bool:
-    """Whether the page that asks comes from this host, by an address or by localhost: other names could be made to
-    lead here.
-    """
+    """Whether the page comes from this host, by an address or by localhost: other names could be made to lead here."""
     try:
         asked, name = urlsplit(f"//{host}").hostname or "", urlsplit(origin).hostname
         if asked != name:

@@ -1,8 +1,7 @@
 """The answer that describes a problem, as HTML, JSON (RFC 9457) or text, by what the client accepts.
 
-Knows the environ of a request, and which clients may see details. Does not know where problems come from.
-Contract: only a client on this machine that asked for this machine by name sees details. Every text is escaped. The
-page runs no script, loads nothing, has no links but to the author's editor, and cannot be framed.
+Knows the environ of a request, and which clients may see details: those on this machine that asked for it by name. Does
+not know where problems come from. Every text is escaped; the page runs no script and cannot be framed.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _FRONTS = re.compile(
     r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
 )
-"""Names in the environ of a request that a proxy has passed on: its fields, and the engine's note that it left some
-out."""
+"""Names in the environ of a request that a proxy has passed on."""
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
@@ -61,8 +59,7 @@ _SUMMARY = "The application failed; the error log says more."
 
 def may_see(environ: dict[str, Any]) -> bool:
     """Whether this client may see details: it is on this machine, not behind a proxy here, and asked for this machine
-    by name. (Another site can make a browser send requests here under a name of its own, but not under this one.) A
-    client of a unix socket may not: a proxy may be there that adds no field.
+    by name, as another site cannot make a browser do. A proxy on a unix socket may add no field.
     """
     if any(_FRONTS.fullmatch(name) for name in environ):
         return False

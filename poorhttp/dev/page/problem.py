@@ -1,8 +1,7 @@
 """An exception as plain data: its traceback as Python writes it, the frames with source and variables, and a hint.
 
-Knows exceptions and frames. Does not know how the data is shown, nor to whom.
-Contract: describing the application's objects runs none of its code; the length of every text is limited; secrets are
-hidden (see `redaction`); the result can be sent as JSON.
+Knows exceptions and frames. Does not know how the data is shown. Describing the application's objects runs none of its
+code; secrets are hidden (see `redaction`); the result can be sent as JSON.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ from __future__ import annotations
 import sys
 import traceback
 
+from poorhttp.app.failures import suggested
 from poorhttp.app.places import NOT_THEIRS, seen
 from poorhttp.dev.page.redaction import HIDDEN, LONGEST, cut, is_secret, quoted_source, without_secrets, without_values
 from poorhttp.dev.page.values import described, name_of
 from poorhttp.dev.watch.paths import is_authors
-from poorhttp.errors import LoadError, PoorhttpError, suggestion
+from poorhttp.errors import LoadError, PoorhttpError
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -33,8 +33,7 @@ AROUND = 4
 MOST_FRAMES, MOST_LOCALS = 60, 30
 
 DEEPEST, WIDEST, MOST_SECTIONS = 10, 15, 100
-"""Exceptions that are shown: causes and groups within each other; members of one group (as many as Python shows);
-all."""
+"""Exceptions that are shown: causes and groups within each other; members of one group; all."""
 
 
 def of(error: BaseException, skip: str = "") -> Problem:
@@ -67,7 +66,7 @@ def _account(error: BaseException, skip: str) -> Problem:
     hint = hint or _suggestion(error, frames, exc)
     return {
         "title": cut(_in_one_line(without_secrets(_last(exc))), LONGEST),
-        "where": f"{shown(where)}:{line}" if where else "",
+        "where": f"{seen(where)}:{line}" if where else "",
         "file": where,
         "hint": hint,
         "trace": _text(sections),
@@ -90,11 +89,6 @@ def bounded(problem: Problem, limit: int) -> Problem:
     if len(str(problem)) > limit:
         problem = {**problem, "sections": [], "trace": problem["trace"][-limit // 2 :]}
     return problem
-
-
-def shown(path: str) -> str:
-    """A path relative to the current directory, if it lies there."""
-    return seen(path) if os.path.isabs(path) else path
 
 
 def _walk(trace: TracebackType | None, skip: str) -> list[tuple[Any, int]]:
@@ -181,7 +175,7 @@ def _source(file: str, line: int) -> list[tuple[int, str]]:
 
 
 _FAST_LOCALS = (lambda: type(sys._getframe().f_locals))()
-"""The type of `f_locals` of a function; since Python 3.13 it is no dict (PEP 667)."""
+"""Since Python 3.13 `f_locals` of a function is no dict (PEP 667)."""
 
 
 def _is_plain(known: Any) -> bool:
@@ -200,12 +194,10 @@ def _locals(frame: Any) -> list[tuple[str, str]]:
 
 
 def _suggestion(error: BaseException, steps: list[tuple[Any, int]], exc: traceback.TracebackException) -> str:
-    """A name that was perhaps meant; `traceback` says it itself since Python 3.12."""
-    if not isinstance(error, NameError) or not steps or "Did you mean" in _last(exc):
-        return ""
-    frame = steps[-1][0]
-    known = [each for each in (frame.f_locals, frame.f_globals, frame.f_builtins) if _is_plain(each)]
-    return suggestion(error.name or "", {name for each in known for name in each})
+    """As `failures.suggested`, where looking for names runs no code of the author's."""
+    frame = steps[-1][0] if steps else None
+    is_safe = frame is not None and all(map(_is_plain, (frame.f_locals, frame.f_globals, frame.f_builtins)))
+    return suggested(error, _last(exc)) if is_safe else ""
 
 
 def _where(error: BaseException, steps: list[tuple[Any, int]]) -> tuple[str, int]:

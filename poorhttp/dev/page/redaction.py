@@ -1,9 +1,7 @@
 """Secrets that are hidden in an error page and in the log: the values of names that look like those of secrets.
 
-Knows the usual ways to write a name and its value: in text, in source, in URLs and in header fields. Does not know
-where a text comes from.
-Contract: of a text, the value right behind such a name is hidden; of source, every string of the same statement behind
-such a name with `=` or `:`.
+Knows the usual ways to write a name and its value: in text, in source, in URLs and in header fields. Of a text, the
+value right behind such a name is hidden; of source, every string of the same statement behind the name and `=` or `:`.
 """
 
 from __future__ import annotations
@@ -70,9 +68,7 @@ def names_secret(key: object) -> bool:
 
 
 def without_secrets(text: str, is_code: bool = False) -> str:
-    """The text with the values of secrets hidden. is_code: it is a line of source, where a value without quotes is a
-    name; then only literals right behind a name are hidden, and secrets within literals.
-    """
+    """The text with the values of secrets hidden. is_code: a line of source, in which an unquoted value is a name."""
     text = _ELSEWHERE.sub(_hide, cut(text, LONGEST_TEXT))
     text = _ASSIGNED.sub(_hide, text)
     if is_code:
@@ -85,18 +81,14 @@ def _hide(found: re.Match[str]) -> str:
 
 
 def quoted_source(text: str) -> str:
-    """As `without_secrets`, for text that quotes source. Where something is hidden, the marks beneath would be in the
-    wrong place, so they go.
-    """
+    """As `without_secrets`, for text that quotes source. If something is hidden, the marks beneath go too."""
     shown = without_secrets(text, is_code=True)
     return shown if shown == text else MARKS.sub("", shown)
 
 
 @lru_cache(32)
 def without_values(lines: tuple[str, ...]) -> list[str]:
-    """The lines of a file with strings hidden that follow, in the same statement, the name of a secret and `=` or `:`;
-    up to where it is no Python any more.
-    """
+    """The lines of a file with strings hidden that follow, in one statement, the name of a secret and `=` or `:`."""
     from poorhttp.stdlib import tokenize
 
     spans = []

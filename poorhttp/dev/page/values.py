@@ -1,7 +1,6 @@
 """Values of the application as short text, without running any of its code.
 
-Knows the types of Python itself. An object of another type is shown by the name of its type alone, because its
-`__repr__`, its class or its metaclass may do anything.
+Knows the types of Python itself. An object of another type is shown by the name of its type alone.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ def described(value: object) -> str:
 
 
 def name_of(kind: type, attribute: str = "__name__") -> str:
-    """The name of a class as `type` itself knows it: a metaclass, or a subclass of `str` in its place, may run code of
-    the author's. Raises TypeError for a `__module__` that is no string.
+    """The name of a class as `type` itself knows it: a metaclass may run code of the author's. Raises TypeError for a
+    `__module__` that is no string.
     """
     return str.__str__(type.__dict__[attribute].__get__(kind))
 

@@ -1,8 +1,7 @@
 """A process that loads the application once and serves it, until the next process takes its place.
 
-Knows which steps of a server's start belong to such a process. Does not know what happens to files or other processes.
-Contract: the author's code is imported here and nowhere else, after the supervisor has sent the command to load. The
-result of the load is reported. If the supervisor is gone, the process is gone too.
+Knows the steps of a server's start. Does not know what happens to files or other processes. The author's code is
+imported here alone, after the supervisor has sent the command to load.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+    from poorhttp.app.callables import WSGI
     from poorhttp.config.model import Config
-
-    WSGI = Callable[..., Iterable[bytes]]
+    from poorhttp.stdlib import socket
 
 VARIABLE = "POORHTTP_DEV"
-"""Environment variable that starts such a process: the supervisor's process number, the port of `live.Streams` or 0,
-the number of accept pauses, and descriptors: link, control pipe, accept pauses, listening sockets."""
+"""The variable that starts such a process: process number of the supervisor, port of `live.Streams` or 0, number of
+accept pauses, and the descriptors: link, control pipe, accept pauses, listening sockets."""
 
 LARGEST_ORDER = 1 << 20
 """Bytes of the order that says what to import in advance."""
@@ -82,17 +81,19 @@ def run(argv: Sequence[str], directory: str) -> NoReturn:
         access_log = open_access_log(settings.accesslog, error_log.fileno())
         with _closed_in_forks(kept), Checkpoints(parent, reporter, channels, kept, recorder) as checkpoints:
             app, settings = _load(settings, error_log, reporter, checkpoints)
-        if live:
-            from poorhttp.dev.page.live import Refreshed
-
-            app = Refreshed(app, live, time.monotonic())
     except BaseException as error:
         _end_in_conflict(reporter, recorder, ())
-        _report_problem(reporter, error)
+        sys.stdout.flush()
+        reporter.tell(PROBLEM, dumps(problem.bounded(problem.of(error), LARGEST_PROBLEM)).encode())
         os._exit(FAILED)
     _end_in_conflict(reporter, recorder, settings.environ)
     reporter.await_watch(shape.is_supervised(settings))
-    _serve(app, settings, listeners, error_log, access_log, channels.control, _ready(reporter, recorder, settings))
+
+    def ready() -> None:
+        reporter.tell(IMPORTED, recorder.outcome(settings.environ))
+        reporter.tell(READY, dumps(dev.fixed(settings)).encode())
+
+    serve(app, settings, list(map(sockets.adopt, listeners)), (error_log, access_log), channels.control, live, ready)
 
 
 def _preload(reporter: Reporter, order: bytes) -> preload.Preloaded:
@@ -144,39 +145,32 @@ def _load(settings: Config, error_log: ErrorLog, reporter: Reporter, checkpoints
 
 
 def _end_in_conflict(reporter: Reporter, recorder: Recorder, environ: Iterable[str]) -> None:
-    """End this process, so that a cold start takes its place, if the imports in advance may have changed the result."""
+    """End this process if the imports in advance may have changed the result: a cold start takes its place."""
     why = recorder.conflict(environ)
     if why:
         reporter.tell(COLD, why.encode("utf-8", "replace"))
         os._exit(0)
 
 
-def _report_problem(reporter: Reporter, error: BaseException) -> None:
-    found = problem.bounded(problem.of(error), LARGEST_PROBLEM)
-    sys.stdout.flush()
-    reporter.tell(PROBLEM, dumps(found).encode())
-
-
-def _ready(reporter: Reporter, recorder: Recorder, settings: Config) -> Callable[[], None]:
-    def ready() -> None:
-        reporter.tell(IMPORTED, recorder.outcome(settings.environ))
-        reporter.tell(READY, dumps(dev.fixed(settings)).encode())
-
-    return ready
-
-
-def _serve(
+def serve(
     app: WSGI,
     settings: Config,
-    descriptors: Sequence[int],
-    error_log: ErrorLog,
-    access_log: int,
+    listeners: list[socket.socket],
+    logs: tuple[ErrorLog, int],
     control: int,
-    ready: Callable[[], None],
+    live: int,
+    ready: Callable[[], None] = lambda: None,
 ) -> NoReturn:
+    """Serve, then end this process. logs: the error log and the descriptor of the access log. live: the port of
+    `live.Streams`, 0 for none. ready: called when clients are served.
+    """
+    error_log, access_log = logs
     code = FAILED
     try:
-        listeners = [sockets.adopt(descriptor) for descriptor in descriptors]
+        if live:
+            from poorhttp.dev.page.live import Refreshed
+
+            app = Refreshed(app, live, time.monotonic())
         if shape.is_supervised(settings):
             scoreboard = make_server_scoreboard(settings)
             code = supervisor.supervise(
@@ -195,8 +189,8 @@ def _serve(
 
 @contextmanager
 def _closed_in_forks(descriptors: list[int]) -> Iterator[None]:
-    """Close the sockets that are in this list in every child that the author's code forks while it is imported: a child
-    may outlive the server, and would keep its port.
+    """Close these sockets in every child that the author's code forks while it is imported: a child may outlive the
+    server, and would keep its port.
     """
 
     def close() -> None:

@@ -1,7 +1,6 @@
 """The processes that had, have or will have the clients: the one that serves, the one that loads, and those that leave.
 
-Knows how each of them is made to accept or not, to finish and to end. Does not know why, nor the processes that wait
-for a save (`ahead.pool`).
+Knows how each of them accepts, finishes and ends. Does not know why, nor the processes that wait for a save.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Generations:
             process.resume_accepting()
 
     def retire_current(self, seconds: float | None = None) -> None:
-        """Let the current process finish its requests; seconds: in this time, None: in `graceful_timeout`."""
+        """Let the current process finish its requests in so many seconds (None: `graceful_timeout`)."""
         if self.current is not None:
             self._finish(self.current, self._graceful_timeout if seconds is None else seconds)
             self.current = None

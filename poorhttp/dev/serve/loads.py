@@ -1,19 +1,20 @@
 """The loads of the application: when one begins, by which process, and what is served when it ends.
 
-Knows the files that have changed, the processes, and the time that files need to settle. Does not know how events and
-messages come in (`supervisor`), nor which process loads next (`ahead.pool`).
-Contract: from the first sign of a change until it was looked at, no connection is accepted.
+Knows the files that have changed, and how long files need to settle. Does not know how events and messages come in
+(`supervisor`), nor which process loads next (`ahead.pool`). From the first sign of a change until it was looked at, no
+connection is accepted.
 """
 
 from __future__ import annotations
 
 import json
 
+from poorhttp.app.places import seen
 from poorhttp.dev import settings as dev
 from poorhttp.dev.ahead.pool import Pool
 from poorhttp.dev.page import guard, problem
+from poorhttp.dev.page.breakpoints import Prompts
 from poorhttp.dev.serve.generations import Generations
-from poorhttp.dev.serve.prompts import Prompts
 from poorhttp.dev.serve.restless import Restless
 from poorhttp.dev.watch.files import Watcher
 from poorhttp.dev.watch.paths import identity
@@ -40,8 +41,8 @@ STILL = 5.0
 
 
 class Loads:
-    """dirty: when the first sign of a change came that was not looked at yet, None for none. sent: when the process of
-    the present load got its command. own: descriptors of the supervisor, which a fork has to close.
+    """dirty: time of the first sign of a change that was not looked at yet. sent: when the present load was commanded.
+    own: descriptors of the supervisor, which a fork has to close.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Loads:
             restless.begin_rest(now, now - self.sent)
             return True
         if paths:
-            names = ", ".join(map(problem.shown, paths))
+            names = ", ".join(map(seen, paths))
             self.error_log.write("W", f"{names} changes whenever the application is loaded; not watched any more")
             self.watcher.ignore(paths)
         return False
@@ -161,9 +162,7 @@ class Loads:
         self.processes.loading = process
 
     def _enter_directory(self) -> bool:
-        """Make the directory of the start the working directory; return whether another one has its name now. Raises
-        OSError if there is none.
-        """
+        """Go to the directory of the start; return whether it is another directory of that name. Raises OSError."""
         is_another = not os.path.samestat(os.stat(self._directory), os.stat("."))
         if is_another:
             os.chdir(self._directory)
@@ -247,9 +246,9 @@ class Loads:
 
 def _last(process: Process) -> str:
     path = process.last_read
-    return f"; the last file it read is {problem.shown(path)}" if path else ""
+    return f"; the last file it read is {seen(path)}" if path else ""
 
 
 def _names(paths: list[str]) -> str:
-    names = problem.shown(paths[0])
+    names = seen(paths[0])
     return names if len(paths) == 1 else f"{names} and {len(paths) - 1} more"

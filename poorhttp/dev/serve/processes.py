@@ -2,9 +2,7 @@
 
 Knows fork, exec and the descriptors between the processes: the link, a socket for messages; the control pipe, for
 single bytes; and the accept pause, a pipe that is readable while the process is to accept no connection. Does not know
-when anything is to be done.
-Contract: no process outlives the supervisor, and none holds descriptors of another one. From the moment of an accept
-pause on, the process accepts no connection.
+when anything is to be done. No process outlives the supervisor.
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ from poorhttp.dev.page import guard
 from poorhttp.dev.serve import child
 from poorhttp.dev.settings import for_stand_in
 from poorhttp.dev.watch.reports import CHECKPOINT, FORKED, OPENED, send_descriptors
-from poorhttp.process import messages, worker
-from poorhttp.stdlib import os, signal, socket, time
+from poorhttp.process import messages
+from poorhttp.stdlib import os, signal, socket
 from poorhttp.system import signals
 from poorhttp.system.exits import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from poorhttp.config.model import Config
     from poorhttp.dev.page.problem import Problem
@@ -40,8 +37,7 @@ MESSAGE = 1 << 20
 PAUSE = b"s"
 
 PATIENCE = 0.9
-"""Seconds that a process gets beyond its time before it is killed. A process with workers kills them a second after
-it."""
+"""Seconds beyond its time before a process is killed: a process with workers kills them a second after it."""
 
 RESET = (*signals.HANDLED, signal.SIGCHLD, signal.SIGALRM)
 
@@ -56,7 +52,7 @@ class Process:
         self.pid = 0
         self.is_stand_in = False
         self.is_supervised = False
-        """Whether it has workers of its own, and is stopped by signals; it reports that when it has loaded."""
+        """Whether it has workers of its own, and is stopped by signals."""
         self.is_forked = self.is_prepared = False
         """Whether it is a fork; whether it waits for nothing but the command to load the application."""
         self.why_not_forked = ""
@@ -132,9 +128,7 @@ class Process:
             os.close(control)
 
     def wait_at(self, path: str, whole: Process) -> None:
-        """Be the checkpoint before the module at this path. whole: the process that has read what goes before the
-        module, and has just reported the checkpoint.
-        """
+        """Be the checkpoint before the module at this path. whole: the process that has just reported it."""
         descriptors = whole.passed.pop(0)
         if len(descriptors) == 2:  # else this process had no room for them
             self.link, self._control = descriptors
@@ -166,7 +160,7 @@ class Process:
         return there, control
 
     def _accept_pauses(self) -> tuple[int, ...]:
-        """In the order in which the engine looks at them: before the queue of events is emptied, the pause begins."""
+        """In the order in which the engine looks: the pause begins before the queue of events is emptied."""
         return *self._events, self._pause[0]
 
     def fork_stand_in(
@@ -175,7 +169,7 @@ class Process:
         status: str,
         refresh: int,
         settings: Config,
-        listeners: Sequence[socket.socket],
+        listeners: list[socket.socket],
         logs: tuple[ErrorLog, int],
         others: Sequence[Process],
         close: Sequence[int],
@@ -199,11 +193,7 @@ class Process:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 end_with(parent)
                 app = guard.make_error_application(found, status, refresh, settings.editor)
-                if self._live:
-                    from poorhttp.dev.page.live import Refreshed
-
-                    app = Refreshed(app, self._live, time.monotonic())
-                _serve(app, for_stand_in(settings, self._accept_pauses()), listeners, logs, control)
+                child.serve(app, for_stand_in(settings, self._accept_pauses()), listeners, logs, control, self._live)
         except OSError:
             self.close()
             raise
@@ -225,7 +215,7 @@ class Process:
             os.write(self.link, b" ")
 
     def pause_accepting(self) -> None:
-        """Let it accept no connection from now on: clients wait in the listen queue."""
+        """Let it accept no connection from now on."""
         if not self._is_paused:
             self._is_paused = True
             if self._pause[1] >= 0:
@@ -238,13 +228,13 @@ class Process:
                 os.read(self._pause[0], 1)
 
     def finish(self, now: float, seconds: float) -> None:
-        """Let it finish its requests, and end; kill it soon after so many seconds."""
+        """Let it finish its requests and end; kill it soon after so many seconds."""
         self.pause_accepting()
         self.kill_at = now + seconds + PATIENCE
         self._ask(signal.SIGTERM)
 
     def stop(self, now: float, signum: int, seconds: float) -> None:
-        """Let it end with the server, as `finish`; a process that was to finish already gets no more time."""
+        """Let it end with the server; a process that was to finish already gets no more time."""
         late = now + seconds + PATIENCE
         self.kill_at = late if self.kill_at is None else min(self.kill_at, late)
         self._ask(signum)
@@ -303,7 +293,6 @@ class Process:
         return os.waitstatus_to_exitcode(status) if pid else None
 
     def close(self) -> None:
-        """Close all descriptors."""
         self.forget(keeps_pause=False)
 
     def forget(self, keeps_pause: bool) -> None:
@@ -321,21 +310,3 @@ class Process:
         if self._control >= 0:
             with contextlib.suppress(OSError):  # it is gone
                 os.write(self._control, what)
-
-
-def _serve(
-    app: worker.Application,
-    settings: Config,
-    listeners: Sequence[socket.socket],
-    logs: tuple[ErrorLog, int],
-    control: int,
-) -> NoReturn:
-    error_log, access_log = logs
-    code = 1
-    try:
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        code = worker.serve(app, listeners, settings, error_log, access_log, control, nobody)
-    except BaseException as error:
-        error_log.exception(error, "-", f"process {os.getpid()}")
-    finally:
-        signals.leave_at_once(code, error_log)

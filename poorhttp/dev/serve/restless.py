@@ -1,8 +1,7 @@
 """Files that change at every load, because the application causes the change: they must not cause loads for ever.
 
-A program that the application starts may write a file that the application reads. Such a file changes with each load,
-and not without one; the author, who may save often, also saves between loads. So after some loads in a row that the
-same file has spoiled, nothing is loaded for a while, to see whether the file changes without a load.
+Such a file changes with each load, and not without one; the author, who may save often, also saves between loads. So
+after some loads in a row that the same file has spoiled, nothing is loaded for a while, to see whether it changes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ REST, LONGEST_REST = 1.0, 10.0
 """Seconds of a rest: twice the time of the last load, within these limits."""
 
 RESTS = 3
-"""Rests, each with a spoiled load behind it, in which a file must not change to be ignored."""
+"""Rests, each followed by a spoiled load, in which a file must not change to be ignored."""
 
 
 class Restless:
@@ -42,7 +41,7 @@ class Restless:
         return sorted(path for path, count in self._spoiled.items() if count >= RESTLESS)
 
     def are_known(self) -> bool:
-        """Whether it is certain that they change only with a load; also where there are none."""
+        """Whether it is certain that they change only with a load."""
         return all(self._rested.get(path, 0) >= RESTS for path in self.paths())
 
     def begin_rest(self, now: float, took: float) -> None:

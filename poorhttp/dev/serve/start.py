@@ -1,7 +1,6 @@
 """The start and the end of a server that reloads: its sockets, pidfile and logs, and what the terminal says of it.
 
 Knows what belongs to the supervisor for its whole life. Does not know what a reload is.
-Contract: the sockets are bound once, and closed at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from poorhttp.dev.serve.loads import Loads
 from poorhttp.dev.serve.supervisor import Supervisor
 from poorhttp.dev.watch.inotify import adopt_orphans
 from poorhttp.errors import PoorhttpError, say
-from poorhttp.listen import sockets
+from poorhttp.listen import sockets, systemd
 from poorhttp.process import shape
 from poorhttp.process.start import facts, listening, log_files
 from poorhttp.status import pidfile
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from poorhttp.config.model import Config
 
 DEFERRED = 3600
-"""Seconds for which the kernel keeps a connection on which nothing has come (TCP_DEFER_ACCEPT): browsers open some in
-advance, and their first request must meet the newest code."""
+"""Seconds for which the kernel keeps a connection on which nothing has come (TCP_DEFER_ACCEPT): the first request of a
+connection that a browser opens in advance must meet the newest code."""
 
 
 def run(settings: Config, directory: str, is_live: bool) -> int:
@@ -39,7 +38,7 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
     streams = loads = None
     adopt_orphans()
     try:
-        for address, descriptor in sockets.choose(settings.addresses, _passed()):
+        for address, descriptor in sockets.choose(settings.addresses, systemd.passed(os.environ, say)):
             listeners.append(sockets.take(descriptor) if descriptor >= 0 else listening.listen(settings, address))
         for each in listeners:
             if each.family != socket.AF_UNIX:
@@ -64,21 +63,11 @@ def run(settings: Config, directory: str, is_live: bool) -> int:
 
 def _say_start(settings: Config, listeners: list[socket.socket]) -> None:
     shown = dev.for_process(settings, ())
-    say(facts.version())
-    say(places.title(shown.application))
-    say(", ".join(sockets.url(each) + sockets.others(each) for each in listeners))
-    say(f"autoreload, {shape.kind(shown)}, {shape.size(shown)}")
+    for line in facts.facts(shown, f"autoreload, {shape.kind(shown)}", places.title(shown.application), listeners):
+        say(line)
     if not settings.preload and shape.is_supervised(settings):
         say("note: preload = no: with autoreload one process loads the application, and serves it alone")
     for name in filter(settings.__getattribute__, dev.NOT_SERVED):
         say(f"note: {name} is not served with autoreload: each save begins another server")
     for note in shown.notes:
         say(f"note: {note}")
-
-
-def _passed() -> list[tuple[int, str]]:
-    if "LISTEN_FDS" not in os.environ:
-        return []
-    from poorhttp.listen import systemd
-
-    return systemd.passed(os.environ, say)

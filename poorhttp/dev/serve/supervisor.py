@@ -1,10 +1,7 @@
 """The supervisor of `poorhttp dev`: it waits for saves, and lets one process after the other serve the application.
 
-Knows the loop: it waits for events, messages, signals and times, and hears them in the right order. Does not know what
-follows from a change (`loads`), what a change is (`watch.files`), how a process is started (`processes`), nor any code
-of the author's.
-Contract: whatever the application does when it is imported or later, the supervisor goes on, and the next good save is
-served.
+Knows the loop: events, messages, signals and times, in the right order. Does not know what follows from a change
+(`loads`), what a change is (`watch.files`), how a process is started (`processes`), nor any code of the author's.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ class Supervisor:
     def __init__(self, loads: Loads) -> None:
         self._loads, self._error_log, self._watcher = loads, loads.error_log, loads.watcher
         self._processes, self._pool, self._streams = loads.processes, loads.pool, loads.streams
-        self._fixed = dev.FixedSettings(loads.settings)
+        self._fixed_first = self._fixed_last = dev.fixed(loads.settings)
         self._next_sweep = self._quiet_at = 0.0
         self._has_events = False
         self._stopping: float | None = None
@@ -167,9 +164,16 @@ class Supervisor:
             self._pool.hear(process, kind, fields)
         elif process is self._processes.loading:
             self._loads.serve(process, now)
-            changes = self._fixed.changes(json.loads(fields[0]))
-            if changes:
-                self._error_log.write("N", f"{changes} now: start again for that")
+            self._tell_of_fixed(json.loads(fields[0]))
+
+    def _tell_of_fixed(self, now: dict[str, str]) -> None:
+        """Tell the author once of a change of a setting that is read at the start only. now: see `dev.fixed`."""
+        first, last, self._fixed_last = self._fixed_first, self._fixed_last, now
+        changes = [
+            f"{name} is {text or 'empty'}" for name, text in now.items() if text not in (first[name], last[name])
+        ]
+        if changes:
+            self._error_log.write("N", f"{', '.join(changes)} now: start again for that")
 
     def _hear_file(self, process: Process, kind: bytes, fields: list[bytes], now: float) -> None:
         path = os.fsdecode(fields[0])

@@ -1,9 +1,8 @@
 """Which bytecode Python may load: none that could be older than its source.
 
-Python compares the time of the last change, in whole seconds, and the size. After two edits within one second that keep
-the size it would load the bytecode of the first edit for ever; so it would for another file that takes the name, with
-the same time and size. Here bytecode counts only if it was written two seconds after the last change of its source;
-else the source is compiled. Contract: modules that are not the author's are left to Python.
+Python compares size and time in whole seconds. After two edits of the same size within one second it would load the
+bytecode of the first edit for ever. Here bytecode of the author's counts only if it was written two seconds after the
+last change of its source.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Which of the author's files have changed since the application read them.
 
-Knows the files and directories that matter: those that the application has read, tried to read or listed; Python files
-and `.env` files beside them; and new directories beside modules (not beside other files: those may lie in /tmp). An
-event of the kernel is only a hint to look; `stat` and the content decide. Does not know what follows from a change.
-Contract: no change of a file that was reported before it was read is missed, whatever its time, its size or the way in
-which it was saved. The same content again is no change. A file that a process of the application writes is no change
-until that process is gone.
+Knows the files and directories that matter: those that the application has read, tried to read or listed; Python and
+`.env` files beside them; and new directories beside modules. An event of the kernel is only a hint to look; `stat` and
+the content decide. Does not know what follows from a change. No change of a file that was reported before it was read
+is missed; the same content again is no change, nor is what a process of the application writes until it is gone.
 """
 
 from __future__ import annotations
@@ -14,9 +12,18 @@ import contextlib
 from hashlib import blake2b
 
 from poorhttp.dev.watch import inotify
-from poorhttp.dev.watch.directories import Directories
-from poorhttp.dev.watch.names import is_environment, is_plain, listing, may_hold_modules
-from poorhttp.dev.watch.paths import DIRECTORY, Identity, Signature, identity, links_to, signature
+from poorhttp.dev.watch.paths import (
+    DIRECTORY,
+    Identity,
+    Signature,
+    identity,
+    is_environment,
+    is_plain,
+    links_to,
+    listing,
+    may_hold_modules,
+    signature,
+)
 from poorhttp.dev.watch.reports import MODULES
 from poorhttp.stdlib import os
 
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LARGEST = 1 << 20
-"""Bytes of the largest file whose content is compared; of larger ones the signature is."""
+"""Bytes of the largest file whose content is compared, beyond its signature."""
 
 SLICE = 20
 """Files whose content is noted at a time, so that an event does not wait for long."""
@@ -35,9 +42,7 @@ _DONE = inotify.CLOSE_WRITE | inotify.MOVED_TO | inotify.MOVED_FROM | inotify.DE
 
 
 class _File:
-    """A file as the application has read it. signature: None where there was no file. content: its digest, None as long
-    as it is not known.
-    """
+    """A file as the application has read it. signature: None for no file. content: its digest, once it is noted."""
 
     __slots__ = ("content", "signature")
 
@@ -51,7 +56,7 @@ class Watcher:
 
     def __init__(self, roots: Iterable[str]) -> None:
         """roots: directories of the author's code, which are watched from the beginning."""
-        self.directories = Directories()
+        self.directories = inotify.Directories()
         self._files: dict[str, _File] = {}
         self._contents: dict[str, frozenset[str]] = {}  # directory -> those of its names that matter
         self._module_places: set[str] = set()  # directories in which modules are, or are looked for
@@ -70,17 +75,15 @@ class Watcher:
             self._enter(root)
 
     def fileno(self) -> int:
-        """The descriptor that is readable when something has happened; -1 for none."""
         return self.directories.fileno()
 
     def names(self, places: Iterable[str] = ()) -> dict[str, frozenset[str]]:
-        """All names in the watched directories, and in these. Comparing them shows what came or went, also where the
+        """All names in the watched directories, and in these. Comparing them shows what came or went, also if the
         application has asked only whether a file exists.
         """
         return {directory: listing(directory) for directory in {*self._contents, *self._names, *places}}
 
     def count(self) -> int:
-        """How many files are watched."""
         return sum(_is_file(each.signature) and path not in self._written for path, each in self._files.items())
 
     # The application
@@ -119,8 +122,8 @@ class Watcher:
         self._follow(path, links_to(path))
 
     def entered(self, directory: str, which: Identity | None) -> None:
-        """A process makes this its working directory. It is a change if another directory takes the name, as when a
-        symbolic link is switched to another release. which: None where there was none.
+        """A process makes this its working directory (which: None for none). It is a change if another directory takes
+        the name, as when a symbolic link is switched to another release.
         """
         self.directories.is_new |= directory not in self._entered
         self._entered[directory] = which
@@ -156,7 +159,6 @@ class Watcher:
                 self._accept(path)
 
     def ignore(self, paths: Iterable[str]) -> None:
-        """Take no more notice of these files."""
         for path in paths:
             self._written.setdefault(path, set()).add(self)
 
@@ -188,7 +190,7 @@ class Watcher:
             self.directories.watch_above(directory)
 
     def _follow(self, path: str, steps: Iterable[str]) -> None:
-        """Watch the symbolic links on the way to this file, and the files that they lead to. steps: see `links_to`."""
+        """Watch the symbolic links on the way to this file. steps: see `links_to`."""
         self.directories.begin_to_follow()
         for step in steps:
             directory, name = os.path.split(step)
@@ -215,19 +217,18 @@ class Watcher:
         return is_any
 
     def is_pending(self) -> bool:
-        """Whether a file is being written, or is gone or empty that was not: its content may be about to come."""
+        """Whether a file is being written, or has lost its content: another one may be about to come."""
         for path in [*self._unclosed]:
             if not _is_file(signature(path)):
                 self._unclosed.discard(path)
         return bool(self._unclosed) or any(self._has_lost_content(path) for path in self._suspects)
 
     def forget_pending(self) -> None:
-        """Do not wait for files that are being written."""
         self._unclosed.clear()
 
     def changes(self) -> list[str]:
-        """The paths that have changed; to be called after all reports were heard. While the application is loaded, a
-        change is given once, and only if the process has read the file already.
+        """The paths that have changed, after all reports were heard. While the application is loaded, a change is given
+        once, and only if the process has read the file already.
         """
         self.directories.is_new = False
         self._watch_all()
@@ -242,11 +243,10 @@ class Watcher:
         return sorted({path for path in changed if path not in self._written})
 
     def has_contents_to_note(self) -> bool:
-        """Whether there are files whose content was not noted yet."""
         return any(self._needs_content(path, file) for path, file in self._files.items())
 
     def note_contents(self) -> bool:
-        """Note the content of some files; to be called when nothing else is to be done. Returns what `hear` does."""
+        """Note the content of some files, when nothing else is to be done. Returns what `hear` does."""
         noted = [path for path, file in self._files.items() if self._needs_content(path, file)][:SLICE]
         for path in noted:
             file, content = self._files[path], _content(path)
@@ -325,7 +325,7 @@ class Watcher:
         return True
 
     def _matters(self, directory: str) -> Iterator[str]:
-        """The names in a directory that matter when they come or go; with a slash behind the name of a directory, so
+        """The names in a directory that matter when they come or go; that of a directory with a slash behind it, so
         that a file in its place is a change.
         """
         try:

@@ -1,12 +1,13 @@
-"""System calls of Linux that Python lacks: inotify(7), statfs(2) and prctl(2).
+"""The directories that the kernel watches for changes, also those that do not exist yet; and the system calls for that.
 
-Knows the calls and their structures. Does not know which directory or file matters.
-Contract: events come in the order in which they happened. Where the kernel cannot watch, OSError says so.
+Knows inotify(7), its limits, and the file systems on which it misses changes (statfs(2)). Does not know which files
+matter, nor what an event means. Events come in the order in which they happened.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import struct
 
 from poorhttp.stdlib import os
@@ -19,8 +20,7 @@ _ONLY_DIRECTORIES, _IN_ADDITION = 0x01000000, 0x20000000
 COMING, GOING = CREATE | MOVED_TO, DELETE_SELF | MOVE_SELF
 ALL = MODIFY | CLOSE_WRITE | MOVED_FROM | DELETE | COMING | GOING
 KINDS = COMING, DELETE, GOING, ALL
-"""The sets of events that a directory is watched for: names that come, names that are removed, that it goes itself,
-all."""
+"""The sets of events: names that come, names that are removed, that the directory goes itself, all."""
 
 _EVENT = struct.Struct("iIII")
 _READ = 1 << 16
@@ -39,12 +39,112 @@ _DISTANT = {
     0x5346414F: "AFS",
     0x73757245: "Coda",
 }
-"""Magic numbers (statfs(2)) of file systems whose files change without an event: on another machine, or in a layer
-below."""
+"""Magic numbers (statfs(2)) of file systems whose files change without an event."""
+
+_LIMITS = {errno.EMFILE: "max_user_instances=1024", errno.ENOSPC: "max_user_watches=524288"}
+"""The limit of the kernel that an error is about, and a value that is enough."""
+
+
+class Directories:
+    """The watched directories, by their names. sweeps: whether changes may go unnoticed, so that the caller has to look
+    too; `notes` says why, once. is_new: whether a directory is watched that was not watched before the last look.
+    awaited: the directory above -> names in it that do not exist, and are needed to reach a directory that matters.
+    """
+
+    def __init__(self) -> None:
+        self.sweeps = self.is_new = False
+        self.notes: list[str] = []
+        self.awaited: dict[str, set[str]] = {}
+        self._watched: set[tuple[str, int]] = set()  # directory, and the events that are watched for
+        self._above: set[str] = set()  # parents of watched directories: if one goes, it takes the watched one with it
+        self._missing: set[str] = set()  # directories that were not found since `begin_to_follow`
+        self._inotify: Inotify | None = None
+        try:
+            self._inotify = Inotify()
+        except OSError as error:
+            self._give_up(error)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when something has happened; -1 for none."""
+        return self._inotify.fileno() if self._inotify else -1
+
+    def events(self) -> list[tuple[str, str, int]]:
+        """As `Inotify.read`."""
+        events = self._inotify.read() if self._inotify else []
+        for directory, _, what in events:
+            if what & IGNORED:
+                self._watched.difference_update((directory, each) for each in KINDS)
+            elif what & MOVE_SELF:
+                self.forget(directory)
+        return events
+
+    def watch(self, directory: str, what: int = ALL) -> None:
+        """Watch this directory for these events. If it does not exist, watch for its coming."""
+        if (directory, what) in self._watched or self._inotify is None:
+            return
+        try:
+            self._inotify.add(directory, what)
+        except (FileNotFoundError, NotADirectoryError):
+            if what not in (GOING, DELETE):
+                self._await(directory)
+            return
+        except OSError as error:
+            if what == ALL or error.errno != errno.EACCES:  # a directory above may be closed to this user
+                self._give_up(error)
+            return
+        self._watched.add((directory, what))
+        kind = distance(directory) if what == ALL else ""
+        if kind and not self.sweeps:
+            self.sweeps = True
+            self.notes.append(
+                f"{directory} is on {kind}, where changes may go unnoticed: looking for them all the time"
+            )
+
+    def watch_above(self, directory: str) -> None:
+        """Watch whether a directory above this one goes: another one may come in its place."""
+        while directory != (above := os.path.dirname(directory)) and above not in self._above:
+            directory = above
+            self._above.add(directory)
+            self.watch(directory, GOING)
+
+    def begin_to_follow(self) -> None:
+        """Look again for the directories that did not exist."""
+        self._missing.clear()
+
+    def retry(self) -> None:
+        """Watch again those above, and the places where missing directories may come."""
+        for directory in self._above:
+            self.watch(directory, GOING)
+        for directory in [*self.awaited]:
+            self.watch(directory, COMING)
+
+    def forget(self, directory: str) -> None:
+        """Watch this one and those below it anew the next time: other directories may have their names now."""
+        inside = os.path.join(directory, "")
+        self._watched = {each for each in self._watched if each[0] != directory and not each[0].startswith(inside)}
+
+    def forget_all(self) -> None:
+        self._watched.clear()
+
+    def _await(self, directory: str) -> None:
+        above, name = os.path.split(directory)
+        self.awaited.setdefault(above, set()).add(name)
+        self._missing.add(directory)
+        if above not in self._missing:
+            self.watch(above, COMING)
+            self.is_new = self.is_new or os.path.isdir(directory)  # it came meanwhile
+
+    def _give_up(self, error: OSError) -> None:
+        if self.sweeps:
+            return  # each look tries again, and is not to say so again
+        self.sweeps = True
+        setting = _LIMITS.get(error.errno or 0)
+        hint = f"; sysctl fs.inotify.{setting} allows for more" if setting else ""
+        self.notes.append(f"inotify: {error.strerror}{hint}; looking for changes all the time")
 
 
 class Inotify:
-    """One queue of events, and the directories that are watched. Raises OSError where the kernel gives none."""
+    """One queue of events. Raises OSError if the kernel gives none."""
 
     def __init__(self) -> None:
         self._descriptor = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
@@ -64,9 +164,7 @@ class Inotify:
         self._directories.setdefault(number, set()).add(directory)
 
     def read(self) -> list[tuple[str, str, int]]:
-        """The events since the last call: directory, name in it ("" for the directory itself), what happened. An
-        overflow has neither directory nor name.
-        """
+        """The events since the last call: directory, name in it ("" for the directory itself), what happened."""
         events: list[tuple[str, str, int]] = []
         while True:
             try:
@@ -85,12 +183,9 @@ class Inotify:
                 if mask & IGNORED:
                     self._directories.pop(number, None)
 
-    def close(self) -> None:
-        os.close(self._descriptor)
-
 
 def distance(path: str) -> str:
-    """The kind of file system, where inotify misses changes on it; "" where it does not."""
+    """The kind of file system, if inotify misses changes on it; else ""."""
     status = (ctypes.c_long * 64)()  # more than struct statfs of any machine; its first word is the type
     if _LIBC.statfs(os.fsencode(path), ctypes.byref(status)):
         return ""

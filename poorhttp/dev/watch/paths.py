@@ -1,7 +1,7 @@
-"""Paths: whose file it is, what the file looks like, and the symbolic links that lead to it.
+"""Paths: whose file it is, whether its name matters, what it looks like, and the symbolic links that lead to it.
 
-Knows where Python, installed packages and this server keep their files; all other files count as the author's. Does not
-know what the application has read, nor what has changed.
+Knows where Python, installed packages and this server keep their files, and which names editors make for themselves.
+Does not know what the application has read, nor what has changed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ import stat
 import sys
 from functools import lru_cache
 
+from poorhttp.app.places import PYTHON, SERVER
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SERVER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
-"""The directory of this package, with a slash at its end."""
-
-PYTHON = os.path.join(os.path.dirname(os.__file__), "")
-"""The directory of the standard library, with a slash at its end."""
 
 _NOT_AUTHORS = PYTHON, SERVER, "/proc/", "/sys/", "/usr/share/", "/usr/lib/", "/lib/"
 _PACKAGES = "/site-packages/", "/dist-packages/"
@@ -35,7 +30,7 @@ _MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path."""
 
 Identity = tuple[int, int]
-"""Device and inode of a directory: they tell it from another directory of the same name."""
+"""Device and inode of a directory."""
 
 Signature = tuple[int, int, int]
 """Time of the last change (ns), size and inode of a file."""
@@ -92,7 +87,7 @@ def identity(path: str) -> Identity | None:
 
 
 def is_special(path: str) -> bool:
-    """Whether the path exists and is neither a file nor a directory: reading a pipe would take data from its reader."""
+    """Whether it is neither a file nor a directory: reading a pipe would take data from its reader."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -101,9 +96,7 @@ def is_special(path: str) -> bool:
 
 
 def absolute(path: str | bytes, directory: int = -1) -> str:
-    """The absolute path. directory: the descriptor of the directory that a relative path starts from; -1: the current
-    directory.
-    """
+    """The absolute path. directory: the descriptor that a relative path starts from; -1: the current directory."""
     near = os.fsdecode(path)
     if directory >= 0:
         near = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), near)
@@ -133,3 +126,27 @@ def _without_dots(path: str) -> str:
         elif part not in ("", "."):
             done = f"{done}{os.sep}{part}"
     return done or os.sep
+
+
+def listing(directory: str) -> frozenset[str]:
+    """The names in a directory, without those that editors make for themselves; none where it cannot be read."""
+    try:
+        return frozenset(name for name in os.listdir(directory) if is_plain(name) or is_environment(name))
+    except OSError:
+        return frozenset()
+
+
+def is_plain(name: str) -> bool:
+    """Whether the author may have given this name, rather than an editor or Python."""
+    return name[0] not in ".#" and name[-1] not in "~#" and "___jb_" not in name and name != "__pycache__"
+
+
+def is_environment(name: str) -> bool:
+    """Whether it is `.env`, `.env.local`, `my.env` or `.flaskenv`: libraries only look whether these exist."""
+    is_named_so = name == ".flaskenv" or name.startswith(".env.") or name.endswith(".env")
+    return is_named_so and name[:2] != ".#" and name[-1] != "~" and name[-3:-1] != "sw" and "___jb_" not in name
+
+
+def may_hold_modules(directory: str) -> bool:
+    """Whether the author may keep modules in this directory."""
+    return is_plain(os.path.basename(directory)) and is_authors(os.path.join(directory, ""))

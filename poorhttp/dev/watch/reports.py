@@ -1,9 +1,7 @@
 """The messages of a process to its supervisor: which files the application reads and writes, and how its start goes.
 
-Knows the audit events of Python (PEP 578), the one step of an import that raises none, and the form of a message. Does
-not know what the supervisor makes of a message.
-Contract: a file is reported before it is read, with its signature at that time, so that an edit between the two is seen
-as a change. Files of Python and of installed packages are not reported, unless they are links to the author's files.
+Knows the audit events of Python (PEP 578) and the form of a message. Does not know what the supervisor makes of it. A
+file is reported before it is read, with its signature at that time, so that an edit between the two is seen.
 """
 
 from __future__ import annotations
@@ -13,7 +11,8 @@ import struct
 import sys
 from importlib import _bootstrap_external as external
 
-from poorhttp.dev.watch.paths import COMMAND, PYTHON, SERVER, absolute, identity, is_authors, is_special, signature
+from poorhttp.app.places import PYTHON, SERVER
+from poorhttp.dev.watch.paths import COMMAND, absolute, identity, is_authors, is_special, signature
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -33,7 +32,7 @@ MODULES = "/*.py"
 
 _IMPORTLIB = "<frozen importlib"
 _LIST_FOR_THEMSELVES = os.path.join(PYTHON, "importlib", ""), SERVER
-"""Code that lists directories for its own purposes: `importlib.metadata`, which looks for packages, and this server."""
+"""Code that lists directories for its own purposes."""
 
 
 class Reporter:
@@ -56,20 +55,19 @@ class Reporter:
         send_descriptors(self._link, b"\0".join((kind, *map(os.fsencode, paths))), *descriptors)
 
     def await_watch(self, is_supervised: bool) -> None:
-        """Report that the application is loaded; return when the supervisor watches all files reported so far, so that
-        no save after the first answer is missed. is_supervised: whether this process will have workers.
+        """Report that the application is loaded; return when the supervisor watches all files reported so far.
+        is_supervised: whether this process will have workers.
         """
         self.tell(LOADED, b"1" if is_supervised else b"")
         with contextlib.suppress(OSError):
             os.read(self._link, 1)
 
     def repeat(self) -> None:
-        """Report all files again: the first time they counted as those of the process that this one was forked from."""
+        """Report all files again, as those of this process, which was forked."""
         for message in list(self._reported.values()):
             self.tell(message)
 
     def read(self, path: str) -> None:
-        """A file is about to be read."""
         if self._is_new(READ, path) and not is_special(path):
             found = signature(path)
             if found is not None and path.endswith(".py"):
@@ -77,13 +75,11 @@ class Reporter:
             self._report(READ, path, _numbers(found))
 
     def wrote(self, path: str) -> None:
-        """A file is about to be written."""
         if self._is_new(WROTE, path):
             self.writes += 1
             self._report(WROTE, path)
 
     def listed(self, path: str) -> None:
-        """A directory is about to be listed."""
         if self._is_new(LISTED, path):
             self._report(LISTED, path)
 
