@@ -9,7 +9,8 @@ engine where that is loaded already.
 The names that handlers use are in `poorhttp.http`.
 """
 
+from poorhttp.dispatch.decorated import Table
 from poorhttp.dispatch.dispatcher import application
-from poorhttp.dispatch.table import TableError
+from poorhttp.dispatch.faults import TableError
 
-__all__ = ["TableError", "application"]
+__all__ = ["Table", "TableError", "application"]

@@ -22,11 +22,12 @@ else:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from _typeshed import OptExcInfo
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+    from poorhttp.dispatch.block_stream import BlockStream
     from poorhttp.dispatch.file_slice import FileSlice
 
 DEFAULT_TYPE = "text/html; charset=utf-8"
@@ -49,10 +50,11 @@ class Answer(HeldBody):
     # Values that most requests share stand in the class, so that making a request costs nothing for it.
     _headers_out: Headers | None = None
     _err_headers_out: Headers | None = None
-    _file: FileSlice | None = None
+    _file: FileSlice | BlockStream | None = None  # follows the text that is held back
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
     sent_head: object = None  # what `flush` sent as the head, to be compared
     _swallowed = 0  # bytes that the answer to HEAD leaves out
+    _is_endless = False  # whether nobody knows how many these are
 
     _raw = False  # whether the body has bytes in it whose charset only the application knows
 
@@ -106,6 +108,19 @@ class Answer(HeldBody):
         self._room = -1  # the next write() sends it before: it stands behind the file
         return file.size
 
+    def stream(self, blocks: Iterator[str | bytes]) -> None:
+        """Let the rest of the body come from an iterator, as a generator that a handler has returned.
+
+        Each block is sent at once, with no Content-Length. The first one is taken now, so that until then the generator
+        may set headers and raise, as the handler may.
+        """
+        from poorhttp.dispatch.block_stream import BlockStream
+
+        if self._file is not None:
+            self.flush()
+        self._file = BlockStream(blocks, self._take)
+        self._room = -1
+
     def started(self) -> bool:
         """Whether part of the answer has been sent, so that it can no longer become another one."""
         return self._send is not None
@@ -154,21 +169,24 @@ class Answer(HeldBody):
         if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
-        if self._file is not None and not body and not self._swallowed:
+        if self._file is not None and self._file.modified is not None and not body and not self._swallowed:
             self._heed_preconditions(self._file)
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             # A handler that leaves the work out for HEAD may still announce the length that GET has.
             own_length = self.empty() and "Content-Length" in self.headers_out
-            self._begin(None if own_length else self._swallowed, exc_info)
+            self._begin(None if own_length or self._is_endless else self._swallowed, exc_info)
             return []
         file, self._file = self._file, None
         if file is None:
             return [body]
         if self._send is None:
-            self._send = self._begin(len(body) + file.size, exc_info)
+            self._send = self._begin(None if file.size is None else len(body) + file.size, exc_info)
         if body:
             self._send(body)
+        if file.size is None:
+            self._hold(sys.maxsize)  # text that the generator writes goes out with its next block
+            self._send = _send_by_yield
         return file.wrapped(self.environ.get("wsgi.file_wrapper"))
 
     def _begin(self, length: int | None, exc_info: OptExcInfo | None = None) -> Callable[[bytes], object]:
@@ -210,7 +228,7 @@ class Answer(HeldBody):
             fields += own
             owned |= {name.lower() for name, _ in own} - {"set-cookie"}
 
-    def _heed_preconditions(self, file: FileSlice) -> None:
+    def _heed_preconditions(self, file: FileSlice | BlockStream) -> None:
         """Let a file that is the whole answer have validators, and not be sent where the client has it."""
         if file.modified is None or self._send is not None or self.status != 200 or self.method not in ("GET", "HEAD"):
             return
@@ -232,7 +250,8 @@ class Answer(HeldBody):
         """Count what HEAD, 204 and 304 do not send."""
         self._swallowed += len(body)
         if self._file is not None:
-            self._swallowed += self._file.size
+            self._swallowed += self._file.size or 0
+            self._is_endless = self._file.size is None
             self._file.close()
             self._file = None
 
@@ -250,3 +269,7 @@ class Answer(HeldBody):
                     send(block)
             finally:
                 file.close()
+
+
+def _send_by_yield(data: bytes) -> None:
+    raise RuntimeError("flush() in a generator has nothing to do: what it yields is sent at once")
