@@ -559,6 +559,8 @@ WALL_CLOCK = {
     "poorhttp/status/pidfile.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",
     "poorhttp/dev/watch/bytecode.py: is_settled": "compared with times of files: bytecode that seems too young is not believed",
     "poorhttp/dispatch/error_log.py: strftime": "the time of a line",
+    "poorhttp/dispatch/listing.py: _row": "the time of a file, for people",
+    "poorhttp/dispatch/ranges.py: applies": "whether a date names one version of a file",
     "poorhttp/dispatch/preconditions.py: last_modified": "the field Last-Modified",
     "poorhttp/logs/log.py: _line": "the time of a line",
     "poorhttp/status/render.py: _reload": "told: when",

@@ -1,0 +1,279 @@
+"""Files of a directory as answers: what is sent for a path that is not in the table.
+
+Knows the order file, index.html, listing; which names are hidden; the fields of an answer with a file. How files are
+opened is known by `contained`, which parts of them are sent by `ranges`. Imported only where a document root is set.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from poorhttp.dispatch.constants import (
+    DECLINED,
+    DONE,
+    HTTP_BAD_REQUEST,
+    HTTP_FORBIDDEN,
+    HTTP_METHOD_NOT_ALLOWED,
+    HTTP_NO_CONTENT,
+    HTTP_NOT_MODIFIED,
+    HTTP_OK,
+    HTTP_PARTIAL_CONTENT,
+    HTTP_RANGE_NOT_SATISFIABLE,
+)
+from poorhttp.dispatch.contained import Root
+from poorhttp.dispatch.file_slice import MISSING, FileSlice
+from poorhttp.dispatch.media_types import UNKNOWN, by_ending
+from poorhttp.dispatch.outcome import SERVER_RETURN
+from poorhttp.dispatch.preconditions import last_modified, status_for
+from poorhttp.dispatch.table import TableError
+from poorhttp.dispatch.uri_path import encoded, raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from poorhttp.dispatch.contained import OpenFile
+    from poorhttp.dispatch.file_slice import FileBody
+    from poorhttp.dispatch.request import Request
+
+INDEX = b"index.html"
+
+_WELL_KNOWN = b"/.well-known/"  # RFC 8615: made for the public, as by programs that renew certificates
+_DATES = 1000  # values of Last-Modified that are kept as text
+
+
+def static_files(
+    table: object, directory: str, *, index: bool, mime_types: Mapping[str, str] | None, follow_symlinks: bool
+) -> StaticFiles:
+    """The files of a directory, for `application`. Raises TableError if there is no such directory, or if it holds the
+    code of the table, which is no client's business.
+    """
+    try:
+        root = Root(directory, follows_links=follow_symlinks)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise TableError(f"document is {directory!r}: {why}", "a directory that this user may enter") from None
+    file = getattr(table, "__file__", None)
+    if file and os.fsencode(os.path.realpath(file)).startswith(root.path.rstrip(b"/") + b"/"):
+        raise TableError(
+            f"document is {directory!r}, which holds {os.path.basename(file)}: clients could read the application",
+            "a directory with nothing but files for clients, such as www",
+        )
+    return StaticFiles(root, index, by_ending(mime_types))
+
+
+class StaticFiles:
+    """The files below a root. `answer` is a handler. root: its path for the environ, bytes as Latin-1 (PEP 3333)."""
+
+    def __init__(self, root: Root, is_listed: bool, types: dict[str, tuple[str, bool]]) -> None:
+        self._root = root
+        self.root = root.path.decode("latin-1")
+        self._is_listed = is_listed
+        self._types = types
+        self._dates: dict[int, str] = {}
+
+    def answer(self, req: Request) -> int:
+        """Answer with what is there for the path of the request; DECLINED if nothing is that a client may have."""
+        path = raw(req.uri)
+        if is_hidden(path):
+            return _nothing(req)
+        names = path[1:].split(b"/")
+        if names[-1]:
+            opened = self._opened(names)
+        else:
+            opened = self._opened([*names[:-1], INDEX])
+            if opened is None or not stat.S_ISREG(opened.status.st_mode):
+                if opened is not None:
+                    opened.close()
+                return self._list(req, names[:-1])
+        if opened is None:
+            return _nothing(req)
+        try:
+            mode = opened.status.st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                return _nothing(req)
+            if req.method not in ("GET", "HEAD"):
+                return _other_method(req)
+            return self._send(req, opened) if stat.S_ISREG(mode) else _add_slash(req, path)
+        finally:
+            opened.close()
+
+    def type_of(self, name: str) -> tuple[str, bool]:
+        """The media type of a file, and whether somebody may have compressed it in advance."""
+        return self._types.get(name.rpartition(".")[2].lower(), (UNKNOWN, False)) if "." in name else (UNKNOWN, False)
+
+    def _opened(self, names: list[bytes]) -> OpenFile | None:
+        """What these names lead to. Raises SERVER_RETURN with 403 if it may not be read."""
+        try:
+            return self._root.open(names)
+        except (OSError, ValueError) as error:
+            _raise_unless_missing(error)
+            return None
+
+    def _send(self, req: Request, opened: OpenFile) -> int:
+        kind, is_compressible = self.type_of(os.fsdecode(opened.name) if req.uri[-1] == "/" else req.uri)
+        fields = [("X-Content-Type-Options", "nosniff"), ("Accept-Ranges", "bytes")]
+        coding = ""
+        if is_compressible:
+            coding = _choose_coding(req, opened)
+            fields.append(("Vary", "Accept-Encoding"))
+            if coding:
+                fields.append(("Content-Encoding", coding))
+        status = opened.status
+        # Strong, since a weak one would forbid parts (RFC 9110 section 13.1.5): with its nanoseconds, the time differs
+        # for two contents unless both were written within one tick of the kernel's clock, with as many bytes.
+        etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}{"-" if coding else ""}{coding}"'
+        modified = self._date(status.st_mtime_ns)
+        fields += [("ETag", etag), ("Last-Modified", modified)]
+        environ = req.environ
+        if (
+            "HTTP_IF_NONE_MATCH" in environ
+            or "HTTP_IF_MODIFIED_SINCE" in environ
+            or "HTTP_IF_MATCH" in environ
+            or "HTTP_IF_UNMODIFIED_SINCE" in environ
+        ):
+            verdict = status_for(environ, etag, modified)
+            if verdict == HTTP_NOT_MODIFIED:
+                req.status = verdict
+                req.set_defaults(fields)
+                return DONE
+            if verdict != HTTP_OK:
+                raise SERVER_RETURN(verdict)
+        if "HTTP_RANGE" in environ and req.method == "GET":  # it means nothing for HEAD (RFC 9110 section 14.2)
+            parts = _parts(req, status, etag, modified)
+            if parts:
+                return _send_parts(req, opened, kind, fields, parts)
+        req.content_type = kind
+        req.set_defaults(fields)
+        req.attach(FileSlice(opened.take(), status.st_size, to_end=True))
+        return DONE
+
+    def _date(self, nanoseconds: int) -> str:
+        seconds = nanoseconds // 10**9
+        text = self._dates.get(seconds)
+        if text is None:
+            text = last_modified(nanoseconds)
+            if len(self._dates) < _DATES:
+                self._dates[seconds] = text
+        return text
+
+    def _list(self, req: Request, names: list[bytes]) -> int:
+        """Answer with the listing of a directory, if there are to be listings."""
+        if not self._is_listed:
+            return _nothing(req)
+        try:
+            descriptor = self._root.scan(names)
+        except (OSError, ValueError) as error:
+            _raise_unless_missing(error)
+            return _nothing(req)
+        try:
+            if req.method not in ("GET", "HEAD"):
+                return _other_method(req)
+            from poorhttp.dispatch.listing import Listing
+
+            listing = Listing(descriptor, self.type_of, lambda name: self._root.is_inside([*names, name]))
+        finally:
+            os.close(descriptor)
+        req.set_defaults(
+            [
+                ("X-Content-Type-Options", "nosniff"),
+                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"),
+            ]
+        )
+        mount = req.environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "surrogateescape")
+        req.write(listing.page(mount + req.uri, req.environ.get("QUERY_STRING", ""), has_parent=bool(names)))
+        return DONE
+
+
+def is_hidden(path: bytes) -> bool:
+    """Whether a path has a name that no client gets: one that begins with a dot, a backup (`~`), or none at all."""
+    if path[:1] != b"/":
+        return True
+    if path.startswith(_WELL_KNOWN):
+        path = path[len(_WELL_KNOWN) - 1 :]
+    return b"/." in path or b"//" in path or b"~/" in path or path[-1:] == b"~"
+
+
+def _nothing(req: Request) -> int:
+    if not req.uri.isascii() and any("\udc80" <= char <= "\udcff" for char in req.uri):
+        raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8, and no file has this name")
+    return DECLINED
+
+
+def _raise_unless_missing(error: OSError | ValueError) -> None:
+    """Raise SERVER_RETURN with 403 for what may not be opened; and an error that says more about this machine than
+    about the path.
+    """
+    if isinstance(error, PermissionError):
+        raise SERVER_RETURN(HTTP_FORBIDDEN, "no permission to read") from error
+    if isinstance(error, OSError) and error.errno not in MISSING:
+        raise error
+
+
+def _other_method(req: Request) -> int:
+    """What a file says to methods other than GET and HEAD."""
+    if req.method == "OPTIONS":
+        req.status = HTTP_NO_CONTENT
+        req.headers_out["Allow"] = "HEAD, GET, OPTIONS"
+        return DONE
+    req.err_headers_out["Allow"] = "HEAD, GET, OPTIONS"
+    raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
+
+
+def _add_slash(req: Request, path: bytes) -> int:
+    """Send the client to the path of a directory with its slash, from where relative links work. A path with `//`,
+    which could name another host, is hidden, and so does not come here.
+    """
+    from poorhttp.dispatch.redirect import redirect
+
+    prefix = req.environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")
+    query = req.environ.get("QUERY_STRING", "")
+    redirect(req, encoded(prefix + path) + "/" + ("?" if query else "") + query, permanent=1)
+
+
+def _choose_coding(req: Request, opened: OpenFile) -> str:
+    """Let the open file become the one that was compressed in advance, if the client takes it; returns its coding."""
+    field = req.environ.get("HTTP_ACCEPT_ENCODING")
+    if field:
+        from poorhttp.dispatch.codings import SUFFIXES, accepted
+
+        for coding in accepted(field):
+            if opened.replace_by(SUFFIXES[coding]):
+                return coding
+    return ""
+
+
+def _parts(req: Request, status: os.stat_result, etag: str, modified: str) -> list[tuple[int, int]] | None:
+    """The parts of the file that are to be sent; None for all of it. Raises SERVER_RETURN with 416."""
+    from poorhttp.dispatch import ranges
+
+    if not ranges.applies(req.environ.get("HTTP_IF_RANGE"), etag, modified, status.st_mtime):
+        return None
+    parts = ranges.asked(req.environ["HTTP_RANGE"], status.st_size)
+    if parts == []:
+        req.err_headers_out["Content-Range"] = f"bytes */{status.st_size}"
+        raise SERVER_RETURN(HTTP_RANGE_NOT_SATISFIABLE)
+    return parts
+
+
+def _send_parts(
+    req: Request, opened: OpenFile, kind: str, fields: list[tuple[str, str]], parts: list[tuple[int, int]]
+) -> int:
+    from poorhttp.dispatch import ranges
+
+    size = opened.status.st_size
+    req.status = HTTP_PARTIAL_CONTENT
+    body: FileBody
+    if len(parts) == 1:
+        (first, end), descriptor = parts[0], opened.take()
+        os.lseek(descriptor, first, os.SEEK_SET)
+        body = FileSlice(descriptor, end - first, to_end=end == size)
+        req.content_type = kind
+        fields.append(("Content-Range", ranges.content_range(parts[0], size)))
+    else:
+        body = several = ranges.Multipart(opened.take(), kind, size, parts)
+        req.content_type = several.kind
+    req.set_defaults(fields)
+    req.attach(body)
+    return DONE
