@@ -21,7 +21,8 @@ class Config(Settings):
     """The settings with their values. Frozen.
 
     One attribute for each setting (`processes` and `threads` resolved, paths absolute), and:
-    addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI.
+    addresses: where to listen. options: what `req.get_options()` returns. environ: for os.environ and WSGI. mime_types:
+    ending of a file name -> media type.
     ini: absolute path of the ini file, or "". directory: that of the ini file, or the current one.
     import_directory: where a module of `application` is looked for; `chdir` without symbolic links, if that is set.
     sources: setting -> source of its value. notes: what to tell the user at the start.
@@ -30,6 +31,7 @@ class Config(Settings):
     addresses: tuple[Address, ...]
     options: dict[str, str]
     environ: dict[str, str]
+    mime_types: dict[str, str]
     ini: str
     directory: str
     import_directory: str
@@ -43,6 +45,7 @@ class Config(Settings):
         "environ",
         "import_directory",
         "ini",
+        "mime_types",
         "notes",
         "options",
         "sources",
