@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
         size: int
         to_end: bool
-        modified: int | None
 
+        @property
+        def modified(self) -> int | None: ...
         def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]: ...
         def __iter__(self) -> Iterator[bytes]: ...
         def close(self) -> None: ...
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 FILE_TYPE = "application/octet-stream"
 
 BLOCK = 65536
-_ENGINE = "poorhttp._engine"
 MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENXIO))
 """What the kernel says where there is no file that can be read, whoever asks."""
 
@@ -101,14 +101,10 @@ class FileSlice:
         self._file = FileIO(descriptor, "rb")
 
     def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
-        """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so.
-
-        The wrapper of poorhttp ends with Content-Length, as PEP 3333 allows, where it need not read the file.
-        """
-        if file_wrapper is None:
-            return self
-        is_bounded = self.size > BLOCK and getattr(file_wrapper, "__module__", "") == _ENGINE
-        return file_wrapper(self._file, BLOCK) if self.to_end or is_bounded else self
+        """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so."""
+        if file_wrapper is not None and self.to_end:
+            return file_wrapper(self._file, BLOCK)
+        return self
 
     def __iter__(self) -> Iterator[bytes]:
         left = self.size

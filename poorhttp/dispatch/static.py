@@ -7,7 +7,7 @@ opened is known by `contained`, which parts of them are sent by `ranges`. Import
 from __future__ import annotations
 
 import os
-import stat
+from stat import S_ISDIR, S_ISREG
 
 from poorhttp.dispatch.constants import (
     DECLINED,
@@ -22,7 +22,7 @@ from poorhttp.dispatch.constants import (
     HTTP_RANGE_NOT_SATISFIABLE,
 )
 from poorhttp.dispatch.contained import Root
-from poorhttp.dispatch.file_slice import MISSING, FileSlice
+from poorhttp.dispatch.file_slice import MISSING
 from poorhttp.dispatch.media_types import UNKNOWN, by_ending
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.preconditions import last_modified, status_for
@@ -33,14 +33,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from poorhttp._engine import OpenFile as EngineFile
     from poorhttp.dispatch.contained import OpenFile
-    from poorhttp.dispatch.file_slice import FileBody
     from poorhttp.dispatch.request import Request
+
+    Fields = tuple[tuple[str, str], ...]
 
 INDEX = b"index.html"
 
 _WELL_KNOWN = b"/.well-known/"  # RFC 8615: made for the public, as by programs that renew certificates
-_DATES = 1000  # values of Last-Modified that are kept as text
+_KNOWN = 1000  # paths
+_CONDITIONS = ("HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_MATCH", "HTTP_IF_UNMODIFIED_SINCE")
 
 
 def static_files(
@@ -63,6 +66,19 @@ def static_files(
     return StaticFiles(root, index, by_ending(mime_types))
 
 
+class _Path:
+    """What is known of a path with a file: its names, the type, and the fields that its answers had last, which hold as
+    long as the file has this time and size.
+    """
+
+    __slots__ = ("fields", "is_compressible", "kind", "modified_ns", "names", "size")
+
+    def __init__(self, names: list[bytes], kind: str, is_compressible: bool) -> None:
+        self.names, self.kind, self.is_compressible = names, kind, is_compressible
+        self.modified_ns = self.size = -1
+        self.fields: Fields = ()
+
+
 class StaticFiles:
     """The files below a root. `answer` is a handler. root: its path for the environ, bytes as Latin-1 (PEP 3333)."""
 
@@ -71,69 +87,58 @@ class StaticFiles:
         self.root = root.path.decode("latin-1")
         self._is_listed = is_listed
         self._types = types
-        self._dates: dict[int, str] = {}
+        self._known: dict[str, _Path] = {}
 
     def answer(self, req: Request) -> int:
         """Answer with what is there for the path of the request; DECLINED if nothing is that a client may have."""
-        path = raw(req.uri)
-        if is_hidden(path):
-            return _nothing(req)
-        names = path[1:].split(b"/")
-        if names[-1]:
-            opened = self._opened(names)
-        else:
-            opened = self._opened([*names[:-1], INDEX])
-            if opened is None or not stat.S_ISREG(opened.status.st_mode):
-                if opened is not None:
-                    opened.close()
-                return self._list(req, names[:-1])
-        if opened is None:
+        path = self._known.get(req.uri) or self._path(req.uri)
+        if path is None:
             return _nothing(req)
         try:
-            mode = opened.status.st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                return _nothing(req)
-            if req.method not in ("GET", "HEAD"):
-                return _other_method(req)
-            return self._send(req, opened) if stat.S_ISREG(mode) else _add_slash(req, path)
+            opened = self._root.open(path.names)
+        except (OSError, ValueError) as error:
+            _raise_unless_missing(error)
+            return self._list(req, path.names[:-1]) if req.uri[-1] == "/" else _nothing(req)
+        try:
+            if S_ISREG(opened.mode):
+                return self._send(req, path, opened)
+            if req.uri[-1] == "/":
+                return self._list(req, path.names[:-1])
+            return _add_slash(req) if S_ISDIR(opened.mode) else _nothing(req)
         finally:
             opened.close()
 
     def type_of(self, name: str) -> tuple[str, bool]:
         """The media type of a file, and whether somebody may have compressed it in advance."""
-        return self._types.get(name.rpartition(".")[2].lower(), (UNKNOWN, False)) if "." in name else (UNKNOWN, False)
+        _, dot, ending = name.rpartition(".")
+        return self._types.get(ending.lower() if dot else "", (UNKNOWN, False))
 
-    def _opened(self, names: list[bytes]) -> OpenFile | None:
-        """What these names lead to. Raises SERVER_RETURN with 403 if it may not be read."""
-        try:
-            return self._root.open(names)
-        except (OSError, ValueError) as error:
-            _raise_unless_missing(error)
+    def _path(self, uri: str) -> _Path | None:
+        """The path of a file, or of the index of a directory; None for a hidden one."""
+        path = raw(uri)
+        if is_hidden(path):
             return None
+        if path.endswith(b"/"):
+            path += INDEX
+            uri += INDEX.decode()
+        return _Path(path[1:].split(b"/"), *self.type_of(uri))
 
-    def _send(self, req: Request, opened: OpenFile) -> int:
-        kind, is_compressible = self.type_of(os.fsdecode(opened.name) if req.uri[-1] == "/" else req.uri)
-        fields = [("X-Content-Type-Options", "nosniff"), ("Accept-Ranges", "bytes")]
-        coding = ""
-        if is_compressible:
-            coding = _choose_coding(req, opened)
-            fields.append(("Vary", "Accept-Encoding"))
-            if coding:
-                fields.append(("Content-Encoding", coding))
-        status = opened.status
-        # Strong, since a weak one would forbid parts (RFC 9110 section 13.1.5): with its nanoseconds, the time differs
-        # for two contents unless both were written within one tick of the kernel's clock, with as many bytes.
-        etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}{"-" if coding else ""}{coding}"'
-        modified = self._date(status.st_mtime_ns)
-        fields += [("ETag", etag), ("Last-Modified", modified)]
+    def _send(self, req: Request, path: _Path, opened: OpenFile | EngineFile) -> int:
+        if req.method not in ("GET", "HEAD"):
+            return _other_method(req)
+        coding = _choose_coding(req, opened) if path.is_compressible else ""
+        if coding:
+            fields = _fields(path, opened, coding)
+        else:
+            if path.modified_ns != opened.modified_ns or path.size != opened.file_size:
+                path.fields = _fields(path, opened, "")
+                path.modified_ns, path.size = opened.modified_ns, opened.file_size
+                if len(self._known) < _KNOWN:
+                    self._known[req.uri] = path
+            fields = path.fields
         environ = req.environ
-        if (
-            "HTTP_IF_NONE_MATCH" in environ
-            or "HTTP_IF_MODIFIED_SINCE" in environ
-            or "HTTP_IF_MATCH" in environ
-            or "HTTP_IF_UNMODIFIED_SINCE" in environ
-        ):
-            verdict = status_for(environ, etag, modified)
+        if not environ.keys().isdisjoint(_CONDITIONS):
+            verdict = status_for(environ, fields[0][1], fields[1][1])
             if verdict == HTTP_NOT_MODIFIED:
                 req.status = verdict
                 req.set_defaults(fields)
@@ -141,22 +146,13 @@ class StaticFiles:
             if verdict != HTTP_OK:
                 raise SERVER_RETURN(verdict)
         if "HTTP_RANGE" in environ and req.method == "GET":  # it means nothing for HEAD (RFC 9110 section 14.2)
-            parts = _parts(req, status, etag, modified)
+            parts = _parts(req, opened, fields)
             if parts:
-                return _send_parts(req, opened, kind, fields, parts)
-        req.content_type = kind
+                return _send_parts(req, opened, path.kind, fields, parts)
+        req.content_type = path.kind
         req.set_defaults(fields)
-        req.attach(FileSlice(opened.take(), status.st_size, to_end=True))
+        req.attach(opened.body(0, opened.file_size))
         return DONE
-
-    def _date(self, nanoseconds: int) -> str:
-        seconds = nanoseconds // 10**9
-        text = self._dates.get(seconds)
-        if text is None:
-            text = last_modified(nanoseconds)
-            if len(self._dates) < _DATES:
-                self._dates[seconds] = text
-        return text
 
     def _list(self, req: Request, names: list[bytes]) -> int:
         """Answer with the listing of a directory, if there are to be listings."""
@@ -221,18 +217,38 @@ def _other_method(req: Request) -> int:
     raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
 
 
-def _add_slash(req: Request, path: bytes) -> int:
+def _add_slash(req: Request) -> int:
     """Send the client to the path of a directory with its slash, from where relative links work. A path with `//`,
     which could name another host, is hidden, and so does not come here.
     """
     from poorhttp.dispatch.redirect import redirect
 
+    if req.method not in ("GET", "HEAD"):
+        return _other_method(req)
     prefix = req.environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")
     query = req.environ.get("QUERY_STRING", "")
-    redirect(req, encoded(prefix + path) + "/" + ("?" if query else "") + query, permanent=1)
+    return redirect(req, encoded(prefix + raw(req.uri)) + "/" + ("?" if query else "") + query, permanent=1)
 
 
-def _choose_coding(req: Request, opened: OpenFile) -> str:
+def _fields(path: _Path, opened: OpenFile | EngineFile, coding: str) -> Fields:
+    """The fields of an answer with this file, of the coding that is given: ETag, Last-Modified, and the others."""
+    # Strong, since a weak tag would forbid parts (RFC 9110 section 13.1.5): with its nanoseconds, the time differs for
+    # two contents unless both were written within one tick of the kernel's clock, with as many bytes.
+    etag = f'"{opened.modified_ns:x}-{opened.file_size:x}{"-" if coding else ""}{coding}"'
+    fields = [
+        ("ETag", etag),
+        ("Last-Modified", last_modified(opened.modified_ns)),
+        ("Accept-Ranges", "bytes"),
+        ("X-Content-Type-Options", "nosniff"),
+    ]
+    if path.is_compressible:
+        fields.append(("Vary", "Accept-Encoding"))
+    if coding:
+        fields.append(("Content-Encoding", coding))
+    return tuple(fields)
+
+
+def _choose_coding(req: Request, opened: OpenFile | EngineFile) -> str:
     """Let the open file become the one that was compressed in advance, if the client takes it; returns its coding."""
     field = req.environ.get("HTTP_ACCEPT_ENCODING")
     if field:
@@ -244,36 +260,33 @@ def _choose_coding(req: Request, opened: OpenFile) -> str:
     return ""
 
 
-def _parts(req: Request, status: os.stat_result, etag: str, modified: str) -> list[tuple[int, int]] | None:
+def _parts(req: Request, opened: OpenFile | EngineFile, fields: Fields) -> list[tuple[int, int]] | None:
     """The parts of the file that are to be sent; None for all of it. Raises SERVER_RETURN with 416."""
     from poorhttp.dispatch import ranges
 
-    if not ranges.applies(req.environ.get("HTTP_IF_RANGE"), etag, modified, status.st_mtime):
+    etag, modified = fields[0][1], fields[1][1]
+    if not ranges.applies(req.environ.get("HTTP_IF_RANGE"), etag, modified, opened.modified_ns / 1e9):
         return None
-    parts = ranges.asked(req.environ["HTTP_RANGE"], status.st_size)
+    parts = ranges.asked(req.environ["HTTP_RANGE"], opened.file_size)
     if parts == []:
-        req.err_headers_out["Content-Range"] = f"bytes */{status.st_size}"
+        req.err_headers_out["Content-Range"] = f"bytes */{opened.file_size}"
         raise SERVER_RETURN(HTTP_RANGE_NOT_SATISFIABLE)
     return parts
 
 
 def _send_parts(
-    req: Request, opened: OpenFile, kind: str, fields: list[tuple[str, str]], parts: list[tuple[int, int]]
+    req: Request, opened: OpenFile | EngineFile, kind: str, fields: Fields, parts: list[tuple[int, int]]
 ) -> int:
     from poorhttp.dispatch import ranges
 
-    size = opened.status.st_size
     req.status = HTTP_PARTIAL_CONTENT
-    body: FileBody
     if len(parts) == 1:
-        (first, end), descriptor = parts[0], opened.take()
-        os.lseek(descriptor, first, os.SEEK_SET)
-        body = FileSlice(descriptor, end - first, to_end=end == size)
         req.content_type = kind
-        fields.append(("Content-Range", ranges.content_range(parts[0], size)))
+        req.set_defaults([*fields, ("Content-Range", ranges.content_range(parts[0], opened.file_size))])
+        req.attach(opened.body(*parts[0]))
     else:
-        body = several = ranges.Multipart(opened.take(), kind, size, parts)
+        several = ranges.Multipart(opened.take(), kind, opened.file_size, parts)
         req.content_type = several.kind
-    req.set_defaults(fields)
-    req.attach(body)
+        req.set_defaults(fields)
+        req.attach(several)
     return DONE

@@ -1,5 +1,6 @@
 """Files of a document root: what is sent, what is not, and the fields, all through wsgiref's validator."""
 
+import contextlib
 import gzip
 import os
 import re
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_dispatch import call, table
 
-from poorhttp import http
-from poorhttp.dispatch import TableError, application, codings, listing, media_types, ranges
+from poorhttp import _engine, http
+from poorhttp.dispatch import TableError, application, codings, contained, listing, media_types, ranges
 from poorhttp.dispatch.contained import Root
 from poorhttp.dispatch.static import is_hidden
 from poorhttp.dispatch.uri_path import encoded, raw
@@ -23,6 +24,14 @@ DATA = bytes(range(256)) * 1000
 SECRET = b"nobody may read this"
 OLD = 784111777  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
 OLD_DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+
+@pytest.fixture(scope="module", params=["engine", "python"], autouse=True)
+def opened_by(request):
+    """Who opens the files: the engine, as under poorhttp, or Python, as under other servers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contained, "EngineFile", _engine.OpenFile if request.param == "engine" else None)
+        yield request.param
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +81,12 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def app(place):
+def app(place, opened_by):
     return application(table(), document=str(place / "www"))
 
 
 @pytest.fixture(scope="module")
-def listed(place):
+def listed(place, opened_by):
     return application(table(), document=str(place / "www"), index=True)
 
 
@@ -168,6 +177,33 @@ def test_links_out_of_the_root_are_followed_by_a_setting(place):
         b"css",
     ]
     assert [get(app, path).code for path in ("/loop", "/dangling", "/up/../outside.txt", "/.secret")] == [404] * 4
+
+
+def test_who_opens_the_files(place, opened_by):
+    with contextlib.closing(Root(str(place / "www"), follows_links=False).open([b"a.txt"])) as opened:
+        assert isinstance(opened, {"engine": _engine.OpenFile, "python": contained.OpenFile}[opened_by])
+        assert (opened.file_size, opened.mode & 0o170000) == (4, 0o100000)
+
+
+def test_where_the_engine_may_not_open_files_python_does(place, monkeypatch):
+    """A sandbox or an old kernel refuses openat2."""
+
+    def refused(path, follows_links):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(contained, "EngineFile", refused)
+    assert get(application(table(), document=str(place / "www")), "/in/x.css").body == b"css"
+
+
+def test_a_body_of_a_file_is_read_in_blocks_and_closed(place):
+    opened = Root(str(place / "www"), follows_links=False).open([b"data.bin"])
+    body = opened.body(10, 200_000)
+    opened.close()
+    assert body.size == 199_990 and body.modified is None
+    assert b"".join(body) == DATA[10:200_000]
+    body.close()
+    with pytest.raises((StopIteration, ValueError)):
+        next(iter(body))
 
 
 def test_the_root_itself_may_be_a_link(place, tmp_path):
