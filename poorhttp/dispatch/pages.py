@@ -45,6 +45,7 @@ STYLE = """\
    @media (max-width: 40em) {
     h1 { font-size: 1.3em; }
     th:nth-child(4), td:nth-child(4) { display: none; }
+    th:nth-child(2), td:nth-child(2) { white-space: normal; overflow-wrap: normal; }
    }
 """
 """The style sheet of these pages and of the listing: for light and dark, for screens and phones."""

@@ -67,16 +67,15 @@ def static_files(
 
 
 class _Path:
-    """What is known of a path with a file: its names, the type, and the fields that its answers had last, which hold as
-    long as the file has this time and size.
+    """What is known of a path with a file: its names and its type; and of the last answer the time and the size of the
+    file, with the fields, which are right as long as the file has these two.
     """
 
-    __slots__ = ("fields", "is_compressible", "kind", "modified_ns", "names", "size")
+    __slots__ = ("is_compressible", "kind", "last", "names")
 
     def __init__(self, names: list[bytes], kind: str, is_compressible: bool) -> None:
         self.names, self.kind, self.is_compressible = names, kind, is_compressible
-        self.modified_ns = self.size = -1
-        self.fields: Fields = ()
+        self.last: tuple[int, int, Fields] = (-1, -1, ())  # one value, for threads
 
 
 class StaticFiles:
@@ -130,12 +129,12 @@ class StaticFiles:
         if coding:
             fields = _fields(path, opened, coding)
         else:
-            if path.modified_ns != opened.modified_ns or path.size != opened.file_size:
-                path.fields = _fields(path, opened, "")
-                path.modified_ns, path.size = opened.modified_ns, opened.file_size
+            modified_ns, size, fields = path.last
+            if modified_ns != opened.modified_ns or size != opened.file_size:
+                fields = _fields(path, opened, "")
+                path.last = opened.modified_ns, opened.file_size, fields
                 if len(self._known) < _KNOWN:
                     self._known[req.uri] = path
-            fields = path.fields
         environ = req.environ
         if not environ.keys().isdisjoint(_CONDITIONS):
             verdict = status_for(environ, fields[0][1], fields[1][1])
