@@ -127,7 +127,7 @@ def _row(entry: Entry) -> str:
     slash = "/" if entry.is_directory else ""
     address = encoded(os.fsencode(entry.name)) + slash
     link = f'<a href="{address}"><bdi>{escape(printable(_text(entry.name)))}</bdi>{slash}</a>'
-    modified = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.modified))
+    modified = time.strftime("<span>%Y-%m-%d</span> %H:%M", time.localtime(entry.modified))
     size = "" if entry.is_directory else f'<span title="{entry.size} bytes">{_size(entry.size)}</span>'
     return f"    <tr><td>{link}</td><td>{modified}</td><td>{size}</td><td>{escape(entry.kind)}</td></tr>\n"
 

@@ -39,6 +39,7 @@ STYLE = """\
    table { width: 100%; border-collapse: collapse; text-align: left; }
    th, td { padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
    th:nth-child(n+2), td:nth-child(n+2) { white-space: nowrap; }
+   td span { white-space: nowrap; }
    th:nth-child(3), td:nth-child(3) { text-align: right; }
    th[aria-sort=ascending] a::after { content: " \\25B2"; }
    th[aria-sort=descending] a::after { content: " \\25BC"; }

@@ -698,7 +698,7 @@ def test_the_listing(listed):
     assert {"a.txt", "absolute", "data.bin", "%FF.txt", "j%C3%A4ger.txt"} <= set(links)
     assert not {".secret", ".hidden/", "backup.txt~", "out", "up/", "private/", "pipe", "loop", "dangling"} & set(links)
     by_link = {row[0]: row for row in rows(sent)}
-    shown = time.strftime("%Y-%m-%d %H:%M", time.localtime(OLD))
+    shown = time.strftime("<span>%Y-%m-%d</span> %H:%M", time.localtime(OLD))
     size = '<span title="256000 bytes">250.0 KiB</span>'
     assert by_link["data.bin"][2:] == (shown, size, "application/octet-stream")
     assert by_link["sub/"][3:] == ("", "Directory")
