@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
     from poorhttp.dispatch.routes import Handler
+    from poorhttp.dispatch.static import StaticFiles
 
 BUFFER_LIMIT = 65536
 
@@ -50,6 +51,10 @@ def application(
     webmaster: str = "",
     options: Mapping[str, str] | None = None,
     buffer_limit: int = BUFFER_LIMIT,
+    document: str = "",
+    index: bool = False,
+    mime_types: Mapping[str, str] | None = None,
+    follow_symlinks: bool = False,
 ) -> WSGIApplication:
     """Make a WSGI application of a dispatch table.
 
@@ -58,16 +63,30 @@ def application(
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
+    document: a directory whose files are sent for paths that are not in the table; "": none. index: whether directories
+        in it are listed. mime_types: ending of a name (`html`) -> media type, beside the usual ones. follow_symlinks:
+        whether symbolic links may lead out of it.
     Raises TableError.
     """
-    return Dispatcher(table, debug, webmaster, options, buffer_limit).serve
+    files = None
+    if document:
+        from poorhttp.dispatch.static import static_files  # only then, for the memory
+
+        files = static_files(table, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks)
+    return Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
 
 
 class Dispatcher:
     """The facts that all requests of one application share."""
 
     def __init__(
-        self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
+        self,
+        table: object,
+        debug: bool,
+        webmaster: str,
+        options: Mapping[str, str] | None,
+        buffer_limit: int,
+        files: StaticFiles | None,
     ) -> None:
         if not isinstance(buffer_limit, int) or not 0 <= buffer_limit <= sys.maxsize:
             raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
@@ -84,6 +103,7 @@ class Dispatcher:
         self._webmaster = webmaster
         self._options = options
         self._buffer_limit = buffer_limit
+        self._files = files
         self._hinted = False
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -92,9 +112,11 @@ class Dispatcher:
         handler: Handler | None = None
         try:
             if not req.uri.isascii():
-                req.uri = _decoded(req.uri)
+                req.uri = _decoded(req.uri, "strict" if self._files is None else "surrogateescape")
             if self._options is not None:
                 environ.setdefault("poorhttp.options", self._options)
+            if self._files is not None:
+                environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
                 hook(req)
             try:
@@ -129,6 +151,8 @@ class Dispatcher:
         if methods is None:
             found = self._routes.find(req.uri)
             if found is None:
+                if self._files is not None:
+                    return self._files.answer, None
                 if self._default is None:
                     raise SERVER_RETURN(HTTP_NOT_FOUND)
                 return self._default, None
@@ -319,10 +343,12 @@ class Dispatcher:
         return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
 
 
-def _decoded(path: str) -> str:
-    """PATH_INFO holds bytes as Latin-1 (PEP 3333); a path is utf-8. Raises SERVER_RETURN with 400 if it is not."""
+def _decoded(path: str, errors: str) -> str:
+    """PATH_INFO holds bytes as Latin-1 (PEP 3333); a path is utf-8. Raises SERVER_RETURN with 400 if it is not, unless
+    `errors` allows that: names of files may be any bytes.
+    """
     try:
-        return path.encode("latin-1").decode("utf-8")
+        return path.encode("latin-1").decode("utf-8", errors)
     except UnicodeError:
         raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8") from None
 

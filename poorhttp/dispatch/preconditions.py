@@ -67,14 +67,14 @@ def _names(field: str, etag: str, is_strong: bool) -> bool:
 
 def _is_newer(date: str, other: str | None) -> bool | None:
     """Whether one date is later than another; None where one of them is no date."""
+    if not other:
+        return None
     one, two = _seconds(date), _seconds(other)
     return None if one is None or two is None else one > two
 
 
-def _seconds(date: str | None) -> int | None:
+def _seconds(date: str) -> int | None:
     """A date in any format of RFC 9110 section 5.6.7 as seconds since the epoch; None for anything else."""
-    if not date:
-        return None
     from email.utils import mktime_tz, parsedate_tz  # 1 MiB, so only for who asks by dates
 
     try:
