@@ -61,6 +61,19 @@ format:  ## rewrite Python and Rust in the one format
 	$(BIN)/ruff format .
 	cargo fmt
 
+FERRETDB = v1.24.0
+.PHONY: ferretdb
+ferretdb: .cache/ferretdb/ferretdb  ## build FerretDB, which speaks the protocol of MongoDB in tests (needs Go)
+
+# Its program wants its version in a file, which the module's archive does not have.
+.cache/ferretdb/ferretdb:
+	rm -rf .cache/ferretdb && mkdir -p .cache/ferretdb
+	cp -r "$$(go mod download -json github.com/FerretDB/FerretDB@$(FERRETDB) | sed -n 's/^.*"Dir": "\(.*\)",$$/\1/p')" .cache/ferretdb/source
+	chmod -R u+w .cache/ferretdb/source
+	printf $(FERRETDB) > .cache/ferretdb/source/build/version/version.txt
+	cd .cache/ferretdb/source && go build -buildvcs=false -tags ferretdb_no_postgresql -o ../ferretdb ./cmd/ferretdb
+	rm -rf .cache/ferretdb/source
+
 .PHONY: dist
 dist: $(BIN)/python  ## build the source distribution and a wheel
 	$(BIN)/pip install --quiet build

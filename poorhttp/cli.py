@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from poorhttp.config import reading
-from poorhttp.config.commands import ACTIONS
+from poorhttp.config.commands import ACTIONS, PURGE
 from poorhttp.config.flags import parse_flags
 from poorhttp.errors import ConfigError, ListenError, LoadError, PoorhttpError, nearest, say, shortage, tell, write
 from poorhttp.process import server
@@ -138,6 +138,10 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev.serve import child
 
         child.run(argv, directory)
+    if tuple(argv[:2]) == PURGE:
+        from poorhttp.operate import purge
+
+        return purge.run(argv[2:], os.environ)
     flags = parse_flags(argv, directory)
     if flags.command in ("help", "version", "dump_config", "init"):
         return _without_settings(flags, directory)

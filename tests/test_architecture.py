@@ -122,6 +122,7 @@ LAYERS = [
 KNOWS = {part: set().union(*LAYERS[:number]) | {part} for number, row in enumerate(LAYERS) for part in row}
 KNOWS["operate"] -= {"reload"}
 KNOWS["app"] |= {"dispatch", "_engine"}  # a table is served by the dispatcher; an answer is checked by the engine
+KNOWS["operate"] |= {"sessions"}  # `poorhttp sessions purge`
 KNOWS["process"] |= {"dev", "_engine"}  # error pages, where `debug` asks for them; the engine, which serves
 KNOWS["system"] |= {"_engine"}  # what the kernel does when a parent dies; handlers that the engine calls
 
@@ -192,6 +193,25 @@ def test_dispatch_imports_nothing_of_the_server(path: Path) -> None:
     assert all(name.startswith("poorhttp.dispatch") for name in known - {"poorhttp", "poorhttp.__version__"}), known
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "sessions").rglob("*.py")), ids=name_of)
+def test_sessions_import_nothing_but_themselves_and_python(path: Path) -> None:
+    """They run under any WSGI server. Only the module of a store imports a client library."""
+    known = imports_of(path, everywhere=True)
+    ours = {name for name in known if name.split(".")[0] == "poorhttp"}
+    assert all(f"{name}.".startswith("poorhttp.sessions.") for name in ours - {"poorhttp"}), ours
+    others = {name.split(".")[0] for name in known - ours} - sys.stdlib_module_names
+    assert not others or path.parent.name == "stores"
+    assert not {"pickle", "marshal", "shelve"} & {name.split(".")[0] for name in known}
+
+
+def test_sessions_import_without_the_engine_and_any_client_library() -> None:
+    libraries = ("redis", "pymemcache", "psycopg", "pymysql", "pymongo", "bson", "diskcache", "poorhttp._engine")
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({libraries!r}))"
+    own = [f"{kind}:/tmp/none" for kind in ("file", "directory", "sqlite")]
+    code = f"{hidden}; from poorhttp.sessions import open_store; [open_store(each) for each in {['memory:', *own]!r}]"
+    run(code)
+
+
 def test_dispatch_imports_in_an_interpreter_without_the_engine() -> None:
     code = "import sys; sys.modules['poorhttp._engine'] = None; import poorhttp.dispatch, poorhttp.http; print(*sys.modules)"
     modules = run(code).split()
@@ -214,7 +234,7 @@ def test_plan_imports_nothing_that_acts() -> None:
 def test_imports_point_one_way(path: Path) -> None:
     """Also those within functions."""
     part = path.relative_to(ROOT / "poorhttp").with_suffix("").parts[0]
-    if part not in ("__init__", "dispatch", "http"):
+    if part not in ("__init__", "dispatch", "http", "sessions"):
         assert parts_of(imports_of(path, everywhere=True)) <= KNOWS[part]
 
 
@@ -270,6 +290,7 @@ def test_a_serving_process_has_imported_nothing_heavy() -> None:
         for rest in ("", f", poorhttp, {modules}")
     )
     assert not (serving - bare) & HEAVY
+    assert not {name for name in serving if name.startswith("poorhttp.sessions")}
 
 
 # What an application may replace, or would have to import late: `poorhttp.stdlib` has it for everybody.
@@ -311,7 +332,11 @@ def test_modules_of_python_that_are_needed_late_come_from_one_place() -> None:
     found = set()
     for path in PYTHON:
         name = name_of(path)
-        if "/dispatch/" in name or name in ("poorhttp/http.py", "poorhttp/stdlib.py", "poorhttp/system/moved.py"):
+        if (
+            "/dispatch/" in name
+            or "/sessions/" in name
+            or name in ("poorhttp/http.py", "poorhttp/stdlib.py", "poorhttp/system/moved.py")
+        ):
             continue  # the application's, the place itself, and no module of the server
         top, all_ = (imports_of(path, everywhere=everywhere) for everywhere in (False, True))
         counted = all_ - top | {each for each in top if "/dev/" not in name or each in REPLACED}
@@ -555,6 +580,8 @@ def test_no_modules_of_the_network_know_each_other_in_a_circle() -> None:
 # Functions that read the clock on the wall -> the reason. That clock may jump by years where a machine learns the time
 # while it runs. No deadline, and nothing else that a jump could hurry, delay or end.
 WALL_CLOCK = {
+    "poorhttp/sessions/store.py: time": "when a session ends: records outlive processes and machines",
+    "poorhttp/sessions/stores/mongodb.py: datetime": "the same, as MongoDB has dates",
     "poorhttp/status/scoreboard.py: Scoreboard.__init__": "told: since when it runs",
     "poorhttp/status/scoreboard.py: Scoreboard.note_reload": "told: when",
     "poorhttp/status/pidfile.py: wrote": "compared with the time of a file; where that speaks against it, other signs count",

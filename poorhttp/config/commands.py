@@ -33,6 +33,11 @@ ACTIONS = {
 WITH_WAIT = ("start", "restart", "reload")
 """Actions that load the application, and so may take long."""
 
+PURGE = ("sessions", "purge")
+"""The command without a server, of two words; an address, or the variable below, follows."""
+
+STORE_VARIABLE = "SESSION_STORE"
+
 DEV = "dev"
 MAKING = {
     "init": "write a first dispatch_table.py and poorhttp.ini into a directory",

@@ -5,7 +5,16 @@ Knows how these look. Does not know what any setting means: its help stands besi
 
 from __future__ import annotations
 
-from poorhttp.config.commands import ACTIONS, COMMAND_OPTIONS, COMMANDS, MAKING, SHORT, dashed
+from poorhttp.config.commands import (
+    ACTIONS,
+    COMMAND_OPTIONS,
+    COMMANDS,
+    MAKING,
+    PURGE,
+    SHORT,
+    STORE_VARIABLE,
+    dashed,
+)
 from poorhttp.config.ini import IniFile
 from poorhttp.config.reading import choose, import_directory
 from poorhttp.config.settings import ENVIRON, GROUPS, MIME_TYPES, OPTIONS, PREFIX, SECTION, SETTINGS
@@ -32,10 +41,13 @@ def help_text(action: str = "") -> str:
     if action:
         return _help_of(action)
     lines = ["usage: poorhttp [-c FILE] [APP] [options]", "       poorhttp init [DIRECTORY]"]
-    lines += ["       poorhttp dev|check [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE", ""]
+    lines += ["       poorhttp dev|check [-c FILE] [APP] [options]", f"       poorhttp {'|'.join(ACTIONS)} -c FILE"]
+    lines += [f"       poorhttp {' '.join(PURGE)} [ADDRESS]", ""]
     lines += [f"APP: {SETTINGS['application'].help}", ""]
     for when, commands in ("While you write your program", MAKING), ("With a pidfile", ACTIONS):
         lines += [f"{when}:", *(f"  {name.ljust(12)}{text}" for name, text in commands.items()), ""]
+    lines += ["With a store of sessions, named by ADDRESS or the variable " + STORE_VARIABLE + ":"]
+    lines += [f"  {' '.join(PURGE)}: remove the sessions that have expired", ""]
     lines += ["Without one of these words poorhttp serves in the foreground.", ""]
     lines.append(_help_line("c", "--config", "FILE", "read this ini file"))
     shorts = {name: short for short, name in SHORT.items()}

@@ -59,7 +59,7 @@ def application(
     """Make a WSGI application of a dispatch table.
 
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
-        `default_handler`; it is read once, now.
+        `default_handler`, `sessions`; it is read once, now.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
@@ -73,7 +73,9 @@ def application(
         from poorhttp.dispatch.static import static_files  # only then, for the memory
 
         files = static_files(table, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks)
-    return Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
+    serve = Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
+    wrap = getattr(getattr(table, "sessions", None), "wrap", None)  # of poorhttp.sessions.Sessions
+    return serve if wrap is None else wrap(serve)
 
 
 class Dispatcher:

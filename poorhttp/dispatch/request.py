@@ -14,7 +14,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -213,6 +213,16 @@ class Request(Answer):
     @made_once
     def headers_in(self) -> RequestHeaders:
         return RequestHeaders(self.environ)
+
+    @made_once
+    def session(self) -> MutableMapping[str, Any]:
+        """What the site remembers of this client, kept by `poorhttp.sessions`. Raises RuntimeError if it keeps none."""
+        try:
+            session: MutableMapping[str, Any] = self.environ["poorhttp.session"]
+        except KeyError:
+            hint = 'write into the table: sessions = Sessions("sqlite:/path"), from poorhttp.sessions'
+            raise RuntimeError(f"req.session: this site keeps no sessions; {hint}") from None
+        return session
 
     @made_once
     def subprocess_env(self) -> WSGIEnvironment:

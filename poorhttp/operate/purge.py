@@ -1,0 +1,43 @@
+"""The command `sessions purge`: remove the sessions that have expired from a store which does not do so by itself.
+
+Knows how the command is called. Knows nothing of the kinds of stores (`poorhttp.sessions`). No server needs to run.
+"""
+
+from __future__ import annotations
+
+from poorhttp.config.commands import STORE_VARIABLE
+from poorhttp.errors import ConfigError, PoorhttpError, write
+from poorhttp.sessions import SessionError, Store, StoreDown, open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Carry out the command; return the exit code. arguments: what follows it. Raises PoorhttpError."""
+    store = _opened(_address(arguments, environ))
+    try:
+        count = store.purge()
+        store.close()
+    except StoreDown as error:
+        raise PoorhttpError(f"sessions purge: {error}", "start the store, or correct its address") from None
+    return write(f"removed {count} expired sessions\n")
+
+
+def _address(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+    address = arguments[0] if arguments else environ.get(STORE_VARIABLE, "")
+    if len(arguments) > 1 or not address or address.startswith("-"):
+        hint = f"poorhttp sessions purge sqlite:/path/of/sessions.db, or the address in the variable {STORE_VARIABLE}"
+        raise ConfigError("sessions purge takes one argument, the address of a store", hint)
+    return address
+
+
+def _opened(address: str) -> Store:
+    try:
+        store = open_store(address)
+    except SessionError as error:
+        raise ConfigError(f"sessions purge: {error}", "docs/sessions.md lists the addresses") from None
+    if not store.is_shared:
+        raise ConfigError("sessions purge: sessions in memory are those of the serving process", "name another store")
+    return store

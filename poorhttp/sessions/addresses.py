@@ -1,0 +1,105 @@
+"""From the address of a store to the store: `sqlite:/var/lib/site/sessions.db`, `redis://localhost:6379/0`.
+
+Knows which module has which kind of store, and the extra that installs its client library. The module is imported when
+an address asks for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from os.path import isabs
+
+from poorhttp.sessions.errors import SessionError
+from poorhttp.sessions.store import TIMEOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from poorhttp.sessions.store import Store
+
+# The scheme of an address -> module, class, and the extra of this package that it needs.
+KINDS = {
+    "memory": ("memory", "MemoryStore", ""),
+    "file": ("single_file", "SingleFileStore", ""),
+    "directory": ("directory", "DirectoryStore", ""),
+    "sqlite": ("sqlite", "SqliteStore", ""),
+    "postgresql": ("postgresql", "PostgresqlStore", "postgresql"),
+    "mariadb": ("mariadb", "MariadbStore", "mariadb"),
+    "memcached": ("memcached", "MemcachedStore", "memcached"),
+    "redis": ("redis", "RedisStore", "redis"),
+    "mongodb": ("mongodb", "MongodbStore", "mongodb"),
+    "diskcache": ("disk_cache", "DiskCacheStore", "diskcache"),
+}
+FORMS = {
+    "memory": "memory:",
+    "file": "file:/path/of/sessions.jsonl",
+    "directory": "directory:/path/of/sessions",
+    "sqlite": "sqlite:/path/of/sessions.db",
+    "postgresql": "postgresql://user@host/database",
+    "mariadb": "mariadb://user@host/database",
+    "memcached": "memcached://host:11211",
+    "redis": "redis://host:6379/0",
+    "mongodb": "mongodb://host:27017/database",
+    "diskcache": "diskcache:/path/of/sessions",
+}
+"""The form of each kind of address. Paths are absolute."""
+
+SAME = {
+    "postgres": "postgresql",
+    "mysql": "mariadb",
+    "valkey": "redis",
+    "rediss": "redis",
+    "unix": "redis",
+    "mongodb+srv": "mongodb",
+}
+"""Other names of kinds."""
+
+
+def open_store(address: str) -> Store:
+    """Return the store that an address names; no connection is opened yet.
+
+    `?timeout=SECONDS` bounds each exchange with it. Raises SessionError.
+    """
+    scheme, sign, rest = address.partition(":")
+    kind = SAME.get(scheme, scheme)
+    if not sign or kind not in KINDS:
+        if scheme == "cookie":
+            raise SessionError("cookie: is no store: sessions lie with the clients, and nothing is there to open")
+        raise SessionError(
+            f"the address of a store begins with {scheme!r}; expected one of {', '.join(FORMS.values())}"
+        )
+    module, name, extra = KINDS[kind]
+    try:
+        maker: Any = getattr(import_module(f"poorhttp.sessions.stores.{module}"), name)
+    except ModuleNotFoundError as error:
+        raise SessionError(f"{scheme}: needs {error.name}: pip install 'poorhttp[{extra}]'") from error
+    path, timeout = _parted(rest)
+    if "/path/" in FORMS[kind]:
+        if not isabs(path) or path.startswith("//"):
+            raise SessionError(f"the store {scheme}: is at {path!r}; expected an absolute path, as in {FORMS[kind]}")
+        store: Store = maker(path, timeout=timeout)
+    elif FORMS[kind] == f"{kind}:":
+        if path:
+            raise SessionError(f"{scheme}: takes nothing behind the colon, not {path!r}")
+        store = maker()
+    else:
+        store = maker(f"{scheme}:{path}", timeout=timeout)
+    return store
+
+
+def _parted(rest: str) -> tuple[str, float]:
+    """Take `timeout` out of the query of an address; return the rest and the timeout."""
+    place, _, query = rest.partition("?")
+    pairs = query.split("&") if query else []
+    texts = [pair.partition("=")[2] for pair in pairs if pair.startswith("timeout=")]
+    if not texts:
+        return rest, TIMEOUT
+    others = "&".join(pair for pair in pairs if not pair.startswith("timeout="))
+    try:
+        timeout = float(texts[-1])
+    except ValueError:
+        timeout = 0.0
+    if not 0.05 <= timeout <= 60:
+        raise SessionError(f"timeout of a store is {texts[-1]!r}; expected seconds from 0.05 to 60")
+    return f"{place}?{others}" if others else place, timeout

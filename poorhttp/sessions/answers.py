@@ -1,0 +1,179 @@
+"""One answer on its way from the application to the server, held at its head until the session was saved.
+
+Knows `start_response`, `write()` and iteration of PEP 3333. Knows nothing of how a session is kept.
+"""
+
+from __future__ import annotations
+
+from poorhttp.sessions.errors import StoreDown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Protocol
+
+    from _typeshed import OptExcInfo
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from poorhttp.sessions.session import Session
+
+    class Saver(Protocol):
+        def fields(self, environ: WSGIEnvironment, session: Session, is_failed: bool) -> list[tuple[str, str]]:
+            """Save a session; return the fields that the answer needs for it."""
+
+
+UNAVAILABLE = b"503 - Service Unavailable\n"
+
+
+class Answer:
+    """is_started: whether the application has called start_response. is_refused: whether the client gets `page`, 503,
+    in place of the application's answer.
+    """
+
+    _status = ""
+    _headers: list[tuple[str, str]]
+    _exc_info: OptExcInfo | None = None
+    _write: Callable[[bytes], object] | None = None
+    is_started = is_refused = False
+    page: list[bytes]
+
+    def __init__(
+        self, sessions: Saver, session: Session, environ: WSGIEnvironment, start_response: StartResponse
+    ) -> None:
+        self._sessions = sessions
+        self._session = session
+        self._environ = environ
+        self._start_response = start_response
+
+    def start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: OptExcInfo | None = None
+    ) -> Callable[[bytes], object]:
+        """The application's start_response: the server's is called when the session was saved."""
+        if self._write is not None and not self.is_refused:
+            return self._start_response(status, headers, exc_info)  # too late; the server raises it again
+        if self._status and exc_info is None:
+            raise AssertionError("start_response was called twice without exc_info (PEP 3333)")
+        self._status, self._headers = status, headers
+        if exc_info is not None:
+            self._exc_info = exc_info
+        self.is_started = True
+        return self.write
+
+    def write(self, data: bytes) -> None:
+        """The application's write()."""
+        send = self._write or self.begin()
+        if not self.is_refused:
+            send(data)
+
+    def begin(self) -> Callable[[bytes], object]:
+        """Save the session and send the head, once; return the server's write()."""
+        if self._write is not None:
+            return self._write
+        is_failed = self._status.startswith("5") and self._session.failure is None
+        try:
+            extra = self._sessions.fields(self._environ, self._session, is_failed)
+        except StoreDown as error:
+            return self._refuse(error)
+        except BaseException:
+            self._session.abandon()
+            raise
+        headers = with_fields(self._headers, extra) if extra else self._headers
+        if self._exc_info is None:  # a server may count the arguments, so the third is not always there
+            self._write = self._start_response(self._status, headers)
+        else:
+            self._write = self._start_response(self._status, headers, self._exc_info)
+        return self._write
+
+    def refused(self, error: StoreDown) -> Iterable[bytes]:
+        """Answer 503 for an application that raised; raise the error again if part of an answer was sent."""
+        self._session.abandon()
+        if self._write is not None and not self.is_refused:
+            raise error
+        if not self.is_refused:
+            self._refuse(error)
+        return self.page
+
+    def abandon(self) -> None:
+        """The server has closed an answer: if no byte of it was sent, nothing is saved."""
+        self._session.abandon()
+
+    def _refuse(self, error: StoreDown) -> Callable[[bytes], object]:
+        self.is_refused = True
+        self.page = [] if self._environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
+        self._environ["wsgi.errors"].write(f"sessions: {error}: answered 503\n")
+        headers = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(UNAVAILABLE))),
+            ("Cache-Control", "no-store"),
+            ("Retry-After", "5"),
+        ]
+        self._write = self._start_response("503 Service Unavailable", headers)
+        return self._write
+
+
+class Streamed:
+    """The body of an application that calls start_response with its first block, as a generator does."""
+
+    def __init__(self, body: Iterable[bytes], answer: Answer) -> None:
+        self._body = body
+        self._blocks = iter(body)
+        self._answer = answer
+        self._is_page_due = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        answer = self._answer
+        if answer.is_refused:
+            return self._page()
+        try:
+            block = next(self._blocks, None)
+        except StoreDown as error:
+            answer.refused(error)
+            return self._page()
+        if answer.is_started:
+            answer.begin()
+            if answer.is_refused:
+                return self._page()
+        if block is None:
+            raise StopIteration
+        return block
+
+    def close(self) -> None:
+        self._answer.abandon()
+        close(self._body)
+
+    def _page(self) -> bytes:
+        if not self._answer.page:
+            raise StopIteration
+        return self._answer.page.pop()
+
+
+def with_fields(headers: list[tuple[str, str]], extra: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Add the fields of a session. Cookie joins a Vary of the application; its Cache-Control stays as it is."""
+    if len(extra) == 1:
+        for name, _ in headers:
+            if len(name) == 4 and name.lower() == "vary":
+                break
+        else:
+            return headers + extra
+    named = {name.lower(): value for name, value in headers}
+    fields = list(headers)
+    for name, value in extra:
+        if name == "Vary" and "vary" in named:
+            listed = [each.strip().lower() for each in named["vary"].split(",")]
+            if "cookie" not in listed and "*" not in listed:
+                fields = [pair for pair in fields if pair[0].lower() != "vary"]
+                joined = [text for key, text in headers if key.lower() == "vary"]
+                fields.append((name, ", ".join([*joined, value])))
+        elif name == "Set-Cookie" or name.lower() not in named:
+            fields.append((name, value))
+    return fields
+
+
+def close(body: Any) -> None:
+    """Call close() of an iterable that will not be iterated (PEP 3333)."""
+    end = getattr(body, "close", None)
+    if end is not None:
+        end()

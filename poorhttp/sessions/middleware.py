@@ -1,0 +1,166 @@
+"""The middleware: it gives each request its session, and saves the session before the head of the answer is sent.
+
+Knows PEP 3333, the cookie and the keeper of the sessions. Contract: `start_response` of the server is called after the
+session was saved; if the store fails, the client gets 503, and nothing of the answer that the application made.
+"""
+
+from __future__ import annotations
+
+from poorhttp.sessions.addresses import open_store
+from poorhttp.sessions.answers import Answer, Streamed, close
+from poorhttp.sessions.cookies import Cookie, is_local
+from poorhttp.sessions.errors import SessionError, StoreDown
+from poorhttp.sessions.policy import Policy
+from poorhttp.sessions.session import Session
+from poorhttp.sessions.signed import SignedSessions
+from poorhttp.sessions.signing import Signer
+from poorhttp.sessions.stored import StoredSessions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from poorhttp.sessions.session import Keeper
+    from poorhttp.sessions.store import Store
+
+ENVIRON_KEY = "poorhttp.session"
+
+READ = [("Vary", "Cookie")]
+"""The fields of an answer whose session was used, and not changed."""
+
+
+class Sessions:
+    """Where a site keeps its sessions, and how: `Sessions("redis://localhost", idle=3600).wrap(application)`.
+
+    A dispatch table may have one under the name `sessions`.
+    """
+
+    def __init__(
+        self,
+        store: str | Store,
+        *,
+        secrets: str | bytes | Sequence[str | bytes] = (),
+        cookie: str = "session",
+        secure: bool | None = None,
+        same_site: str = "Lax",
+        persistent: bool = False,
+        **limits: Any,
+    ) -> None:
+        """store: an address (`open_store` lists them), "cookie:" for signed cookies, or an object like `Store`.
+
+        secrets: for "cookie:"; the first signs, all of them are accepted. cookie: its name, to which `__Host-` is
+        added. secure: None for Secure except by plain http from this machine to localhost. persistent: whether
+        browsers keep the cookie when they are closed. limits: those of `Policy`. Raises SessionError.
+        """
+        self.policy = _policy(limits)
+        self.cookie = Cookie(cookie, secure, same_site, persistent)
+        self.store: Store | None = None
+        self._keeper: Keeper
+        self._notes: list[str] = []
+        self._has_noted_http = False
+        if store == "cookie:":
+            self._keeper = SignedSessions(Signer(secrets, f"cookie {cookie}"), self.policy, self.cookie.room())
+            if self.policy.concurrency != "merge":
+                raise SessionError("sessions in a cookie have no lock: take another store for concurrency='lock'")
+        else:
+            if secrets:
+                raise SessionError("secrets are for the store 'cookie:' only; ids in other stores need none")
+            self.store = open_store(store) if isinstance(store, str) else store
+            self._keeper = StoredSessions(self.store, self.policy, self._notes.append)
+
+    def wrap(self, app: WSGIApplication) -> WSGIApplication:
+        """Return the application with sessions."""
+        return _Middleware(app, self)
+
+    def session(self, environ: WSGIEnvironment) -> Session:
+        """Return the session of a request; nothing is loaded yet."""
+        return Session(self._keeper, self._token, environ)
+
+    def fields(self, environ: WSGIEnvironment, session: Session, is_failed: bool) -> list[tuple[str, str]]:
+        """Save the session and return the fields that the answer needs for it.
+
+        is_failed: whether the answer is an error of the server, after which nothing is saved. Raises what
+        `Session.close` does.
+        """
+        token = session.abandon() if is_failed else session.close()
+        if self._notes:
+            self._tell(environ)
+        if not session.is_used:
+            return []
+        if token is None:
+            return READ
+        if token == "":
+            field = self.cookie.removal(environ)
+        else:
+            field = self.cookie.field(environ, token, self.policy.absolute)
+            self._note_http(environ)
+        return [("Vary", "Cookie"), ("Cache-Control", "no-store"), field]
+
+    def _token(self, environ: WSGIEnvironment) -> str:
+        if self.store is not None and not self.store.is_shared and environ.get("wsgi.multiprocess"):
+            hint = "take a store that processes share, such as sqlite:/var/lib/site/sessions.db"
+            raise SessionError(f"sessions in memory work in one process only, and this server has several: {hint}")
+        return self.cookie.read(environ)
+
+    def _note_http(self, environ: WSGIEnvironment) -> None:
+        is_dropped = environ["wsgi.url_scheme"] != "https" and self.cookie.is_secure(environ) and not is_local(environ)
+        if is_dropped and not self._has_noted_http:
+            self._has_noted_http = True
+            self._notes.append(
+                "the cookie of the session is Secure, but the request came by plain http, where browsers drop it: "
+                "serve by https, let the server trust the proxy's scheme (trusted_proxies), or set secure=False"
+            )
+            self._tell(environ)
+
+    def _tell(self, environ: WSGIEnvironment) -> None:
+        while self._notes:
+            environ["wsgi.errors"].write(f"sessions: {self._notes.pop()}\n")
+
+
+class _Middleware:
+    """An application with sessions."""
+
+    def __init__(self, app: WSGIApplication, sessions: Sessions) -> None:
+        self._app = app
+        self.sessions = sessions
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request: the WSGI callable."""
+        session = environ[ENVIRON_KEY] = self.sessions.session(environ)
+        answer = Answer(self.sessions, session, environ, start_response)
+        try:
+            body = self._app(environ, answer.start)
+        except StoreDown as error:
+            return answer.refused(error)
+        except BaseException:
+            session.abandon()
+            raise
+        if not answer.is_started:
+            return Streamed(body, answer)  # start_response comes with the first block
+        try:
+            answer.begin()
+        except BaseException:
+            close(body)
+            raise
+        if not answer.is_refused:
+            return body
+        close(body)
+        return answer.page
+
+
+class SessionMiddleware(_Middleware):
+    """`SessionMiddleware(application, "sqlite:/var/lib/site/sessions.db")`; the settings are those of `Sessions`."""
+
+    def __init__(self, app: WSGIApplication, store: str | Store, **settings: Any) -> None:
+        super().__init__(app, Sessions(store, **settings))
+
+
+def _policy(limits: dict[str, Any]) -> Policy:
+    known = set(Policy.__slots__) - {"refresh"}
+    unknown = sorted(limits.keys() - known)
+    if unknown:
+        raise SessionError(f"unknown setting of sessions: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return Policy(**limits)

@@ -1,0 +1,93 @@
+"""Records in one file, one line of JSON each: key, version, end, data. It is copied for each change.
+
+For development, and for a handful of sessions: the time of each operation grows with their number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+
+from poorhttp.sessions.errors import Conflict, StoreDown
+from poorhttp.sessions.store import TIMEOUT, Store, new_version, now
+from poorhttp.sessions.stores.file_locks import locked, write_new
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class SingleFileStore(Store):
+    def __init__(self, path: str, timeout: float = TIMEOUT) -> None:
+        self._path = path
+        self._timeout = timeout
+
+    def load(self, key: str) -> tuple[bytes, str] | None:
+        with self._failing():
+            found = self._lines().get(key)
+        if found is None:
+            return None
+        _, version, end, text = json.loads(found)
+        return (text.encode("latin-1"), version) if end > now() else None
+
+    def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
+        with self._changing() as lines:
+            found = self._loaded(lines, key)
+            if found != version:
+                raise Conflict(key)
+            fresh = new_version()
+            lines[key] = json.dumps([key, fresh, now() + ttl, data.decode("latin-1")])
+        return fresh
+
+    def touch(self, key: str, ttl: float) -> bool:
+        with self._changing() as lines:
+            if self._loaded(lines, key) is None:
+                return False
+            _, version, _, text = json.loads(lines[key])
+            lines[key] = json.dumps([key, version, now() + ttl, text])
+        return True
+
+    def delete(self, key: str) -> None:
+        with self._changing() as lines:
+            lines.pop(key, None)
+
+    def purge(self) -> int:
+        with self._changing() as lines:
+            over = [key for key in lines if self._loaded(lines, key) is None]
+            for key in over:
+                del lines[key]
+        return len(over)
+
+    def _lines(self) -> dict[str, str]:
+        """Return the line of each key. A line that is no record of this store is left out."""
+        try:
+            with open(self._path, encoding="ascii", errors="replace") as file:
+                return {line[2:66].partition('"')[0]: line.rstrip("\n") for line in file if line.startswith('["')}
+        except FileNotFoundError:
+            return {}
+
+    def _loaded(self, lines: dict[str, str], key: str) -> str | None:
+        """Return the version of a record that has not expired."""
+        if key not in lines:
+            return None
+        _, version, end, _ = json.loads(lines[key])
+        return version if end > now() else None
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, str]]:
+        """Give the lines for a change; write them when it is done."""
+        with self._failing(), locked(f"{self._path}.lock", self._timeout):
+            lines = self._lines()
+            before = dict(lines)
+            yield lines
+            if lines != before:
+                write_new(f"{self._path}.new", "".join(f"{line}\n" for line in lines.values()).encode("ascii"))
+                os.rename(f"{self._path}.new", self._path)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise StoreDown(f"sessions in {self._path}: {error}") from error

@@ -1,0 +1,10 @@
+"""The memory of one process: the contract of a store. Processes share nothing there."""
+
+from session_engines import Memory
+from session_suite import StoreTests
+
+ENGINE = Memory
+
+
+class TestStore(StoreTests):
+    pass

@@ -1,0 +1,42 @@
+"""Redis: the whole suite on Debian's redis-server."""
+
+import pytest
+from session_engines import Redis
+from session_suite import OutageTests, RaceTests, StoreTests, any_key
+
+from poorhttp.sessions import open_store
+
+redis = pytest.importorskip("redis")
+
+ENGINE = Redis
+
+
+class TestStore(StoreTests):
+    pass
+
+
+class TestRaces(RaceTests):
+    pass
+
+
+class TestOutage(OutageTests):
+    pass
+
+
+def test_valkey_and_unix_sockets_have_addresses(engine, store) -> None:
+    key = any_key()
+    store.save(key, b"1", 60, None)
+    for address in engine.address.replace("redis:", "valkey:"), f"unix://{engine.directory}/socket?db=0&timeout=30":
+        other = open_store(address)
+        assert other.load(key) == store.load(key)
+        other.close()
+
+
+def test_a_server_that_has_forgotten_the_script_gets_it_again(engine, store) -> None:
+    key = any_key()
+    version = store.save(key, b"1", 60, None)
+    version = store.save(key, b"2", 60, version)
+    with redis.Redis.from_url(engine.address.partition("?")[0]) as client:
+        client.script_flush()
+    store.save(key, b"3", 60, version)
+    assert store.load(key)[0] == b"3"
