@@ -76,6 +76,43 @@ class HeldBody:
     def flush(self) -> None:
         """Of the subclass: take what is held and send it."""
 
+class OpenFile:
+    """A file that is open, until `close`; poorhttp.dispatch.contained has this class in Python.
+
+    path: absolute. follows_links: whether symbolic links on the way are followed; else one is an OSError (ELOOP).
+    Raises OSError; ValueError for a NUL.
+    """
+
+    name: bytes  # whose ending tells the type
+    mode: int  # st_mode, with the type of the file
+    file_size: int  # bytes
+    modified_ns: int  # since the epoch
+
+    def __init__(self, path: bytes, follows_links: bool) -> None: ...
+    def take(self) -> int:
+        """Return the descriptor, which the caller closes from now on."""
+
+    def body(self, first: int, end: int) -> FileBody:
+        """Return the bytes from `first` to before `end` as a body, which closes the file from now on."""
+
+    def replace_by(self, suffix: bytes) -> bool:
+        """Become the regular file whose name has this suffix, if there is one that is not older; return whether."""
+
+    def close(self) -> None:
+        """Close what was neither taken nor became a body."""
+
+class FileBody:
+    """A part of a file, which the engine sends if it is what the application returned."""
+
+    size: int  # bytes that are left
+    to_end: bool
+    modified: None
+
+    def wrapped(self, file_wrapper: object) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...
+    def close(self) -> None: ...
+
 def take_waiting(listener: int) -> list[int]:
     """Close a listening socket to new clients, in all processes that share it, and accept the clients that wait.
 

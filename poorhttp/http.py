@@ -9,16 +9,20 @@ from __future__ import annotations
 from poorhttp.dispatch.constants import *  # noqa: F403
 from poorhttp.dispatch.constants import DONE
 from poorhttp.dispatch.outcome import SERVER_RETURN as SERVER_RETURN
+from poorhttp.dispatch.outcome import abort as abort
 from poorhttp.dispatch.redirect import redirect as redirect
+from poorhttp.dispatch.response import Response as Response
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from poorhttp.dispatch.field import Field as Field
+    from poorhttp.dispatch.field import Fields as Fields
     from poorhttp.dispatch.field import FormError as FormError
+    from poorhttp.dispatch.field import MissingField as MissingField
     from poorhttp.dispatch.form import FieldStorage as FieldStorage
     from poorhttp.dispatch.request import Request
 
-_OF_FORMS = ("Field", "FieldStorage", "FormError")
+_OF_FIELDS = ("Field", "Fields", "FormError", "MissingField")
 _OF_THE_STANDARD_LIBRARY = ("HTTPMethod", "HTTPStatus")
 
 
@@ -32,10 +36,14 @@ if not TYPE_CHECKING:  # else every name would exist for a type checker
 
     def __getattr__(name: str) -> object:
         """Import a name that few applications need. Raises AttributeError with a suggestion for an unknown name."""
-        if name in _OF_FORMS:
-            from poorhttp.dispatch import form
+        if name in _OF_FIELDS:
+            from poorhttp.dispatch import field
 
-            return getattr(form, name)
+            return getattr(field, name)
+        if name == "FieldStorage":
+            from poorhttp.dispatch.form import FieldStorage
+
+            return FieldStorage
         if name in _OF_THE_STANDARD_LIBRARY:
             import http
 
@@ -48,6 +56,10 @@ def _hint(name: str) -> str:
         return ""
     from difflib import get_close_matches
 
-    known = [known for known in (*globals(), *_OF_FORMS, *_OF_THE_STANDARD_LIBRARY) if not known.startswith("_")]
+    known = [
+        known
+        for known in (*globals(), *_OF_FIELDS, "FieldStorage", *_OF_THE_STANDARD_LIBRARY)
+        if not known.startswith("_")
+    ]
     nearest = get_close_matches(name, known, 1) or get_close_matches(name.upper(), known, 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -139,6 +139,10 @@ pub fn common_environ<'py>(config: &Bound<'py, PyAny>, error_log: &Bound<'py, Py
     for (name, value) in config.getattr("environ")?.cast::<PyDict>()? {
         environ.set_item(native(&name)?, native(&value)?)?;
     }
+    let document = config.getattr("document")?;
+    if !document.is_empty()? {
+        environ.set_item("DOCUMENT_ROOT", native(&document)?)?; // as under CGI
+    }
     environ.set_item("SERVER_ADMIN", native(&config.getattr("webmaster")?)?)?;
     let version: String = py.import("poorhttp")?.getattr("__version__")?.extract()?;
     environ.set_item("SERVER_SOFTWARE", format!("poorhttp/{version}"))?;

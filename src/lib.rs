@@ -26,6 +26,8 @@ mod _engine {
     #[pymodule_export]
     use crate::wsgi::held_body::HeldBody;
     #[pymodule_export]
+    use crate::wsgi::open_file::{FileBody, OpenFile};
+    #[pymodule_export]
     use crate::wsgi::serving_thread::RequestTimeout;
     #[pymodule_export]
     use crate::wsgi::signal_handler::SignalHandler;

@@ -10,7 +10,7 @@ import importlib.util
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,16 @@ def wait_for(condition: Callable[[], Any], what: str = "", seconds: float = PATI
             pytest.fail(f"waited {seconds} s in vain for: {what or condition}")
         time.sleep(min(0.002 + waited / 20, 0.05))
     return value
+
+
+def delay(pids: Iterable[int]) -> float:
+    """Seconds that the threads of these processes, which live, have waited for a core so far, together."""
+    waited = 0
+    for pid in pids:
+        for each in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # the thread has ended
+                waited += int((each / "schedstat").read_text().split()[1])
+    return waited / 1e9
 
 
 def package_home() -> str:

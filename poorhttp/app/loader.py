@@ -16,7 +16,7 @@ from poorhttp.stdlib import make_way, maker_of_greenlets, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
     from typing import Any
 
@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 DEFAULT_NAMES = ("application", "app")
 
 
-def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
+def load(spec: str, directory: str, may_be_command: bool = False, of_table: Mapping[str, Any] | None = None) -> WSGI:
     """Return the application; `directory` (absolute) is where modules and paths are looked for. may_be_command: whether
-    the word could be a mistyped command. Raises LoadError with a hint; KeyboardInterrupt passes through.
+    the word could be a mistyped command. of_table: settings with which only a dispatch table can do something, as
+    keywords of `poorhttp.dispatch.application`. Raises LoadError with a hint; KeyboardInterrupt passes through.
     """
     place, name = split_application(Application().parse(spec, directory))
+    if os.path.isabs(place) and not name and os.path.isfile(table_of(place)):
+        return _dispatch(place, of_table or {})
+    if of_table:
+        raise no_table(title(spec))
     if not os.path.isabs(place):
         imported = _import(place, directory, may_be_command)
         try:
@@ -43,8 +48,6 @@ def load(spec: str, directory: str, may_be_command: bool = False) -> WSGI:
             near = failures.command_near(place) if may_be_command and is_theirs else ""
             error.hint += f"; or did you mean poorhttp {near}?" if near else ""
             raise
-    if not name and os.path.isfile(table_of(place)):
-        return _dispatch(place)
     path = os.path.join(place, "__init__.py") if os.path.isdir(place) else place
     if not os.path.isfile(path):
         raise failures.no_file(place)
@@ -74,13 +77,19 @@ def suited(settings: Config, warn: Callable[[str], None]) -> Config:
     return settings.replace(threads=1)
 
 
-def _dispatch(place: str) -> WSGI:
+def no_table(title: str) -> LoadError:
+    """Return the error for an application that does not know the setting `document`."""
+    hint = "remove document, and let the application or the front server send files"
+    return LoadError(f"document is set, and {title} is no dispatch table", hint)
+
+
+def _dispatch(place: str, settings: Mapping[str, Any]) -> WSGI:
     from poorhttp.dispatch import TableError, application  # before modules of the author can hide it
 
     path = table_of(place)
     module = _import_file(path, os.path.dirname(path), TABLE)
     try:
-        return application(module)
+        return application(module, **settings)
     except TableError as error:
         raise LoadError(f"{title(path)}: {error.fault}", f"expected {error.expected}") from None
 

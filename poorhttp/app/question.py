@@ -185,6 +185,7 @@ def _environ(settings: Config) -> dict[str, Any]:
         "poorhttp.debug": settings.debug,
         "poorhttp.options": dict(settings.options),
         "poorhttp.log_level": settings.log_level,
+        **({"DOCUMENT_ROOT": settings.document} if settings.document else {}),
         **settings.environ,
     }
     setup_testing_defaults(environ)

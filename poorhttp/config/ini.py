@@ -9,6 +9,7 @@ from __future__ import annotations
 from poorhttp.config.given import check_characters, quoted, unknown
 from poorhttp.config.settings import (
     ENVIRON,
+    MIME_TYPES,
     OLD_KEYS,
     OPTIONS,
     SECTION,
@@ -48,6 +49,9 @@ OF_REQUEST = frozenset(
 )
 """Keys that the server sets in the environ of each request (PEP 3333, "environ Variables"), so [environ] may not."""
 
+TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+"""Characters of a name in a field (RFC 9110 section 5.6.2)."""
+
 
 class IniFile:
     """An ini file, read and sorted; empty if its name is "". given: the settings. free: the sections whose keys the
@@ -59,7 +63,7 @@ class IniFile:
         self.path = os.path.join(directory, name)
         self.directory = os.path.dirname(os.path.normpath(self.path)) if name else directory
         self.given: Layer = {}
-        self.free: dict[str, dict[str, str]] = {OPTIONS: {}, ENVIRON: {}}
+        self.free: dict[str, dict[str, str]] = {OPTIONS: {}, ENVIRON: {}, MIME_TYPES: {}}
         self.notes: list[str] = []
         self._places: dict[tuple[str, str], str] = {}
         if name:
@@ -90,8 +94,8 @@ class IniFile:
     def _section(self, line: str, where: str) -> str:
         section = line[1:-1].strip()
         old = [each for each, _ in OLD_KEYS if each != SECTION]
-        if line[-1] != "]" or section not in (SECTION, OPTIONS, ENVIRON, *old, *UNUSED_SECTIONS):
-            raise unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, OPTIONS, ENVIRON)))
+        if line[-1] != "]" or section not in (SECTION, *self.free, *old, *UNUSED_SECTIONS):
+            raise unknown(f"{where}: section", line, (f"[{each}]" for each in (SECTION, *self.free)))
         if section in UNUSED_SECTIONS:
             self.notes.append(f"{where}: section [{section}] is not used")
         return section
@@ -148,4 +152,16 @@ def free_text(section: str, key: str, text: str, where: str) -> str:
         raise ConfigError(f"{where}: [{ENVIRON}] cannot set {quoted(key)}", hint)
     if section == ENVIRON and (key in OF_REQUEST or key.startswith("HTTP_")):
         raise ConfigError(f"{where}: [{ENVIRON}] cannot set {key}", "the server sets this name for each request")
+    if section == MIME_TYPES:
+        _check_type(key, text, where)
     return text
+
+
+def _check_type(ending: str, kind: str, where: str) -> None:
+    """Raises ConfigError for what is no ending of a file name, or no media type (RFC 9110 section 8.3.1)."""
+    hint = f"an entry of [{MIME_TYPES}] is such as: txt = text/plain"
+    if not ending or not ending.isprintable() or any(char in "./ " for char in ending):
+        raise ConfigError(f"{where}: expected the ending of a file name, without a dot, not {quoted(ending)}", hint)
+    names = kind.partition(";")[0].strip().split("/")
+    if len(names) != 2 or not all(names) or not TOKEN.issuperset("".join(names)) or not kind.isascii():
+        raise ConfigError(f"{where}: expected a media type for {ending}, not {quoted(kind)}", hint)

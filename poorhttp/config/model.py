@@ -20,15 +20,17 @@ class Config(Settings):
     absolute), and:
 
     addresses: where to listen. accept_pauses: descriptors of a `dev` server; while one of them is readable, the engine
-    accepts no connection. options: what `req.get_options()` returns. environ: for os.environ and WSGI. ini: absolute
-    path of the ini file, or "". directory: that of the ini file, or the current one. import_directory: where a module
-    of `application` is looked for. sources: setting -> source of its value. notes: what to tell the user at the start.
+    accepts no connection. options: what `req.get_options()` returns. environ: for os.environ and WSGI. mime_types:
+    ending of a file name -> media type. ini: absolute path of the ini file, or "". directory: that of the ini file, or
+    the current one. import_directory: where a module of `application` is looked for. sources: setting -> source of its
+    value. notes: what to tell the user at the start.
     """
 
     accept_pauses: tuple[int, ...]
     addresses: tuple[Address, ...]
     options: dict[str, str]
     environ: dict[str, str]
+    mime_types: dict[str, str]
     ini: str
     directory: str
     import_directory: str
@@ -43,6 +45,7 @@ class Config(Settings):
         "environ",
         "import_directory",
         "ini",
+        "mime_types",
         "notes",
         "options",
         "sources",

@@ -17,7 +17,7 @@ from poorhttp.config.commands import (
 )
 from poorhttp.config.ini import IniFile
 from poorhttp.config.reading import choose, import_directory
-from poorhttp.config.settings import ENVIRON, GROUPS, OPTIONS, PREFIX, SECTION, SETTINGS
+from poorhttp.config.settings import ENVIRON, GROUPS, MIME_TYPES, OPTIONS, PREFIX, SECTION, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +108,12 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
                 text = written if place == directory or is_in_chdir else each.unit.show(value)
             default = f" (default: {each.shown_default or 'empty'})" if text != each.shown_default else ""
             lines += ["", f"# {each.help}{default}", f"{each.name} = {text}".rstrip()]
+    lines += [
+        "",
+        f"[{MIME_TYPES}]",
+        "# Media types of files in document that are not known, such as: blend = application/x-blender",
+    ]
+    lines += _pairs(ini.free[MIME_TYPES])
     lines += ["", f"[{OPTIONS}]", "# Any keys, in lower case: the application gets them from req.get_options()."]
     lines += _pairs(ini.free[OPTIONS])
     lines += ["", f"[{ENVIRON}]", "# Names that no request has: added to os.environ and to each WSGI environ."]
@@ -116,13 +122,14 @@ def ini_text(flags: Flags, environ: Mapping[str, str], directory: str) -> str:
 
 
 def config_text(config: Config) -> str:
-    """Return what `--print-config` prints: each value with its source. The values of the free sections are left out:
-    they may be passwords, and users show this output to others.
+    """Return what `--print-config` prints: each value in ini syntax, with its source. The values of [application] and
+    [environ] are left out: they may be passwords, and users show this output to others.
     """
     lines = [f"[{SECTION}]"]
     for name, setting in SETTINGS.items():
         text = f"{name} = {setting.unit.show(getattr(config, name))}"
         lines.append(f"{text:<40}  # {config.sources[name]}")
+    lines += ["", f"[{MIME_TYPES}]", *_pairs(config.mime_types)]
     lines += ["", f"[{OPTIONS}]", *_pairs(dict.fromkeys(config.options, "***"))]
     lines += ["", f"[{ENVIRON}]", *_pairs(dict.fromkeys(config.environ, "***"))]
     return "\n".join(lines) + "\n"

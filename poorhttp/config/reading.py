@@ -12,7 +12,7 @@ from poorhttp.config.flags import Flags
 from poorhttp.config.given import parse, quoted, unknown
 from poorhttp.config.ini import IniFile, free_text, text_of
 from poorhttp.config.model import Config
-from poorhttp.config.settings import ENVIRON, IS_TRIAL, OPTIONS, PREFIX, PRESETS, SETTINGS
+from poorhttp.config.settings import ENVIRON, IS_TRIAL, MIME_TYPES, OPTIONS, PREFIX, PRESETS, SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, nearest
 from poorhttp.stdlib import os
@@ -154,8 +154,13 @@ def _merge(ini: IniFile, chosen: Chosen, defaults: dict[str, Any] | None = None)
     values["processes"] = Span(values["processes"], getattr(values["processes"], "most", values["processes"]))
     values["addresses"] = values["bind"] or (Address(values["address"], values["port"]),)
     _refuse_contradictions(values)
+    if not values["document"]:
+        idle = [name for name in ("index", "follow_symlinks") if values[name]]
+        idle += [f"section [{MIME_TYPES}]"] if ini.free[MIME_TYPES] else []
+        ini.notes += [f"{name} means nothing without document" for name in idle]
     values.update(ini=ini.path if ini.name else "", directory=ini.directory, sources=sources, notes=tuple(ini.notes))
-    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON], accept_pauses=())
+    values.update(options=ini.free[OPTIONS], environ=ini.free[ENVIRON], mime_types=ini.free[MIME_TYPES])
+    values["accept_pauses"] = ()
     return Config(values)
 
 

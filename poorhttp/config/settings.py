@@ -68,7 +68,7 @@ def setting(unit: Unit[T], default: T, help: str, *, short: str = "") -> T:
 
 
 PREFIX = "POORHTTP_"
-SECTION, OPTIONS, ENVIRON = "http", "application", "environ"
+SECTION, OPTIONS, ENVIRON, MIME_TYPES = "http", "application", "environ", "mime-type"
 
 IS_TRIAL = "POORHTTP_IS_TRIAL"
 """Variable that is 1 in a process that loads the application only to find out whether that works."""
@@ -87,6 +87,7 @@ PRESETS = {"single": (1, 1), "forking": (4, 1), "threading": (1, 16)}
 
 GROUPS = {
     "serving": "application",
+    "files": "document",
     "running": "debug",
     "behind a proxy": "trusted_proxies",
     "logs": "errorlog",
@@ -125,6 +126,12 @@ class Settings:
     socket_owner = setting(Text(), "", "owner of unix sockets, user:group; empty = the user of the server")
     reuse_port = setting(Switch(), False, "share TCP ports with other servers that set this (SO_REUSEPORT)")
     backlog = setting(Count(1, 65535), 2048, "length of the listen queue: clients that wait to be accepted")
+
+    document = setting(
+        Path("DIRECTORY", empty=True), "", "directory of files that the dispatch table serves; empty = none"
+    )
+    index = setting(Switch(), False, "list the directories in document that have no index.html")
+    follow_symlinks = setting(Switch(), False, "serve also files to which symbolic links lead out of document")
 
     debug = setting(Switch(), False, "show clients on this machine error pages with the traceback", short="d")
     autoreload = setting(Switch(), False, "serve new code as soon as it is saved (also --reload)")
@@ -207,6 +214,7 @@ class Settings:
 SETTINGS = {name: each for name, each in vars(Settings).items() if isinstance(each, Setting)}
 
 OLD_KEYS = {
+    ("http", "document_root"): "document",
     ("daemon", "pidfile"): "pidfile",
     ("daemon", "user"): "user",
     ("daemon", "group"): "group",
@@ -216,13 +224,13 @@ OLD_KEYS = {
     ("python", "module"): "application",
     ("python", "debug"): "debug",
 }
-"""(section, key) of Poor Http 1.0 -> setting."""
+"""(section, key) of older versions -> setting."""
 
 UNUSED_KEYS = {
-    "http": ("secret", "secretkey", "memcache", "document", "document_root", "sdocument", "index", "path", "optimize"),
+    "http": ("secret", "secretkey", "memcache", "sdocument", "path", "optimize"),
     "logging": ("format",),
     "python": ("path", "optimize"),
 }
 """Keys of older versions that have no counterpart."""
 
-UNUSED_SECTIONS = ("mime-type", "poor")
+UNUSED_SECTIONS = ("poor",)

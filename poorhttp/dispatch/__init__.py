@@ -4,12 +4,13 @@
     from poorhttp.dispatch import application
     application = application(dispatch_table)
 
-Runs under any WSGI server: it imports nothing of poorhttp's own and nothing that was compiled, but one class of the
-engine where that is loaded already.
+Runs under any WSGI server: it imports nothing of poorhttp's own and nothing that was compiled, but two classes of
+the engine where that is loaded already.
 The names that handlers use are in `poorhttp.http`.
 """
 
+from poorhttp.dispatch.decorated import Table
 from poorhttp.dispatch.dispatcher import application
-from poorhttp.dispatch.table import TableError
+from poorhttp.dispatch.faults import TableError
 
-__all__ = ["TableError", "application"]
+__all__ = ["Table", "TableError", "application"]

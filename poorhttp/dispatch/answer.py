@@ -22,12 +22,13 @@ else:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from _typeshed import OptExcInfo
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from poorhttp.dispatch.file_slice import FileSlice
+    from poorhttp.dispatch.block_stream import BlockStream
+    from poorhttp.dispatch.file_slice import FileBody
 
 DEFAULT_TYPE = "text/html; charset=utf-8"
 
@@ -49,10 +50,12 @@ class Answer(HeldBody):
     # Values that most requests share stand in the class, so that making a request costs nothing for it.
     _headers_out: Headers | None = None
     _err_headers_out: Headers | None = None
-    _file: FileSlice | None = None
+    _defaults: Sequence[tuple[str, str]] = ()  # see `set_defaults`
+    _file: FileBody | BlockStream | None = None  # follows the text that is held back
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
     sent_head: object = None  # what `flush` sent as the head, to be compared
     _swallowed = 0  # bytes that the answer to HEAD leaves out
+    _is_endless = False  # whether nobody knows how many these are
 
     _raw = False  # whether the body has bytes in it whose charset only the application knows
 
@@ -101,10 +104,34 @@ class Answer(HeldBody):
             self.flush()
         if self.content_type is DEFAULT_TYPE and self.empty():
             self.content_type = type_of(path)
+        self.attach(file)
+        return file.size
+
+    def set_defaults(self, fields: Sequence[tuple[str, str]]) -> None:
+        """Let the answer have these fields, unless headers_out or err_headers_out have others of their names.
+
+        They are not checked: names and values must be known to be right. An error page is without them.
+        """
+        self._defaults = fields
+
+    def attach(self, file: FileBody) -> None:
+        """Let a file that is open be the end of the body so far; it is closed with the answer."""
         self._file = file
         self._raw = True
         self._room = -1  # the next write() sends it before: it stands behind the file
-        return file.size
+
+    def stream(self, blocks: Iterator[str | bytes]) -> None:
+        """Let the rest of the body come from an iterator, as a generator that a handler has returned.
+
+        Each block is sent at once, with no Content-Length. The first one is taken now, so that until then the generator
+        may set headers and raise, as the handler may.
+        """
+        from poorhttp.dispatch.block_stream import BlockStream
+
+        if self._file is not None:
+            self.flush()
+        self._file = BlockStream(blocks, self._take)
+        self._room = -1
 
     def started(self) -> bool:
         """Whether part of the answer has been sent, so that it can no longer become another one."""
@@ -130,6 +157,7 @@ class Answer(HeldBody):
         self._swallowed = 0
         self._raw = False
         self._headers_out = None
+        self._defaults = ()
         self.content_type = DEFAULT_TYPE
         if self._file is not None:
             self._file.close()
@@ -154,21 +182,24 @@ class Answer(HeldBody):
         if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
-        if self._file is not None and not body and not self._swallowed:
+        if self._file is not None and self._file.modified is not None and not body and not self._swallowed:
             self._heed_preconditions(self._file)
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
             # A handler that leaves the work out for HEAD may still announce the length that GET has.
             own_length = self.empty() and "Content-Length" in self.headers_out
-            self._begin(None if own_length else self._swallowed, exc_info)
+            self._begin(None if own_length or self._is_endless else self._swallowed, exc_info)
             return []
         file, self._file = self._file, None
         if file is None:
             return [body]
         if self._send is None:
-            self._send = self._begin(len(body) + file.size, exc_info)
+            self._send = self._begin(None if file.size is None else len(body) + file.size, exc_info)
         if body:
             self._send(body)
+        if file.size is None:
+            self._hold(sys.maxsize)  # text that the generator writes goes out with its next block
+            self._send = _send_by_yield
         return file.wrapped(self.environ.get("wsgi.file_wrapper"))
 
     def _begin(self, length: int | None, exc_info: OptExcInfo | None = None) -> Callable[[bytes], object]:
@@ -177,13 +208,13 @@ class Answer(HeldBody):
         if content_type is None or self._raw:
             content_type = self._full_type()
         if self.status in _WITHOUT_CONTENT:
-            fields = []
+            fields = [*self._defaults]
         elif length is None:
-            fields = [("Content-Type", content_type)]
+            fields = [("Content-Type", content_type), *self._defaults]
         else:
-            fields = [("Content-Type", content_type), ("Content-Length", str(length))]
+            fields = [("Content-Type", content_type), ("Content-Length", str(length)), *self._defaults]
         if self._headers_out or self._err_headers_out:
-            self._add_own_fields(fields)
+            fields = self._with_own_fields(fields, has_length=length is not None)
         if exc_info is None:  # a server may count the arguments, so the third is not always there
             return self._start(status_line(self.status), fields)
         return self._start(status_line(self.status), fields, exc_info)
@@ -195,22 +226,23 @@ class Answer(HeldBody):
             return content_type + "; charset=utf-8"
         return content_type
 
-    def _add_own_fields(self, fields: list[tuple[str, str]]) -> None:
-        """Add headers_out, then of err_headers_out what is not in it; a true length beats the application's."""
-        outs = [headers for headers in (self._headers_out, self._err_headers_out) if headers]
-        owned: set[str] = set()
+    def _with_own_fields(self, fields: list[tuple[str, str]], has_length: bool) -> list[tuple[str, str]]:
+        """These fields, in place of which the application may set its own; but a true length beats the application's.
+
+        err_headers_out add what is not in headers_out.
+        """
+        own: list[tuple[str, str]] = []
+        owned: set[str] = {"content-length"} if has_length else set()
         if self.status in _WITHOUT_CONTENT:
             owned = {"content-type", "content-length"}
-        elif any("Content-Type" in headers for headers in outs):
-            del fields[0]
-        if "Content-Length" in dict(fields):
-            owned.add("content-length")
-        for headers in outs:
-            own = [(name, value) for name, value in headers.items() if name.lower() not in owned]
-            fields += own
-            owned |= {name.lower() for name, _ in own} - {"set-cookie"}
+        for headers in self._headers_out, self._err_headers_out:
+            added = [(name, value) for name, value in headers.items() if name.lower() not in owned] if headers else []
+            own += added
+            owned |= {name.lower() for name, _ in added} - {"set-cookie"}
+        names = {name.lower() for name, _ in own}
+        return [field for field in fields if field[0].lower() not in names] + own
 
-    def _heed_preconditions(self, file: FileSlice) -> None:
+    def _heed_preconditions(self, file: FileBody | BlockStream) -> None:
         """Let a file that is the whole answer have validators, and not be sent where the client has it."""
         if file.modified is None or self._send is not None or self.status != 200 or self.method not in ("GET", "HEAD"):
             return
@@ -232,7 +264,8 @@ class Answer(HeldBody):
         """Count what HEAD, 204 and 304 do not send."""
         self._swallowed += len(body)
         if self._file is not None:
-            self._swallowed += self._file.size
+            self._swallowed += self._file.size or 0
+            self._is_endless = self._file.size is None
             self._file.close()
             self._file = None
 
@@ -250,3 +283,7 @@ class Answer(HeldBody):
                     send(block)
             finally:
                 file.close()
+
+
+def _send_by_yield(data: bytes) -> None:
+    raise RuntimeError("flush() in a generator has nothing to do: what it yields is sent at once")

@@ -25,9 +25,11 @@ from poorhttp.dispatch.constants import (
     METHOD_BITS,
     OK,
 )
+from poorhttp.dispatch.faults import TableError
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
-from poorhttp.dispatch.table import TableError, allowed, read_errors, read_hook, read_routes
+from poorhttp.dispatch.returned import described, misreturn, write_returned
+from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from poorhttp.dispatch.table import Handler
+    from poorhttp.dispatch.routes import Handler
+    from poorhttp.dispatch.static import StaticFiles
 
 BUFFER_LIMIT = 65536
 
@@ -48,6 +51,10 @@ def application(
     webmaster: str = "",
     options: Mapping[str, str] | None = None,
     buffer_limit: int = BUFFER_LIMIT,
+    document: str = "",
+    index: bool = False,
+    mime_types: Mapping[str, str] | None = None,
+    follow_symlinks: bool = False,
 ) -> WSGIApplication:
     """Make a WSGI application of a dispatch table.
 
@@ -56,9 +63,17 @@ def application(
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
+    document: a directory whose files are sent for paths that are not in the table; "": none. index: whether directories
+        in it are listed. mime_types: ending of a name (`html`) -> media type, beside the usual ones. follow_symlinks:
+        whether symbolic links may lead out of it.
     Raises TableError.
     """
-    serve = Dispatcher(table, debug, webmaster, options, buffer_limit).serve
+    files = None
+    if document:
+        from poorhttp.dispatch.static import static_files  # only then, for the memory
+
+        files = static_files(table, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks)
+    serve = Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
     wrap = getattr(getattr(table, "sessions", None), "wrap", None)  # of poorhttp.sessions.Sessions
     return serve if wrap is None else wrap(serve)
 
@@ -67,12 +82,21 @@ class Dispatcher:
     """The facts that all requests of one application share."""
 
     def __init__(
-        self, table: object, debug: bool, webmaster: str, options: Mapping[str, str] | None, buffer_limit: int
+        self,
+        table: object,
+        debug: bool,
+        webmaster: str,
+        options: Mapping[str, str] | None,
+        buffer_limit: int,
+        files: StaticFiles | None,
     ) -> None:
         if not isinstance(buffer_limit, int) or not 0 <= buffer_limit <= sys.maxsize:
             raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
         hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
         self._routes = read_routes(table)
+        self._exact = self._routes.exact
+        # Every request knows the routes, at no cost for one: as an attribute of its class.
+        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": self._routes})
         self._errors = read_errors(table)
         self._before = tuple(hook for hook in hooks if hook is not None)
         self._after = read_hook(table, "post_process")
@@ -81,30 +105,34 @@ class Dispatcher:
         self._webmaster = webmaster
         self._options = options
         self._buffer_limit = buffer_limit
+        self._files = files
         self._hinted = False
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: the WSGI callable."""
-        req = Request(environ, start_response, self._buffer_limit)
+        req: Request = self._request(environ, start_response, self._buffer_limit)
+        handler: Handler | None = None
         try:
             if not req.uri.isascii():
-                req.uri = _decoded(req.uri)
+                req.uri = _decoded(req.uri, "strict" if self._files is None else "surrogateescape")
             if self._options is not None:
                 environ.setdefault("poorhttp.options", self._options)
+            if self._files is not None:
+                environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
                 hook(req)
             try:
-                handler = self._routes[req.uri][req.method]
+                handler, values = self._exact[req.uri][req.method], None
             except KeyError:
-                handler = self._unrouted(req)
-            outcome = handler(req)
+                handler, values = self._unrouted(req)
+            outcome = handler(req) if values is None else handler(req, *values)
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
             self._crashed(req, error)
             outcome = DONE
         if outcome is not DONE:
-            self._conclude(req, outcome)
+            self._conclude(req, outcome, handler)
         if self._after is not None:
             self._post_process(req, self._after)
         if req.sent_head is not None and req.is_head_stale():
@@ -117,17 +145,25 @@ class Dispatcher:
             self._crashed(req, error)
             return req.finish(sys.exc_info())
 
-    def _unrouted(self, req: Request) -> Handler:
-        """The handler of a request for which the table has none."""
+    def _unrouted(self, req: Request) -> tuple[Handler, list[Any] | None]:
+        """The handler of a request for which no path without parameters has one, and the values for it."""
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
-        methods = self._routes.get(req.uri)
-        if methods is not None:
+        methods, values = self._exact.get(req.uri), None
+        if methods is None:
+            found = self._routes.find(req.uri)
+            if found is None:
+                if self._files is not None:
+                    return self._files.answer, None
+                if self._default is None:
+                    raise SERVER_RETURN(HTTP_NOT_FOUND)
+                return self._default, None
+            pattern, methods, values = found
+            req.path_args = dict(zip(pattern.names, values, strict=True))
+        if req.method not in methods:
             req.err_headers_out["Allow"] = allowed(methods)
             raise SERVER_RETURN(HTTP_METHOD_NOT_ALLOWED)
-        if self._default is None:
-            raise SERVER_RETURN(HTTP_NOT_FOUND)
-        return self._default
+        return methods[req.method], values
 
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
         """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
@@ -135,20 +171,32 @@ class Dispatcher:
             req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", LOG_DEBUG)
         return end.code
 
-    def _conclude(self, req: Request, outcome: Any) -> None:
+    def _conclude(self, req: Request, outcome: Any, handler: Handler | None) -> None:
         """Turn what a handler returned or raised into an answer, unless the handler has written it."""
         if not isinstance(outcome, int):
-            self._misreturned(req, outcome)
+            self._write_returned(req, outcome, handler)
         elif outcome in (OK, DONE):
             return
         elif outcome == DECLINED:
-            self._decline(req)
+            self._decline(req, handler)
         elif outcome == HTTP_ERROR:
             self._answer_status(req, HTTP_INTERNAL_SERVER_ERROR)
         elif 200 <= outcome <= 599:
             self._answer_status(req, int(outcome))
         else:
-            self._misreturned(req, outcome)
+            self._misreturned(req, outcome, handler)
+
+    def _write_returned(self, req: Request, outcome: Any, handler: Handler | None) -> None:
+        """Let the return value of a handler be the body, or part of it."""
+        try:
+            is_written = write_returned(req, outcome)
+        except SERVER_RETURN as end:  # of a generator
+            self._conclude(req, self._ended(req, end), handler)
+        except Exception as error:
+            self._crashed(req, error)
+        else:
+            if not is_written:
+                self._misreturned(req, outcome, handler)
 
     def _answer_status(self, req: Request, status: int) -> None:
         """Answer with the status that a handler gave instead of http.DONE."""
@@ -181,30 +229,32 @@ class Dispatcher:
     def _own_page(self, req: Request, handler: Handler) -> None:
         try:
             outcome = handler(req)
+            if not isinstance(outcome, int) and write_returned(req, outcome):
+                outcome = DONE
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
             self._report(req, error)
             outcome = HTTP_INTERNAL_SERVER_ERROR
         if not isinstance(outcome, int) or outcome not in (OK, DONE):
-            self._default_page(req, outcome)
+            self._default_page(req, outcome, handler)
 
-    def _default_page(self, req: Request, outcome: Any) -> None:
+    def _default_page(self, req: Request, outcome: Any, handler: Handler) -> None:
         """For an error handler that gave no page of its own: never another handler, so this ends."""
         if req.started():
-            self._log(req, f"an error handler returned {_named(outcome)} after part of its page had been sent")
+            self._log(req, f"an error handler returned {described(outcome)} after part of its page had been sent")
         elif isinstance(outcome, int) and 300 <= outcome <= 599:
             _replace(req, int(outcome))
             self._write_page(req)
         else:
-            notice = f"error handler for {req.status}: {_misreturn(outcome)}"
+            notice = f"error handler for {req.status}: {misreturn(handler, outcome)}"
             self._log(req, notice)
             _replace(req, HTTP_INTERNAL_SERVER_ERROR)
             self._write_cause(req, TypeError(notice))
 
-    def _decline(self, req: Request) -> None:
+    def _decline(self, req: Request, handler: Handler | None) -> None:
         """A handler that declines leaves the request to default_handler; one that does so too, to the 404 page."""
-        if self._default is None or req.started():
+        if self._default is None or handler is self._default or req.started():
             self._answer_status(req, HTTP_NOT_FOUND)
             return
         req.discard()
@@ -215,10 +265,10 @@ class Dispatcher:
         except Exception as error:
             self._crashed(req, error)
             return
-        self._conclude(req, HTTP_NOT_FOUND if outcome == DECLINED else outcome)
+        self._conclude(req, outcome, self._default)
 
-    def _misreturned(self, req: Request, outcome: Any) -> None:
-        notice = _misreturn(outcome)
+    def _misreturned(self, req: Request, outcome: Any, handler: Handler | None) -> None:
+        notice = misreturn(handler, outcome)
         self._log(req, notice)
         if not req.started():
             self._failed(req, TypeError(notice))
@@ -228,7 +278,7 @@ class Dispatcher:
         try:
             hook(req)
         except SERVER_RETURN as end:
-            self._conclude(req, self._ended(req, end))
+            self._conclude(req, self._ended(req, end), hook)
         except Exception as error:
             self._crashed(req, error)
 
@@ -295,10 +345,12 @@ class Dispatcher:
         return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
 
 
-def _decoded(path: str) -> str:
-    """PATH_INFO holds bytes as Latin-1 (PEP 3333); a path is utf-8. Raises SERVER_RETURN with 400 if it is not."""
+def _decoded(path: str, errors: str) -> str:
+    """PATH_INFO holds bytes as Latin-1 (PEP 3333); a path is utf-8. Raises SERVER_RETURN with 400 if it is not, unless
+    `errors` allows that: names of files may be any bytes.
+    """
     try:
-        return path.encode("latin-1").decode("utf-8")
+        return path.encode("latin-1").decode("utf-8", errors)
     except UnicodeError:
         raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8") from None
 
@@ -322,20 +374,3 @@ def _trace(error: Exception) -> str:
     if frames is not None and frames.tb_next is not None:
         frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
     return "".join(format_exception(type(error), error, frames))
-
-
-def _misreturn(outcome: object) -> str:
-    """The message for the author of a handler that returned or raised none of the agreed values."""
-    if outcome is None:
-        return "the handler returned None: 'return http.DONE' is missing"
-    told = f"the handler returned {_named(outcome)}"
-    if isinstance(outcome, (str, bytes)):
-        return f"{told}: give it to req.write() and 'return http.DONE'"
-    return f"{told}: expected http.DONE, http.OK or a status, http.HTTP_NOT_FOUND or the like"
-
-
-def _named(outcome: object) -> str:
-    """A number that is like a status as it is; of all else the type: a `__repr__` may do, tell and cost anything."""
-    if type(outcome) is int and -1000 < outcome < 1000:
-        return str(outcome)
-    return f"a value of type {type(outcome).__name__}"

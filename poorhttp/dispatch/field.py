@@ -1,19 +1,25 @@
-"""One field of a form, and the error for a form that cannot be read.
+"""Fields of a form or a query, how they are asked for, and the errors for those that are not as they must be.
 
 Knows neither requests nor how a form is written.
 """
 
 from __future__ import annotations
 
+from poorhttp.dispatch.constants import HTTP_BAD_REQUEST
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import IO, Any
 
 
-class FormError(SERVER_RETURN):
-    """A form that cannot be read: ends the handler with 400, or 413 if it is too large."""
+class FormError(SERVER_RETURN, ValueError):
+    """A form that cannot be read, or a value of the wrong kind: ends the handler with 400, a large form with 413."""
+
+
+class MissingField(SERVER_RETURN, KeyError):
+    """A field without which a handler can do nothing, and which is not there: ends the handler with 400."""
 
 
 class Field:
@@ -45,3 +51,63 @@ class Field:
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self._text!r}, filename={self.filename!r})"
+
+
+class Fields:
+    """Fields in the order in which the client sent them. list: list of `Field`."""
+
+    def __init__(self, fields: list[Field]) -> None:
+        self.list = fields
+
+    def getfirst(
+        self, name: str, default: Any = None, convert: Callable[[Any], Any] | None = None, *, fce: Any = None
+    ) -> Any:
+        """The first value of `name`, passed through `convert` if given; `default`, as it is, if there is none.
+
+        Raises FormError, which ends the handler with 400 and is a ValueError, if `convert` raises ValueError.
+        fce: another name of `convert`.
+        """
+        for field in self.list:
+            if field.name == name:
+                return _converted(field, convert or fce)
+        return default
+
+    def getlist(self, name: str, convert: Callable[[Any], Any] | None = None, *, fce: Any = None) -> list[Any]:
+        """All values of `name`, each passed through `convert` if given. Raises FormError as `getfirst`."""
+        return [_converted(field, convert or fce) for field in self.list if field.name == name]
+
+    def getvalue(self, name: str, default: Any = None) -> Any:
+        """The value of `name`, a list of them if there are several, `default` if there is none."""
+        values = self.getlist(name)
+        return default if not values else values[0] if len(values) == 1 else values
+
+    def keys(self) -> list[str]:
+        return list(dict.fromkeys(field.name for field in self.list))
+
+    def __getitem__(self, name: str) -> Any:
+        """The first value of `name`: of an upload the `Field`. Raises MissingField, which ends the handler with 400."""
+        for field in self.list:
+            if field.name == name:
+                return field.value if field.file is None else field
+        raise MissingField(HTTP_BAD_REQUEST, f"the field {name!r} is missing")
+
+    def __contains__(self, name: str) -> bool:
+        return any(field.name == name for field in self.list)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.list!r})"
+
+
+def _converted(field: Field, convert: Callable[[Any], Any] | None) -> Any:
+    if convert is None:
+        return field.value
+    try:
+        return convert(field.value)
+    except ValueError as error:
+        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name!r} has a wrong value: {error}") from error

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from errno import EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO
+from errno import EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO
+from io import FileIO
 
 from poorhttp.dispatch.constants import HTTP_FORBIDDEN, HTTP_NOT_FOUND
 from poorhttp.dispatch.outcome import SERVER_RETURN
@@ -16,12 +17,28 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from typing import Any, Protocol
+
+    class FileBody(Protocol):
+        """What can be the end of a body. size: its bytes. modified: see FileSlice. to_end: whether nothing of the file
+        follows.
+        """
+
+        size: int
+        to_end: bool
+
+        @property
+        def modified(self) -> int | None: ...
+        def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]: ...
+        def __iter__(self) -> Iterator[bytes]: ...
+        def close(self) -> None: ...
+
 
 FILE_TYPE = "application/octet-stream"
 
 BLOCK = 65536
-_MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENXIO))
+MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENXIO))
+"""What the kernel says where there is no file that can be read, whoever asks."""
 
 
 def open_slice(path: str, offset: int, limit: int) -> FileSlice:
@@ -63,7 +80,7 @@ def _opened(path: str) -> int:
         raise SERVER_RETURN(HTTP_FORBIDDEN, f"no permission to read {path}") from error
     except (OSError, ValueError) as error:
         # ValueError: a NUL or a lone surrogate, of which no file name consists.
-        if isinstance(error, OSError) and error.errno not in _MISSING:
+        if isinstance(error, OSError) and error.errno not in MISSING:
             raise
         raise SERVER_RETURN(HTTP_NOT_FOUND, f"no such file: {path!r}") from error
 
@@ -81,7 +98,7 @@ class FileSlice:
         self.size = size
         self.to_end = to_end
         # Unbuffered, so that the position of the descriptor is where a server that uses sendfile(2) has to begin.
-        self._file = open(descriptor, "rb", buffering=0)  # noqa: SIM115  # close() does
+        self._file = FileIO(descriptor, "rb")
 
     def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
         """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so."""

@@ -10,11 +10,11 @@ from binascii import Error as HexError
 from binascii import unhexlify
 
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
-from poorhttp.dispatch.field import Field, FormError
+from poorhttp.dispatch.field import Field, Fields, FormError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import IO, Any
 
     from poorhttp.dispatch.request import Request
@@ -23,14 +23,29 @@ MAX_FIELDS = 1000
 MAX_MEMORY = 1024 * 1024
 
 
-class FieldStorage:
+def query_of(req: Request) -> Fields:
+    """The fields of the query string. Raises FormError."""
+    return Fields(_Reader().query(req, 0))
+
+
+def texts_of(req: Request) -> Fields:
+    """The fields of the body that are no uploads. Raises FormError."""
+    return Fields([field for field in _Reader().body(req) if field.file is None])
+
+
+def uploads_of(req: Request) -> Fields:
+    """The files in the body. Raises FormError."""
+    return Fields([field for field in _Reader().body(req) if field.file is not None])
+
+
+class FieldStorage(Fields):
     """The fields of a request: those of the body, then those of the query string.
 
     keep_blank_values: keep fields without a value. strict_parsing: refuse fields without `=`, wrong percent escapes
     and text that is not utf-8, all of which are else taken as well as possible.
     file_callback: called with the name of each uploaded file; returns the binary file object to write it to.
     max_fields: fields at most; max_memory: bytes at most of all fields that are not files.
-    Raises FormError. The body can be read only once, so make one of these for a request.
+    Raises FormError. The body is read only once: what reads it first, this or `req.form`, decides by these settings.
     """
 
     def __init__(
@@ -43,32 +58,9 @@ class FieldStorage:
         max_fields: int = MAX_FIELDS,
         max_memory: int = MAX_MEMORY,
     ) -> None:
-        self.list: list[Field] = []
-        self._keep_blank = bool(keep_blank_values)
-        self._strict = bool(strict_parsing)
-        self._max_fields = max_fields
-        self._add_body(req, file_callback, max_memory)
-        self._add_urlencoded(req.environ.get("QUERY_STRING", "").encode("latin-1"))
-
-    def getfirst(self, name: str, default: Any = None, fce: Callable[[Any], Any] | None = None) -> Any:
-        """The first value of `name`, passed through `fce` if given; `default`, as it is, if there is none."""
-        for field in self.list:
-            if field.name == name:
-                return field.value if fce is None else fce(field.value)
-        return default
-
-    def getlist(self, name: str, fce: Callable[[Any], Any] | None = None) -> list[Any]:
-        """All values of `name`, each passed through `fce` if given."""
-        values = [field.value for field in self.list if field.name == name]
-        return values if fce is None else [fce(value) for value in values]
-
-    def getvalue(self, name: str, default: Any = None) -> Any:
-        """The value of `name`, a list of them if there are several, `default` if there is none."""
-        values = self.getlist(name)
-        return default if not values else values[0] if len(values) == 1 else values
-
-    def keys(self) -> list[str]:
-        return list(dict.fromkeys(field.name for field in self.list))
+        reader = _Reader(bool(keep_blank_values), bool(strict_parsing), max_fields, max_memory, file_callback)
+        fields = reader.body(req)
+        super().__init__([*fields, *reader.query(req, len(fields))])
 
     def __getitem__(self, name: str) -> Any:
         """The `Field` with this name, a list of them if there are several. Raises KeyError."""
@@ -77,40 +69,71 @@ class FieldStorage:
             raise KeyError(name)
         return found[0] if len(found) == 1 else found
 
-    def __contains__(self, name: str) -> bool:
-        return any(field.name == name for field in self.list)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+class _Reader:
+    """Reads fields by the settings of `FieldStorage`."""
 
-    def __len__(self) -> int:
-        return len(self.keys())
+    def __init__(
+        self,
+        keeps_blank: bool = False,
+        is_strict: bool = False,
+        max_fields: int = MAX_FIELDS,
+        max_memory: int = MAX_MEMORY,
+        file_callback: Callable[[str], IO[bytes]] | None = None,
+    ) -> None:
+        self._keeps_blank = keeps_blank
+        self._is_strict = is_strict
+        self._max_fields = max_fields
+        self._max_memory = max_memory
+        self._file_callback = file_callback
 
-    def _add_body(self, req: Request, file_callback: Callable[[str], IO[bytes]] | None, max_memory: int) -> None:
+    def query(self, req: Request, before: int) -> list[Field]:
+        """before: how many fields there are already."""
+        return self._urlencoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), before)
+
+    def body(self, req: Request) -> list[Field]:
+        """The fields of the body. They stay with the request, and so does the error for a form that was refused."""
+        found: list[Field] | FormError | None = req.__dict__.get("_form_fields")
+        if found is None:
+            try:
+                found = self._read(req)
+            except FormError as error:
+                found = error
+            req._form_fields = found
+        if isinstance(found, FormError):
+            raise found
+        return found
+
+    def _read(self, req: Request) -> list[Field]:
         content_type = req.environ.get("CONTENT_TYPE", "")
         kind = content_type.partition(";")[0].strip().lower()
         if kind == "application/x-www-form-urlencoded":
-            body = req.read(max_memory + 1)
-            if len(body) > max_memory:
-                raise FormError(HTTP_REQUEST_ENTITY_TOO_LARGE, f"the form is larger than {max_memory} bytes")
-            self._add_urlencoded(body)
-        elif kind == "multipart/form-data":
+            body = req.read(self._max_memory + 1)
+            if len(body) > self._max_memory:
+                raise FormError(HTTP_REQUEST_ENTITY_TOO_LARGE, f"the form is larger than {self._max_memory} bytes")
+            return self._urlencoded(body, 0)
+        fields = []
+        if kind == "multipart/form-data":
             from poorhttp.dispatch.multipart import read_parts
 
-            for count, field in enumerate(read_parts(req.read, content_type, file_callback, max_memory, self._text)):
+            parts = read_parts(req.read, content_type, self._file_callback, self._max_memory, self._text)
+            for count, field in enumerate(parts):
                 self._check_count(count)
-                if self._keep_blank or field.file is not None or field.value:
-                    self.list.append(field)
+                if self._keeps_blank or field.file is not None or field.value:
+                    fields.append(field)
+        return fields
 
-    def _add_urlencoded(self, text: bytes) -> None:
+    def _urlencoded(self, text: bytes, before: int) -> list[Field]:
         # Counted before anything is made of it: a megabyte of & costs nothing.
-        self._check_count(text.count(b"&") + len(self.list))
+        self._check_count(text.count(b"&") + before)
+        fields = []
         for pair in text.split(b"&"):
             name, equals, value = pair.partition(b"=")
-            if pair and self._strict and not equals:
+            if pair and self._is_strict and not equals:
                 raise FormError(HTTP_BAD_REQUEST, f"a form field without =: {pair!r}")
-            if value or (pair and self._keep_blank):
-                self.list.append(Field(self._unquoted(name), self._unquoted(value)))
+            if value or (pair and self._keeps_blank):
+                fields.append(Field(self._unquoted(name), self._unquoted(value)))
+        return fields
 
     def _check_count(self, before: int) -> None:
         if before >= self._max_fields:
@@ -128,13 +151,13 @@ class FieldStorage:
                 byte = unhexlify(piece[:2])
             except HexError:
                 byte = b""
-            if not byte and self._strict:
+            if not byte and self._is_strict:
                 raise FormError(HTTP_BAD_REQUEST, f"a wrong percent escape in the form field {text!r}")
             done.append(byte + piece[2:] if byte else b"%" + piece)
         return b"".join(done)
 
     def _text(self, value: bytes) -> str:
         try:
-            return value.decode("utf-8", "strict" if self._strict else "replace")
+            return value.decode("utf-8", "strict" if self._is_strict else "replace")
         except UnicodeDecodeError:
             raise FormError(HTTP_BAD_REQUEST, f"a form field is not utf-8: {value[:80]!r}") from None

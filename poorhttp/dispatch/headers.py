@@ -50,6 +50,11 @@ _SINGLE = frozenset(
 )
 
 
+def is_token(text: str) -> bool:
+    """Whether a text is a token (RFC 9110 section 5.6.2), as names of fields and cookies are."""
+    return bool(text) and _TOKEN.issuperset(text)
+
+
 def checked_value(value: str) -> str:
     """Return `value` if it can stand in a field as it is (RFC 9110 section 5.5, without tab, which WSGI forbids).
 
@@ -72,7 +77,7 @@ def checked_name(name: str) -> str:
     """Return `name` if it is a field name that an application may set; raises TypeError or ValueError if not."""
     if not isinstance(name, str):
         raise TypeError(f"a header name is str, not {type(name).__name__}: {name!r}")
-    if not name or not _TOKEN.issuperset(name):
+    if not is_token(name):
         raise ValueError(f"{name!r} is no header name: letters, digits and - are allowed")
     if name.lower() in _OF_THE_SERVER:
         raise ValueError(f"the header {name} belongs to the server, an application cannot set it")

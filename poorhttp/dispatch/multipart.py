@@ -57,13 +57,14 @@ def read_parts(
 
 
 class _PartStream:
-    """The body as parts. The buffer never holds more than one chunk and what one delimiter or head needs."""
+    """The body as parts. The buffer never holds more than one chunk and the bytes that one delimiter or head needs."""
 
     def __init__(self, read: Callable[[int], bytes], boundary: bytes) -> None:
         self._read = read
         self._delimiter = b"\r\n--" + boundary
         # The first delimiter may stand at the very start of the body, where no line end precedes it.
         self._buffer = b"\r\n"
+        self._at = 0  # the bytes before this place are consumed
 
     def skip_preamble(self) -> None:
         if sum(map(len, self.content())) > MAX_PART_HEAD:
@@ -72,7 +73,7 @@ class _PartStream:
     def at_end(self) -> bool:
         """Read the rest of a delimiter line: the last one ends with `--`."""
         self._need(2)
-        if self._buffer.startswith(b"--"):
+        if self._buffer.startswith(b"--", self._at):
             return True
         line = self._until(b"\r\n", 80)
         if line.strip(b" \t"):
@@ -92,13 +93,14 @@ class _PartStream:
         """Blocks up to the next delimiter, which is consumed."""
         keep = len(self._delimiter) - 1
         while True:
-            end = self._buffer.find(self._delimiter)
+            end = self._buffer.find(self._delimiter, self._at)
+            start = self._at
             if end >= 0:
-                block, self._buffer = self._buffer[:end], self._buffer[end + len(self._delimiter) :]
-                yield block
+                self._at = end + len(self._delimiter)
+                yield self._buffer[start:end]
                 return
-            block, self._buffer = self._buffer[:-keep], self._buffer[-keep:]
-            yield block
+            self._at = max(start, len(self._buffer) - keep)
+            yield self._buffer[start : self._at]
             self._fill()
 
     def value(self, limit: int) -> bytes:
@@ -113,22 +115,24 @@ class _PartStream:
 
     def _until(self, mark: bytes, limit: int) -> bytes:
         """The bytes before `mark`, at most `limit` bytes; consumes both."""
-        while (end := self._buffer.find(mark)) < 0 and len(self._buffer) <= limit:
+        while (end := self._buffer.find(mark, self._at)) < 0 and len(self._buffer) - self._at <= limit:
             self._fill()
-        if not 0 <= end <= limit:
+        start = self._at
+        if not 0 <= end - start <= limit:
             raise FormError(HTTP_BAD_REQUEST, "the head of a multipart part is too long")
-        found, self._buffer = self._buffer[:end], self._buffer[end + len(mark) :]
-        return found
+        self._at = end + len(mark)
+        return self._buffer[start:end]
 
     def _need(self, count: int) -> None:
-        while len(self._buffer) < count:
+        while len(self._buffer) - self._at < count:
             self._fill()
 
     def _fill(self) -> None:
         chunk = self._read(CHUNK)
         if not chunk:
             raise FormError(HTTP_BAD_REQUEST, "the multipart body ends before its last boundary")
-        self._buffer += chunk
+        self._buffer = self._buffer[self._at :] + chunk
+        self._at = 0
 
 
 def _boundary(content_type: str) -> bytes:

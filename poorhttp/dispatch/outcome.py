@@ -1,17 +1,17 @@
 """The exception that ends a handler with a status.
 
-Knows nothing of requests or the table. Contract: a handler, or whatever it calls, may raise SERVER_RETURN.
+Knows nothing of requests or the table. Contract: a handler, or whatever it calls, may raise it.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 class SERVER_RETURN(Exception):
-    """End the handler here as if it had returned `code`: http.DONE, http.OK or an HTTP_* number.
+    """End the handler here as if it had returned `code`: http.DONE, an HTTP_* number, an http.Response ...
 
     details: for the error log at level debug.
     """
@@ -20,3 +20,8 @@ class SERVER_RETURN(Exception):
         super().__init__(code, *details)
         self.code = code
         self.details = details
+
+
+def abort(code: Any, *details: object) -> NoReturn:
+    """End the handler here as if it had returned `code`: `http.abort(http.HTTP_NOT_FOUND)`. See `SERVER_RETURN`."""
+    raise SERVER_RETURN(code, *details)

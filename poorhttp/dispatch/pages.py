@@ -25,18 +25,41 @@ _TEXTS = {
     501: "The method {method} is not implemented.",
 }
 
+STYLE = """\
+   :root { color-scheme: light dark; --paper: #fff; --ink: #222; --line: #ddd; --stripe: #f3f3f3; --link: #05c; }
+   @media (prefers-color-scheme: dark) {
+    :root { --paper: #181a1b; --ink: #ddd; --line: #3a3d3f; --stripe: #222527; --link: #7ab8ff; }
+   }
+   body { max-width: 60em; margin: auto; padding: 1.5em 1em; text-align: center; font-family: sans-serif;
+    background: var(--paper); color: var(--ink); overflow-wrap: anywhere; }
+   a { color: var(--link); }
+   hr { border: 0; border-top: 1px solid var(--line); }
+   pre { margin: 0; padding: 2px 6px; text-align: left; white-space: pre-wrap; }
+   pre:nth-child(even), tbody tr:nth-child(even) { background: var(--stripe); }
+   table { width: 100%; border-collapse: collapse; text-align: left; }
+   th, td { padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
+   th:nth-child(n+2), td:nth-child(n+2) { white-space: nowrap; }
+   td span { white-space: nowrap; }
+   th:nth-child(3), td:nth-child(3) { text-align: right; }
+   th[aria-sort=ascending] a::after { content: " \\25B2"; }
+   th[aria-sort=descending] a::after { content: " \\25BC"; }
+   @media (max-width: 40em) {
+    h1 { font-size: 1.3em; }
+    th:nth-child(4), td:nth-child(4) { display: none; }
+    th:nth-child(2), td:nth-child(2) { white-space: normal; overflow-wrap: normal; }
+   }
+"""
+"""The style sheet of these pages and of the listing: for light and dark, for screens and phones."""
+
 _PAGE = """\
 <!DOCTYPE html>
-<html>
+<html lang="en">
  <head>
   <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
   <title>{title}</title>
   <style>
-   body {{ width: 80%; margin: auto; padding-top: 30px; text-align: center; font-family: sans-serif; }}
-   pre {{ margin: 0; padding: 2px 6px; text-align: left; white-space: pre-wrap; }}
-   pre:nth-child(even) {{ background: #e7e7e7; }}
-   pre:nth-child(odd) {{ background: #f7f7f7; }}
-  </style>
+{style}  </style>
  </head>
  <body>
   <h1>{title}</h1>
@@ -67,6 +90,7 @@ def page(status: int, method: str, uri: str, webmaster: str) -> str:
         title=escape(_title(status)),
         text=text.format(uri=escape(uri), method=escape(method)),
         detail="",
+        style=STYLE,
         foot=f"webmaster: {escape(webmaster)}",
     )
 
@@ -78,6 +102,7 @@ def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str
         title=_title(500),
         text=_TEXTS[500].format(uri=escape(uri)),
         detail=f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n",
+        style=STYLE,
         foot=escape(", ".join((*versions, f"webmaster: {webmaster}"))),
     )
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from poorhttp.dispatch.constants import DONE, HTTP_MOVED_PERMANENTLY, HTTP_MOVED_TEMPORARILY
 from poorhttp.dispatch.outcome import SERVER_RETURN
+from poorhttp.dispatch.percent import URI, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from poorhttp.dispatch.request import Request
-
-_SAFE = frozenset(b"!#$%&'()*+,-./:;=?@[]_~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 def redirect(req: Request, uri: str, permanent: int = 0, text: str | None = None) -> NoReturn:
@@ -45,7 +44,7 @@ def checked_target(uri: str) -> str:
         raise ValueError(f"cannot redirect to {uri!r}: write the scheme, http: or https:")
     if colon and "/" not in scheme and not path.lower().startswith(("http://", "https://")):
         raise ValueError(f"cannot redirect to {uri!r}: only http:// and https:// or a path of this host")
-    return "".join([chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in uri.encode("utf-8")])
+    return encoded(uri.encode("utf-8"), URI)
 
 
 def _link(target: str) -> str:

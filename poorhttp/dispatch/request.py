@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from poorhttp.dispatch import error_log
 from poorhttp.dispatch.answer import Answer
-from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, LOG_NOTICE
+from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_OK, LOG_NOTICE, OK
 from poorhttp.dispatch.headers import RequestHeaders
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from poorhttp.dispatch.field import Fields
+    from poorhttp.dispatch.routes import Routes
 
 _HOST_CHARS = frozenset("-.:[]_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
@@ -93,6 +96,119 @@ class Request(Answer):
     def construct_url(self, uri: str) -> str:
         """`/light` -> `http://localhost:8080/light`, with the host that the client asked for."""
         return f"{self.scheme}://{_authority(self.environ)}{uri}"
+
+    def set_cookie(
+        self,
+        name: str,
+        value: str,
+        *,
+        max_age: int | None = None,
+        path: str = "/",
+        domain: str = "",
+        secure: bool | None = None,
+        http_only: bool = True,
+        same_site: str = "Lax",
+    ) -> None:
+        """Let the client keep a cookie. Redirects and error pages have it too.
+
+        max_age: seconds; None: until the browser is closed. secure: None for https, and for names that demand it.
+        Raises ValueError for characters that a cookie cannot hold, and for combinations that browsers refuse.
+        """
+        from poorhttp.dispatch.cookies import replace, set_cookie_field
+
+        if secure is None:
+            secure = self.scheme == "https" or name.lower().startswith(("__host-", "__secure-"))
+        field = set_cookie_field(
+            name,
+            value,
+            max_age=max_age,
+            path=path,
+            domain=domain,
+            secure=secure,
+            http_only=http_only,
+            same_site=same_site,
+        )
+        replace(self.err_headers_out, field)
+
+    def delete_cookie(self, name: str, *, path: str = "/", domain: str = "") -> None:
+        """Let the client forget a cookie, which was set with this path and domain."""
+        self.set_cookie(name, "", max_age=0, path=path, domain=domain)
+
+    def set_etag(self, tag: str, *, weak: bool = False) -> None:
+        """Name this version of the page, as a hash or a number does. See `meets_conditions`."""
+        from poorhttp.dispatch.preconditions import entity_tag
+
+        self.headers_out["ETag"] = entity_tag(tag, weak)
+
+    def set_last_modified(self, seconds: float) -> None:
+        """Tell when the page was changed, in seconds since the epoch. See `meets_conditions`."""
+        from poorhttp.dispatch.preconditions import last_modified
+
+        self.headers_out["Last-Modified"] = last_modified(int(seconds * 10**9))
+
+    def meets_conditions(self) -> int:
+        """Whether the client wants this page: http.OK (0), 304 if it has it already, 412 if it asked for another one.
+
+        Call it behind `set_etag` or `set_last_modified`: `if status := req.meets_conditions(): return status`.
+        """
+        from poorhttp.dispatch.preconditions import status_for
+
+        etag, modified = (self.headers_out.get(name, "") for name in ("ETag", "Last-Modified"))
+        status = status_for(self.environ, etag, modified)
+        return OK if status == HTTP_OK else status
+
+    def url_for(self, target: str | Callable[..., Any], /, **values: object) -> str:
+        """`url_for("user", name="a b")` -> `/user/a%20b`: the path that leads to a function of the table.
+
+        target: the function, or its name. values: of the parameters in the path. With the application's mount point,
+        so a page can link to it. Raises LookupError if the table has no such function, TypeError for missing values,
+        ValueError for values that the pattern would not read back.
+        """
+        from poorhttp.dispatch.percent import PATH, encoded
+
+        mount = self.environ.get("SCRIPT_NAME", "").encode("latin-1")
+        routes: Routes = self._routes
+        return encoded(mount, PATH) + routes.build(target, values)
+
+    @made_once
+    def path_args(self) -> dict[str, Any]:
+        """The values of the parameters in the path, by name."""
+        return {}
+
+    @made_once
+    def args(self) -> Fields:
+        """The fields of the query string. Raises FormError, which ends the handler with 400."""
+        from poorhttp.dispatch.form import query_of
+
+        return query_of(self)
+
+    @made_once
+    def form(self) -> Fields:
+        """The fields of the body that are texts. Raises FormError, which ends the handler with 400 or 413."""
+        from poorhttp.dispatch.form import texts_of
+
+        return texts_of(self)
+
+    @made_once
+    def files(self) -> Fields:
+        """The files in the body: `req.files["photo"].file`. Raises FormError as `form`."""
+        from poorhttp.dispatch.form import uploads_of
+
+        return uploads_of(self)
+
+    @made_once
+    def json(self) -> Any:
+        """The body as JSON. Ends the handler with 415 for another type, 413 above 1 MiB, 400 for wrong JSON."""
+        from poorhttp.dispatch.json_body import json_of
+
+        return json_of(self)
+
+    @made_once
+    def cookies(self) -> dict[str, str]:
+        """The cookies that the client sent, by name: a client can write anything into them."""
+        from poorhttp.dispatch.cookies import cookies_of
+
+        return cookies_of(self.environ.get("HTTP_COOKIE", ""))
 
     @made_once
     def headers_in(self) -> RequestHeaders:

@@ -7,70 +7,72 @@ is read once, when the application is made; all its mistakes are told then.
 from __future__ import annotations
 
 from poorhttp.dispatch.constants import DONE, HTTP_NO_CONTENT, METHOD_ALL, METHOD_BITS
+from poorhttp.dispatch.converters import read_converters
+from poorhttp.dispatch.faults import TableError, checked_function, name_of, shown
+from poorhttp.dispatch.patterns import Pattern
+from poorhttp.dispatch.routes import Routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from poorhttp.dispatch.request import Request
+    from poorhttp.dispatch.routes import Handler, Methods
 
-    Handler: TypeAlias = Callable[[Request], Any]
-    Routes: TypeAlias = dict[str, dict[str, Handler]]
 
+_TAKES_ANY = 4  # inspect.CO_VARARGS: the function has *args
 
 ERRORS = "errors = {http.HTTP_NOT_FOUND: page}, where page is a function of req"
 
 
-class TableError(ValueError):
-    """The dispatch table cannot be used. fault: which entry, and what it is; expected: what belongs there."""
-
-    def __init__(self, fault: str, expected: str) -> None:
-        super().__init__(f"{fault}; expected {expected}")
-        self.fault = fault
-        self.expected = expected
-
-
 def read_routes(table: object) -> Routes:
-    """`handlers` as uri -> method -> function, with HEAD wherever there is GET, and OPTIONS. Raises TableError."""
+    """`handlers`, with HEAD wherever there is GET, and OPTIONS. Raises TableError."""
     handlers = getattr(table, "handlers", None)
     if not isinstance(handlers, dict):
-        fault = "there is no 'handlers'" if handlers is None else f"'handlers' is {_shown(handlers)}, which is no dict"
+        fault = "there is no 'handlers'" if handlers is None else f"'handlers' is {shown(handlers)}, which is no dict"
         raise TableError(fault, "handlers = {'/': (http.METHOD_GET, page)}, where page is a function of req")
-    return {_uri(uri): _methods(uri, entry) for uri, entry in handlers.items()}
+    converters = read_converters(table)
+    routes = Routes()
+    for uri, entry in handlers.items():
+        pattern = Pattern(_uri(uri), converters)
+        routes.add(pattern, _methods(pattern, entry))
+    routes.refuse_unreachable()
+    return routes
 
 
 def read_errors(table: object) -> dict[int, Handler]:
     """`errors` as status -> function; {} without it. Raises TableError."""
     errors = getattr(table, "errors", {})
     if not isinstance(errors, dict):
-        raise TableError(f"'errors' is {_shown(errors)}, which is no dict", ERRORS)
+        raise TableError(f"'errors' is {shown(errors)}, which is no dict", ERRORS)
     for status, function in errors.items():
         if not isinstance(status, int) or not 300 <= status <= 599:
-            raise TableError(f"'errors' has the key {_shown(status)}", ERRORS)
-        _callable(function, f"errors[{status}]")
+            raise TableError(f"'errors' has the key {shown(status)}", ERRORS)
+        checked_function(function, f"errors[{status}]")
     return {int(status): function for status, function in errors.items()}
 
 
 def read_hook(table: object, name: str) -> Handler | None:
     """The optional function `name` of the table. Raises TableError if it is there and cannot be called."""
     hook = getattr(table, name, None)
-    return None if hook is None else _callable(hook, f"'{name}'")
+    return None if hook is None else checked_function(hook, f"'{name}'")
 
 
 def _uri(uri: object) -> str:
     if not isinstance(uri, str) or not uri.startswith("/"):
-        raise TableError(f"'handlers' has the key {_shown(uri)}", "a path that begins with /, such as '/light'")
+        raise TableError(f"'handlers' has the key {shown(uri)}", "a path that begins with /, such as '/light'")
     return uri
 
 
-def _methods(uri: str, entry: object) -> dict[str, Handler]:
-    methods: dict[str, Handler] = {}
-    for mask, function in _pairs(uri, entry):
-        _callable(function, f"handlers[{uri!r}]")
-        for method in _methods_of(uri, mask):
+def _methods(pattern: Pattern, entry: object) -> Methods:
+    where = f"handlers[{pattern.text!r}]"
+    methods: Methods = {}
+    for mask, function in _pairs(where, entry):
+        _check_arguments(checked_function(function, where), where, pattern.names)
+        for method in _methods_of(where, mask):
             if method in methods:
-                raise TableError(f"handlers[{uri!r}] has two functions for {method}", "one for each method")
+                names = f"{name_of(methods[method])} and {name_of(function)}"
+                raise TableError(f"{where} has two functions for {method}: {names}", "one for each method")
             methods[method] = function
     if "GET" in methods:
         methods.setdefault("HEAD", methods["GET"])
@@ -78,15 +80,15 @@ def _methods(uri: str, entry: object) -> dict[str, Handler]:
     return methods
 
 
-def allowed(methods: dict[str, Handler]) -> str:
+def allowed(methods: Methods) -> str:
     """The value of Allow for these (RFC 9110 section 10.2.1)."""
     return ", ".join(method for method in METHOD_BITS if method in methods)
 
 
-def _options(methods: dict[str, Handler]) -> Handler:
+def _options(methods: Methods) -> Handler:
     """A handler that tells which methods a path has (RFC 9110 section 9.3.7); load balancers check servers by it."""
 
-    def options(req: Request) -> int:
+    def options(req: Request, *values: object) -> int:
         req.status = HTTP_NO_CONTENT
         req.headers_out["Allow"] = allowed(methods)
         return DONE
@@ -94,7 +96,7 @@ def _options(methods: dict[str, Handler]) -> Handler:
     return options
 
 
-def _pairs(uri: str, entry: Any) -> list[tuple[Any, Any]]:
+def _pairs(where: str, entry: Any) -> list[tuple[Any, Any]]:
     """The three ways to write an entry: (mask, function), [(mask, function), ...], {mask: function, ...}."""
     if isinstance(entry, dict):
         pairs = list(entry.items())
@@ -102,7 +104,7 @@ def _pairs(uri: str, entry: Any) -> list[tuple[Any, Any]]:
         pairs = [entry] if _is_pair(entry) and callable(entry[1]) else entry
     if not isinstance(pairs, (tuple, list)) or not pairs or not all(map(_is_pair, pairs)):
         expected = "(http.METHOD_GET, function), a list of such pairs, or {http.METHOD_GET: function, ...}"
-        raise TableError(f"handlers[{uri!r}] is {_shown(entry)}", expected)
+        raise TableError(f"{where} is {shown(entry)}", expected)
     return list(pairs)
 
 
@@ -110,20 +112,21 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2
 
 
-def _methods_of(uri: str, mask: object) -> list[str]:
+def _methods_of(where: str, mask: object) -> list[str]:
     if not isinstance(mask, int) or not 0 < mask <= METHOD_ALL:
         expected = "http.METHOD_GET or the like, several joined by |"
-        raise TableError(f"handlers[{uri!r}] has the methods {_shown(mask)}", expected)
+        raise TableError(f"{where} has the methods {shown(mask)}", expected)
     return [method for method, bit in METHOD_BITS.items() if mask & bit]
 
 
-def _callable(function: Any, where: str) -> Handler:
-    if not callable(function):
-        raise TableError(f"{where} is {_shown(function)}, which cannot be called", "a function of one argument, req")
-    handler: Handler = function
-    return handler
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
+def _check_arguments(function: Handler, where: str, names: tuple[str, ...]) -> None:
+    """Refuse a function that cannot take `req` and the values. Other callable objects are not checked."""
+    if type(function).__name__ != "function":
+        return
+    code = function.__code__
+    given = 1 + len(names)
+    least = code.co_argcount - len(function.__defaults__ or ())
+    takes_any = bool(code.co_flags & _TAKES_ANY)
+    if least > given or (given > code.co_argcount and not takes_any):
+        fault = f"{where} calls {name_of(function)} with {given} arguments, and it takes {code.co_argcount}"
+        raise TableError(fault, f"def {name_of(function)}({', '.join(('req', *names))})")

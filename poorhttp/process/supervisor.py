@@ -7,10 +7,7 @@ Contract: `supervise` returns the exit code when every worker is gone; in a work
 
 from __future__ import annotations
 
-import codecs
 import errno
-import gc
-import sys
 
 from poorhttp.errors import LoadError, PoorhttpError
 from poorhttp.listen.backlog import Backlog
@@ -68,10 +65,7 @@ def supervise(
     No worker is left then.
     """
     error_log.follow(access_log, config.accesslog)
-    if "socket" in sys.modules:
-        codecs.lookup("idna")  # for the first name of a host: 1 MiB, which else each worker would load for itself
-    gc.collect()
-    gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
+    birth.prepare()
     manager = manager or Manager()
     reloads = SupervisedReload(make_reload, error_log, manager, scoreboard, is_rolling=handover is not None)
     supervisor = Supervisor(load, listeners, config, error_log, access_log, reloads, manager, scoreboard, ready)

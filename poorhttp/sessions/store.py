@@ -20,7 +20,7 @@ VERSION_LENGTH = 16
 
 
 class Store:
-    """The methods of a store. Keys are at most 64 characters of 0-9 and a-f; `ttl` is in seconds, above 0."""
+    """The methods that a store must have. Keys are at most 64 characters of 0-9 and a-f; `ttl` is seconds, above 0."""
 
     is_shared = True
     """Whether several processes see one set of records."""

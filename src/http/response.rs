@@ -49,6 +49,14 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Whether a field of this name (in small letters) was given. It looks through the head.
+    pub fn has(&self, out: &[u8], name: &[u8]) -> bool {
+        out.get(self.mark..).unwrap_or_default().split(|&byte| byte == b'\n').any(|line| {
+            line.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name))
+                && line.get(name.len()) == Some(&b':')
+        })
+    }
+
     /// Begin a head with a status such as `200 OK` (PEP 3333, "The start_response() Callable"; RFC 9112 4). A number
     /// above 599 is not a status (RFC 9110 15). Below 200 it is not a final answer, and only servers send it (15.2).
     pub fn begin(out: &mut Vec<u8>, status: &[u8]) -> Result<Self, Fault> {

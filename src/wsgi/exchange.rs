@@ -296,11 +296,14 @@ impl Exchange {
     }
 
     /// Let the proxy in front send the file, if it does that and `range` is the whole answer. Returns whether it will.
+    /// One with a content coding is not for the proxy: nginx drops that field.
     pub fn delegate(&mut self, range: &FileRange) -> PyResult<bool> {
-        let is_whole = self
-            .head
-            .as_ref()
-            .is_some_and(|head| head.status == 200 && head.length.is_none_or(|length| length == range.left));
+        let bytes = &self.outbox.bytes;
+        let is_whole = self.sendfile_header.is_some()
+            && self.head.as_ref().is_some_and(|head| {
+                let has_length = head.length.is_none_or(|length| length == range.left);
+                head.status == 200 && has_length && !head.has(bytes, b"content-encoding")
+            });
         let Some(line) = self.sendfile_header.as_ref().filter(|_| is_whole).and_then(|header| header.line(range))
         else {
             return Ok(false);

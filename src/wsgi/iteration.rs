@@ -10,8 +10,9 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use super::exchange::Exchange;
 use super::file_wrapper::FileWrapper;
+use super::open_file::FileBody;
 use super::start_response::type_name;
-use crate::net::connections::outbox::Flushed;
+use crate::net::connections::outbox::{FileRange, Flushed};
 use crate::net::connections::transport::Transport;
 use crate::net::handler::Thread;
 
@@ -41,7 +42,12 @@ pub fn take_body<'py, S>(
         return Ok((Progress::Finished, None));
     }
     if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-        && let Some(progress) = take_file(exchange, wrapper, transport)?
+        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py()), transport)?
+    {
+        return Ok((progress, None));
+    }
+    if let Ok(body) = returned.cast_exact::<FileBody>()
+        && let Some(progress) = take_file(exchange, || Ok(body.try_borrow_mut()?.take_range()), transport)?
     {
         return Ok((progress, None));
     }
@@ -72,13 +78,13 @@ fn take_whole(exchange: &Bound<'_, Exchange>, block: &Bound<'_, PyBytes>, transp
 /// Let the kernel send a file. Returns `None` if it must be read instead.
 fn take_file(
     exchange: &Bound<'_, Exchange>,
-    wrapper: &Bound<'_, FileWrapper>,
+    range: impl FnOnce() -> PyResult<Option<FileRange>>,
     transport: &Transport,
 ) -> PyResult<Option<Progress>> {
     if exchange.try_borrow()?.is_committed() {
         return Ok(None);
     }
-    let Some(range) = wrapper.try_borrow()?.range(wrapper.py())? else { return Ok(None) };
+    let Some(range) = range()? else { return Ok(None) };
     let mut exchange = exchange.try_borrow_mut()?;
     if exchange.delegate(&range)? {
         return Ok(Some(Progress::Finished));

@@ -28,6 +28,7 @@ pub mod input;
 mod iteration;
 mod last_environ;
 mod late_call;
+pub mod open_file;
 mod reuse;
 pub mod sendfile_header;
 pub mod serving_thread;

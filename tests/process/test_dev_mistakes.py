@@ -117,8 +117,9 @@ def test_an_endless_import(launch: Start, tmp_path: Path) -> None:
     server.await_text(f"[W] {told}")
     (tmp_path / "app.py").write_text(GOOD)
     assert server.get() == (200, "good")
-    (tmp_path / "app.py").write_text("import time\ntime.sleep(9)\n" + GOOD)
+    (tmp_path / "app.py").write_text("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + GOOD)
     assert server.get(is_patient=False)[0] == 503
+    (tmp_path / "go").touch()
     assert server.get() == (200, "good")
     assert server.stop(signal.SIGINT) == 0
 

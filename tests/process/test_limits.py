@@ -182,8 +182,14 @@ def test_where_the_program_itself_is_too_fat_there_is_no_storm(start: Start) -> 
     assert server.stop() == 0
 
 
+SHORTENED = """
+from poorhttp.process.workers import scale
+scale.WINDOW, scale.LOOK = 4.0, 1.0
+"""
+
+
 def test_there_are_more_workers_under_load_and_fewer_afterwards(start: Start) -> None:
-    server = start("2x1", "--processes=1..3", source=SOURCE)
+    server = start("2x1", "--processes=1..3", source=SHORTENED + SOURCE)
     serving(server, 1)
     server.await_text("1..3 processes x 1 thread")
     with ThreadPoolExecutor(4) as pool:

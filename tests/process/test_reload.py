@@ -261,7 +261,7 @@ def test_a_later_reload_does_not_wait_for_a_trial_that_hangs(start: Start, shape
     server = start(shape, source=VERSION.format(version="0", more=""))
     write(tmp_path, "endless", "while True: time.sleep(0.01)")
     server.send(signal.SIGHUP)
-    wait_for(lambda: server.trials(), "the trial")
+    wait_for(server.trials, "the trial")
     gate = f"while not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.01)"
     write(tmp_path, "1", gate)
     server.send(signal.SIGHUP)

@@ -176,7 +176,7 @@ def test_a_program_that_calls_run_imports_none_of_them(
 def test_a_check_imports_none_of_them(tmp_path: Path, command: tuple[str, ...]) -> None:
     shadow_all(tmp_path)
     (tmp_path / "app.py").write_text(APPLICATION)
-    arguments = [sys.executable, "-m", "poorhttp", *command, "app.py"]
+    arguments = [sys.executable, "-m", "poorhttp", *command, "app.py", "--port=0"]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stderr
 
@@ -184,7 +184,7 @@ def test_a_check_imports_none_of_them(tmp_path: Path, command: tuple[str, ...]) 
 def test_a_fault_at_the_load_is_told_without_them(tmp_path: Path) -> None:
     shadow_all(tmp_path)
     (tmp_path / "app.py").write_text("import missing\n")
-    arguments = [sys.executable, "-m", "poorhttp", "app.py"]
+    arguments = [sys.executable, "-m", "poorhttp", "app.py", "--port=0"]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 3, done.stderr
     assert "error: app.py:1: ModuleNotFoundError: No module named 'missing'" in done.stderr

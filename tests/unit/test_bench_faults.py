@@ -24,6 +24,16 @@ from bench.workloads import WORKLOADS
 
 pytestmark = pytest.mark.timeout(120)
 
+
+@pytest.fixture(autouse=True)
+def little_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it matters that there are figures, not what they are."""
+    monkeypatch.setattr(faults, "REST", 0.3)
+    monkeypatch.setattr(reload, "REST", 0.3)
+    monkeypatch.setattr(reload, "SOON", (0.05, 0.1))
+    monkeypatch.setattr(reload, "AT_LEISURE", (0.3, 0.5))
+
+
 TINY = faults.Size(reloads=2, every=0.1, kills=0.5, stops=1, restarts=2)
 NEEDS_LIGHTTPD = pytest.mark.skipif(
     not shutil.which("lighttpd", path=front.PLACES), reason="needs lighttpd: apt-get install lighttpd"
@@ -160,7 +170,7 @@ def test_where_a_scenario_does_not_apply_there_is_a_reason_and_no_number() -> No
 @pytest.mark.parametrize(
     ("name", "server"),
     [
-        ("reload", "single"), ("kill", "forking"), ("stop", "threading"),
+        ("reload", "threading"), ("kill", "forking"), ("stop", "threading"),
         pytest.param("restart", "single", marks=NEEDS_LIGHTTPD), pytest.param("crash", "single", marks=NEEDS_LIGHTTPD),
     ],
 )  # fmt: skip

@@ -181,12 +181,12 @@ def test_environ_section_is_there_when_the_application_is_loaded(world, tmp_path
 
 
 def test_notes_come_before_the_start(capsys, tmp_path):
-    (tmp_path / "my.ini").write_text("[http]\nport = 0\nsecret = x\ndocument = y\n")
+    (tmp_path / "my.ini").write_text("[http]\nport = 0\nsecret = x\nmemcache = y\n")
     assert cli.main(["-c", "my.ini", "one"]) == 0
     notes = capsys.readouterr().err.splitlines()[:2]
     assert notes == [
         "note: my.ini:3: secret is not used",
-        "note: my.ini:4: document is not used",
+        "note: my.ini:4: memcache is not used",
     ]
 
 

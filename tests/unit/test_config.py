@@ -362,7 +362,6 @@ application = ./
 document_root = ./www
 [mime-type]
 html = text/html
-html = again
 [application]
 Database = x
 """
@@ -373,9 +372,40 @@ Database = x
     assert settings.notes == (
         "my.ini:6: secret is not used",
         "my.ini:7: memcache is not used",
-        "my.ini:13: document_root is not used",
-        "my.ini:14: section [mime-type] is not used",
     )
+    assert (settings.document, settings.mime_types) == (f"{tmp_path}/./www", {"html": "text/html"})
+
+
+def test_files(ini, tmp_path):
+    settings = ini("[http]\ndocument = www\nindex = yes\n[mime-type]\nBlend = application/x-blender; a=b\n")
+    assert (settings.document, settings.index, settings.follow_symlinks) == (f"{tmp_path}/www", True, False)
+    assert settings.mime_types == {"blend": "application/x-blender; a=b"}
+    assert not settings.notes
+
+
+def test_what_means_nothing_without_a_document_root(ini):
+    settings = ini("[http]\nindex = yes\nfollow_symlinks = yes\n[mime-type]\nx = text/x\n")
+    said = [f"{name} means nothing without document" for name in ("index", "follow_symlinks", "section [mime-type]")]
+    assert settings.notes == tuple(said)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (".txt = text/plain", "expected the ending of a file name, without a dot, not '.txt'"),
+        ("tar.gz = text/plain", "not 'tar.gz'"),
+        ("txt =", "expected a media type for txt, not ''"),
+        ("txt = text", "not 'text'"),
+        ("txt = text/", "not 'text/'"),
+        ("txt = text/pl ain", "not 'text/pl ain'"),
+        ("txt = text/plain; name=\u00fc", "not 'text/plain; name=\u00fc'"),
+        ("txt = a/b/c", "an entry of [mime-type] is such as: txt = text/plain"),
+    ],
+)
+def test_media_types_that_are_none(tmp_path, line, says):
+    (tmp_path / "my.ini").write_text(f"[mime-type]\n{line}\n")
+    said = fault(read, "-c", "my.ini", directory=tmp_path)
+    assert said.startswith("my.ini:2: expected ") and says in said
 
 
 def test_poor_http_1(ini, tmp_path):

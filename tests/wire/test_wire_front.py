@@ -372,6 +372,8 @@ def application(environ, start_response):
         headers.append(("Content-Length", "4"))
     if path == "/status":
         status = "206 Partial Content"
+    if path == "/coded":
+        headers.append(("Content-encoding", "gzip"))
     if path == "/gone":
         os.rename(file.name, file.name + ".old")
         os.unlink(file.name + ".old")
@@ -409,7 +411,13 @@ def test_a_whole_file_is_left_to_the_front_server(files: Ask, setting: str, name
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("/part", b"23456789"), ("/short", b"0123"), ("/status", b"0123456789"), ("/gone", b"0123456789")],
+    [
+        ("/part", b"23456789"),
+        ("/short", b"0123"),
+        ("/status", b"0123456789"),
+        ("/gone", b"0123456789"),
+        ("/coded", b"0123456789"),
+    ],
 )
 def test_what_is_not_a_whole_file_is_sent(files: Ask, path: str, body: bytes) -> None:
     response = files("X-Sendfile").get(path)

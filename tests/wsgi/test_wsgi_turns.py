@@ -6,15 +6,18 @@ Knows counts and orders of answers; knows no times.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import selectors
 import signal
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from processes import delay
 
 APP = """
 import threading, time
@@ -101,9 +104,23 @@ def test_a_new_client_waits_no_longer_than_those_who_are_here(serve: Any, shape:
         assert all(client.response().status == 200 for client in new)
 
 
-def often_enough(holds: Callable[[], bool]) -> bool:
-    """Whether it holds in one of six trials: on a machine that is busy with other things one may say nothing."""
-    return any(holds() for _ in range(6))
+CALM = 0.3
+"""Seconds for which all threads of server and clients wait for a core, in a second of a trial that says something."""
+
+
+def holds_when_calm(server: Any, holds: Callable[[], bool]) -> bool:
+    """Whether it holds in the first of six trials in which the machine was not busy with other things. Where it always
+    was, whether it holds in one of them.
+    """
+    held = False
+    for _ in range(6):
+        before, began = delay([server.pid, os.getpid()]), time.monotonic()
+        held_now = holds()
+        waited = delay([server.pid, os.getpid()]) - before
+        if waited < CALM * (time.monotonic() - began):
+            return held_now
+        held = held or held_now
+    return held
 
 
 def test_calls_that_compute_are_inside_one_at_a_time_and_calls_that_wait_together(serve: Any) -> None:
@@ -113,8 +130,8 @@ def test_calls_that_compute_are_inside_one_at_a_time_and_calls_that_wait_togethe
         return statistics.mean(ask_on(server, target, 300)[1][behind:])
 
     for _ in range(2):
-        assert often_enough(lambda: inside("/compute/0.003", 150) < 2.5)
-        assert often_enough(lambda: inside("/sleep/0.02", 100) > CLIENTS / 2)
+        assert holds_when_calm(server, lambda: inside("/compute/0.003", 150) < 2.5)
+        assert holds_when_calm(server, lambda: inside("/sleep/0.02", 100) > CLIENTS / 2)
 
 
 def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
@@ -133,7 +150,7 @@ def test_calls_that_wait_keep_nobody_outside(serve: Any) -> None:
             assert all(client.response().status == 200 for client in waiting)
             return was_first
 
-    assert often_enough(are_served_meanwhile), "sixty calls of 3 ms took less than 1.5 s"
+    assert holds_when_calm(server, are_served_meanwhile), "sixty calls of 3 ms took less than 1.5 s"
 
 
 @pytest.mark.parametrize("before", ["/compute/0.0001", "/compute/0.02"])

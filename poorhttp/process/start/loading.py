@@ -82,7 +82,7 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
     """Load the application; then give the server's signals the handlers that they had before."""
     handlers: dict[int, Any] = {signum: signal.getsignal(signum) for signum in HANDLED}
     try:
-        loaded = _loaded(settings) if app is None else _given(app)
+        loaded = _loaded(settings) if app is None else _given(app, settings)
         if settings.child_exit and is_supervised(settings):
             _need_child_exit(settings)
         return loaded
@@ -90,13 +90,15 @@ def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:
         take_back(handlers)
 
 
-def _given(app: WSGI) -> tuple[WSGI, str]:
-    from poorhttp.app import callables
+def _given(app: WSGI, settings: Config) -> tuple[WSGI, str]:
+    from poorhttp.app import callables, loader
 
     make_way()
     title = "app"
     if callable(app):
         title = f"{getattr(app, '__module__', '')}:{getattr(app, '__qualname__', type(app).__qualname__)}"
+    if settings.document:
+        raise loader.no_table(title)
     return callables.check(app, title), title
 
 
@@ -107,9 +109,22 @@ def _loaded(settings: Config) -> tuple[WSGI, str]:
     in_progress.append(title)
     try:
         may_be_command = settings.sources["application"] == "argument"  # of no command
-        return loader.load(settings.application, settings.import_directory, may_be_command), title
+        spec, directory = settings.application, settings.import_directory
+        return loader.load(spec, directory, may_be_command, _of_table(settings)), title
     finally:
         in_progress.clear()
+
+
+def _of_table(settings: Config) -> dict[str, Any]:
+    """The settings that are for a dispatch table alone, if they are set."""
+    if not settings.document:
+        return {}
+    return {
+        "document": settings.document,
+        "index": settings.index,
+        "mime_types": settings.mime_types,
+        "follow_symlinks": settings.follow_symlinks,
+    }
 
 
 def _need_child_exit(settings: Config) -> None:

@@ -8,7 +8,10 @@ worker that hangs before it serves ends with its supervisor (`process.fork_hooks
 
 from __future__ import annotations
 
+import codecs
+import gc
 import marshal
+import sys
 
 from poorhttp.errors import PoorhttpError, shown
 from poorhttp.process import fork_hooks
@@ -16,6 +19,22 @@ from poorhttp.stdlib import os, thread
 
 LONGEST, LONGEST_DETAIL = 2000, 10_000
 """Characters of a line of a fault, and of its detail: an empty pipe takes all of it at once, 64 KiB."""
+
+
+def prepare() -> None:
+    """Do once, before the first fork, what each worker would do for itself."""
+    if "socket" in sys.modules:
+        _load_codec_of_host_names()
+    gc.collect()
+    gc.freeze()  # what is loaded now is shared with the workers for as long as no collection writes to it
+
+
+def _load_codec_of_host_names() -> None:
+    """It takes 1 MiB, and the first name of a host needs it."""
+    try:
+        codecs.lookup("idna")
+    except Exception:
+        return  # the application has a module named like one that the codec imports
 
 
 def fork(pipes: list[int]) -> int:

@@ -1,0 +1,43 @@
+"""The body of a request as JSON (RFC 8259).
+
+Knows the media types of JSON. Knows nothing of handlers. Contract: a body that is
+no JSON, too large or too deep ends the request with a SERVER_RETURN. Imported only for a handler that asks for JSON.
+"""
+
+from __future__ import annotations
+
+from json import loads
+
+from poorhttp.dispatch.constants import (
+    HTTP_BAD_REQUEST,
+    HTTP_REQUEST_ENTITY_TOO_LARGE,
+    HTTP_UNSUPPORTED_MEDIA_TYPE,
+)
+from poorhttp.dispatch.outcome import SERVER_RETURN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from poorhttp.dispatch.request import Request
+
+MAX_BYTES = 1024 * 1024
+
+
+def json_of(req: Request) -> Any:
+    """The value. Raises SERVER_RETURN: 415 for another type of body, 413 above MAX_BYTES, 400 for wrong JSON."""
+    content_type = req.environ.get("CONTENT_TYPE", "")
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise SERVER_RETURN(HTTP_UNSUPPORTED_MEDIA_TYPE, f"expected application/json, not {content_type[:80]!r}")
+    body = req.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise SERVER_RETURN(HTTP_REQUEST_ENTITY_TOO_LARGE, f"the JSON is larger than {MAX_BYTES} bytes")
+    try:
+        return loads(body.decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
+        raise SERVER_RETURN(HTTP_BAD_REQUEST, f"the body is no JSON: {error}") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not in JSON")

@@ -1,0 +1,32 @@
+"""A whole answer as a value, for a handler that returns it in place of writing it.
+
+Knows nothing of requests. `returned` makes the answer of it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+class Response:
+    """An answer: `return http.Response("gone", http.HTTP_GONE)`.
+
+    body: str, bytes, a dict or list (JSON), or a generator. status: 200..599; None keeps that of the request, which is
+    200, or in an error handler that of the error. content_type: None for that of the body. headers: fields by name, or
+    pairs; each replaces what `req.headers_out` has of its name, but Set-Cookie.
+    """
+
+    def __init__(
+        self,
+        body: Any = b"",
+        status: int | None = None,
+        content_type: str | None = None,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self.body = body
+        self.status = status
+        self.content_type = content_type
+        self.headers = headers
