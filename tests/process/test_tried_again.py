@@ -77,7 +77,7 @@ def test_what_only_the_trial_could_load_is_tried_again(start: Start, shape: str,
 def test_status_and_reload_tell_that_it_is_tried_again(start: Start, shape: str, tmp_path: Path) -> None:
     server = start(shape, "--pidfile=run.pid", source=VERSION.format(version="0", more=""))
     write(tmp_path, "1", AWAY)
-    failed = "what the trial could load cannot be loaded: app.py:8: ConnectionError: the database is away"
+    failed = "the new program does not start, although its trial did: app.py:8: ConnectionError: the database is away"
     code, said = command("reload", server)
     assert (code, f"reload failed, {failed}" in said) == (1, True), said
     server.await_text("trying again in 2 s")

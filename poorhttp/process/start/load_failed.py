@@ -6,7 +6,7 @@ Knows how old workers go on meanwhile: the supervisor adopts them and starts non
 from __future__ import annotations
 
 from poorhttp import __version__
-from poorhttp.errors import ConfigError, PoorhttpError, tell
+from poorhttp.errors import PoorhttpError, shown, tell
 from poorhttp.listen import sockets
 from poorhttp.listen.systemd import Manager
 from poorhttp.process import shape
@@ -106,17 +106,19 @@ class Retry(SupervisedReload):
     def failed(self, error: Exception) -> None:
         """The new program could not go on, or could not be executed."""
         pause, self._due = self._pause, time.monotonic() + self._pause
-        text = f"reload: what the trial could load cannot be loaded; trying again in {pause:g} s, or at once after HUP"
+        text = f"reload: the new program does not start, although its trial did; trying again in {pause:g} s, or at once after HUP"
         fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
-        why = f"what the trial could load cannot be loaded: {fault.message}"
+        why = f"the new program does not start, although its trial did: {fault.message}"
         if self._scoreboard is not None:
             self._scoreboard.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._manager.reload_failed(why, is_served=self._is_served)
         tell(fault)
-        if isinstance(error, ConfigError):
-            self._error_log.write("E", f"{text}: {fault.message}")
-        else:
+        if not isinstance(error, PoorhttpError):
             self._error_log.exception(error, "-", text)
+        elif fault.detail:
+            self._error_log.write_trace("E", f"{text}: {fault.message}", "-", "\n".join(shown(fault.detail)))
+        else:
+            self._error_log.write("E", f"{text}: {fault.message}")
         self._pause = min(2 * pause, timing.LONGEST_RETRY)
 
     def begin(self) -> None:
