@@ -151,7 +151,7 @@ def test_what_is_tried_again_hears_a_count_that_comes_with_a_reload(
     (tmp_path / "go").touch()
     server.await_text("trying again in 1 s")
     (tmp_path / "back").touch()
-    server.await_text("there are to be: 3")
+    server.await_text("number of workers set to 3")
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
     assert server.stop() == 0
 
@@ -228,7 +228,7 @@ def test_what_is_tried_again_hears_how_many_workers_there_are_to_be(
         server.send(signal.SIGTTIN)
     (tmp_path / "back").touch()
     (tmp_path / "go").touch()
-    server.await_text("there are to be: 3")
+    server.await_text("number of workers set to 3")
     wait_for(lambda: server.get()[1].startswith("1 "), "the new code")
     assert server.stop() == 0
 

@@ -106,9 +106,10 @@ class Retry(SupervisedReload):
     def failed(self, error: Exception) -> None:
         """The new program could not go on, or could not be executed."""
         pause, self._due = self._pause, time.monotonic() + self._pause
-        text = f"reload: the new program does not start, although its trial did; trying again in {pause:g} s, or at once after HUP"
+        failed = "the new program does not start, although its trial did"
+        text = f"reload: {failed}; trying again in {pause:g} s, or at once after HUP"
         fault = error if isinstance(error, PoorhttpError) else PoorhttpError(f"{type(error).__name__}: {error}")
-        why = f"the new program does not start, although its trial did: {fault.message}"
+        why = f"{failed}: {fault.message}"
         if self._scoreboard is not None:
             self._scoreboard.note_reload(layout.FAILED, why)  # before it is said: a reader of the log may ask for it
         self._manager.reload_failed(why, is_served=self._is_served)
