@@ -42,8 +42,10 @@ def application(environ, start_response):
     name = environ["PATH_INFO"].strip("/").partition("/")[0]
     if name == "held":
         open(os.path.join(MARKS, environ["PATH_INFO"].strip("/").replace("/", "-")), "w").close()
-        while not os.path.exists(os.path.join(MARKS, "release")):
-            try:
+        while True:
+            try:  # RequestTimeout may be raised anywhere in here
+                if os.path.exists(os.path.join(MARKS, "release")):
+                    break
                 time.sleep(0.01)
             except BaseException:
                 continue

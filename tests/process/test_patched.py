@@ -141,10 +141,12 @@ def test_it_is_served_reloaded_and_stopped(start: Start, tmp_path: Path, shape: 
         "/stream": "012",
     }.items():
         assert two_at_once(server, path) == [(200, body)] * 2, path
+    old = server.workers()
     (tmp_path / "app.py").write_text(source.replace("VERSION = 1", "VERSION = 2"))
     server.send(signal.SIGHUP)
     wait_for(lambda: server.get()[1].startswith("2 "), "the new version", 60)
     if shape in ("2x1", "2x2"):
+        wait_for(lambda: not server.workers() & old, "the end of the old workers")
         server.await_serving(2)
         psutil.Process(min(server.workers())).kill()
         server.await_text("died: killed by SIGKILL")
