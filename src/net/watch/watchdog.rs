@@ -27,8 +27,9 @@ use crate::timing::STANDSTILL;
 
 /// The pause between two looks while calls run. A blocked call is noticed after two of them.
 const PAUSE: Duration = Duration::from_micros(500);
-/// The pause while calls compute: each look takes the CPU from them.
-const RARE_PAUSE: Duration = Duration::from_millis(2);
+/// The pause while calls compute, at least and at most: each look takes the CPU from them. It doubles with each look that
+/// finds that calls went on.
+const RARE_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(8));
 /// The pause while all threads are in the application. After it the watchdog notices that a client waits.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause where there is no other thread to wake. After it a late call is noticed.
@@ -72,6 +73,8 @@ struct Watcher<S: Watched> {
     dispositions: Dispositions,
     /// Looks in a row at which nothing ran.
     idle: u32,
+    /// The pause while calls compute.
+    rare_pause: Duration,
     /// When it looked last; 0 after a sleep.
     looked: u64,
     next_signal_look: u64,
@@ -90,6 +93,7 @@ impl<S: Watched> Watcher<S> {
             load: Load::new(server.watchdog().threads, clock::now()),
             dispositions,
             idle: 0,
+            rare_pause: RARE_PAUSE.0,
             looked: 0,
             next_signal_look: 0,
             next_overloaded: 0,
@@ -159,7 +163,11 @@ impl<S: Watched> Watcher<S> {
     }
 
     /// Wait before the next look. Returns for how long that was to be.
-    fn pause(&self, is_busy: bool) -> Duration {
+    fn pause(&mut self, is_busy: bool) -> Duration {
+        let pace = &self.server.watchdog().pace;
+        let computes = pace.is_slow() && pace.room() == 1;
+        let goes_on = computes && !self.followers.is_quiet();
+        self.rare_pause = if goes_on { (2 * self.rare_pause).min(RARE_PAUSE.1) } else { RARE_PAUSE.0 };
         let server = &*self.server;
         let waker = &server.shared().process.waker;
         let has_followers = server.has_followers();
@@ -168,7 +176,7 @@ impl<S: Watched> Watcher<S> {
         let stays_full = self.followers.is_quiet() && is_full();
         let pause = match has_followers && !waker.is_asleep() {
             true if stays_full => self.patience(is_busy).min(FULL_PAUSE),
-            true if server.watchdog().pace.is_slow() && server.watchdog().pace.room() == 1 => RARE_PAUSE,
+            true if computes => self.rare_pause,
             true => PAUSE,
             false => self.patience(is_busy),
         };
