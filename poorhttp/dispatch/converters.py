@@ -153,5 +153,8 @@ def converter_named(name: str, known: Mapping[str, Converter], where: str) -> Co
     converter = known.get(name)
     if converter is None:
         names = ", ".join(f":{each}" for each in known)
-        raise TableError(f"{where} has the unknown converter {name!r}", f"{names}, :re:...: or one in 'converters'")
+        raise TableError(
+            f"{where} has the unknown converter {name!r}",
+            f"<name:converter>, where the converter is one of {names}, :re:...: or one in 'converters'",
+        )
     return converter

@@ -22,10 +22,11 @@ from poorhttp.dispatch.constants import (
     HTTP_NOT_MODIFIED,
     LOG_DEBUG,
     LOG_ERR,
+    LOG_INFO,
     METHOD_BITS,
     OK,
 )
-from poorhttp.dispatch.faults import TableError
+from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request
 from poorhttp.dispatch.returned import described, misreturn, write_returned
@@ -74,8 +75,14 @@ def application(
 
         files = static_files(table, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks)
     serve = Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
-    wrap = getattr(getattr(table, "sessions", None), "wrap", None)  # of poorhttp.sessions.Sessions
-    return serve if wrap is None else wrap(serve)
+    sessions = getattr(table, "sessions", None)
+    if sessions is None:
+        return serve
+    if not hasattr(sessions, "wrap"):
+        hint = "sessions = Sessions('sqlite:/path/of/sessions.db'), from poorhttp.sessions"
+        raise TableError(f"'sessions' is {shown(sessions)}", hint)
+    with_sessions: WSGIApplication = sessions.wrap(serve)
+    return with_sessions
 
 
 class Dispatcher:
@@ -168,7 +175,8 @@ class Dispatcher:
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
         """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
         if end.details:
-            req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", LOG_DEBUG)
+            level = LOG_INFO if self._debugging(req) else LOG_DEBUG
+            req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", level)
         return end.code
 
     def _conclude(self, req: Request, outcome: Any, handler: Handler | None) -> None:

@@ -34,8 +34,8 @@ def texts_of(req: Request) -> Fields:
 
 
 def uploads_of(req: Request) -> Fields:
-    """The files in the body. Raises FormError."""
-    return Fields([field for field in _Reader().body(req) if field.file is not None])
+    """The files in the body, without fields for which the user has chosen none (HTML 4.10.22.4). Raises FormError."""
+    return Fields([field for field in _Reader().body(req) if field.file is not None and field.filename])
 
 
 class FieldStorage(Fields):

@@ -16,16 +16,22 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.request import Request
 
 
+STATUSES = 301, 302, 303, 307, 308
+
+
 def redirect(req: Request, uri: str, permanent: int = 0, text: str | None = None) -> NoReturn:
     """Send the client to `uri` (a path of this host, or http://... or https://...) and end the handler.
 
+    permanent: False for 302, True for 301, or the status itself: 301, 302, 303, 307 or 308 (RFC 9110 section 15.4).
     What was written is dropped; `text` is html for the few clients that do not follow, by default a link.
     Characters that a URI cannot hold are percent-encoded. Raises ValueError for control characters, backslashes, other
     schemes, and `//host`, which a browser takes for another host; RuntimeError if part of the answer has been sent.
     """
     target = checked_target(uri)
+    if permanent not in (0, 1, *STATUSES):
+        raise ValueError(f"permanent is {permanent!r}; expected True, False or one of {', '.join(map(str, STATUSES))}")
     req.discard()
-    req.status = HTTP_MOVED_PERMANENTLY if permanent else HTTP_MOVED_TEMPORARILY
+    req.status = {0: HTTP_MOVED_TEMPORARILY, 1: HTTP_MOVED_PERMANENTLY}.get(permanent, int(permanent))
     req.headers_out["Location"] = target
     req.write(_link(target) if text is None else text)
     raise SERVER_RETURN(DONE)

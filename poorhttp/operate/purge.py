@@ -8,6 +8,8 @@ from __future__ import annotations
 from poorhttp.config.commands import STORE_VARIABLE
 from poorhttp.errors import ConfigError, PoorhttpError, write
 from poorhttp.sessions import SessionError, Store, StoreDown, open_store
+from poorhttp.sessions.addresses import path_of
+from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Carry out the command; return the exit code. arguments: what follows it. Raises PoorhttpError."""
-    store = _opened(_address(arguments, environ))
+    address = _address(arguments, environ)
+    store = _opened(address)
+    path = path_of(address)
+    if path and not os.path.exists(path):  # else the store would make it
+        raise ConfigError(f"sessions purge: {path} is not there", "correct the address of the store")
     try:
         count = store.purge()
         store.close()

@@ -7,7 +7,7 @@ an address asks for it.
 from __future__ import annotations
 
 from importlib import import_module
-from os.path import isabs
+from os.path import dirname, isabs, isdir
 
 from poorhttp.sessions.errors import SessionError
 from poorhttp.sessions.store import TIMEOUT
@@ -77,7 +77,12 @@ def open_store(address: str) -> Store:
     path, timeout = _parted(rest)
     if "/path/" in FORMS[kind]:
         if not isabs(path) or path.startswith("//"):
-            raise SessionError(f"the store {scheme}: is at {path!r}; expected an absolute path, as in {FORMS[kind]}")
+            fault = f"the store {scheme}: is at {path!r}; expected an absolute path that begins with one slash"
+            raise SessionError(f"{fault}, as in {FORMS[kind]}")
+        if "?" in path:
+            raise SessionError(f"the store {scheme}: has {path.partition('?')[2]!r} behind '?'; expected timeout=SECONDS")
+        if not isdir(dirname(path)):
+            raise SessionError(f"the store {scheme}: is to be in {dirname(path)!r}; there is no such directory: make it")
         store: Store = maker(path, timeout=timeout)
     elif FORMS[kind] == f"{kind}:":
         if path:
@@ -86,6 +91,12 @@ def open_store(address: str) -> Store:
     else:
         store = maker(f"{scheme}:{path}", timeout=timeout)
     return store
+
+
+def path_of(address: str) -> str:
+    """Return the path of a store that is a file or a directory; "" for the others."""
+    scheme, _, rest = address.partition(":")
+    return _parted(rest)[0] if "/path/" in FORMS.get(scheme, "") else ""
 
 
 def _parted(rest: str) -> tuple[str, float]:

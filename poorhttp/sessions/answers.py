@@ -100,7 +100,8 @@ class Answer:
     def _refuse(self, error: StoreDown) -> Callable[[bytes], object]:
         self.is_refused = True
         self.page = [] if self._environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
-        self._environ["wsgi.errors"].write(f"sessions: {error}: answered 503\n")
+        asked = f"{self._environ['REQUEST_METHOD']} {self._environ.get('PATH_INFO', '')!a}"
+        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered 503: {error}\n")
         headers = [
             ("Content-Type", "text/plain; charset=utf-8"),
             ("Content-Length", str(len(UNAVAILABLE))),

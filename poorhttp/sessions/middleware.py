@@ -111,7 +111,8 @@ class Sessions:
             self._has_noted_http = True
             self._notes.append(
                 "the cookie of the session is Secure, but the request came by plain http, where browsers drop it: "
-                "serve by https, let the server trust the proxy's scheme (trusted_proxies), or set secure=False"
+                "serve by https, let the server know the scheme that the front server saw (under poorhttp "
+                "forwarded = x-forwarded), or set secure=False"
             )
             self._tell(environ)
 
@@ -162,5 +163,6 @@ def _policy(limits: dict[str, Any]) -> Policy:
     known = set(Policy.__slots__) - {"refresh"}
     unknown = sorted(limits.keys() - known)
     if unknown:
-        raise SessionError(f"unknown setting of sessions: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        all_of_them = sorted({*known, "secrets", "cookie", "secure", "same_site", "persistent"})
+        raise SessionError(f"unknown setting of sessions: {', '.join(unknown)}; there are {', '.join(all_of_them)}")
     return Policy(**limits)

@@ -655,7 +655,7 @@ def test_a_store_that_is_down_is_503(handle: Any, method: str) -> None:
     text = client.do(handle, REQUEST_METHOD=method)
     assert client.status == "503 Service Unavailable" and client.field("Retry-After")
     assert text == ("" if method == "HEAD" else "503 - Service Unavailable\n")
-    assert client.jar == before and client.log == "sessions: the store is away: answered 503\n"
+    assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
     store.is_down = False
     assert client.do(get("a")) == "1"
 
