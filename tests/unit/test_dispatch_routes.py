@@ -214,7 +214,10 @@ def test_a_converter_that_fails_is_a_500():
         ("/name>", "a > without a <"),
         ("/<>", "the parameter ''"),
         ("/<a b>", "the parameter 'a b'"),
-        ("/<name:itn>", "unknown converter 'itn'; expected <name:converter>, .* :uuid, :int, :float, :hex, :word, :path, :re"),
+        (
+            "/<name:itn>",
+            "unknown converter 'itn'; expected <name:converter>, .* :uuid, :int, :float, :hex, :word, :path, :re",
+        ),
         ("/<name:>", "unknown converter ''"),
         ("/<int:id>", "unknown converter 'id': did you mean <id:int>\\?"),
         ("/<name:re:[:>", "regular expression '\\['"),
