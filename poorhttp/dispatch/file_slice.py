@@ -113,11 +113,18 @@ class FileSlice:
     def read(self, size: int = -1) -> bytes:
         """The next bytes, `size` at most, -1: all that are left; b"" at the end.
 
-        Another server reads the slice by this: of the file itself it would send more than Content-Length, if it grows.
+        To another server the slice is a file by this, `fileno` and `tell`: of the file itself it would read more than
+        Content-Length, if that grows.
         """
         block = self._file.read(self.size if size < 0 else min(size, self.size))
         self.size -= len(block)
         return block
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def tell(self) -> int:
+        return self._file.tell()
 
     def __iter__(self) -> Iterator[bytes]:
         while block := self.read(BLOCK):
