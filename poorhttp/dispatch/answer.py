@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 DEFAULT_TYPE = "text/html; charset=utf-8"
 
 _FULL_TYPES = {DEFAULT_TYPE: DEFAULT_TYPE, "text/html": DEFAULT_TYPE, "text/plain": "text/plain; charset=utf-8"}
-_WITHOUT_CONTENT = frozenset((204, 304))  # RFC 9110 sections 15.3.5 and 15.4.5
+WITHOUT_CONTENT = frozenset((204, 205, 304))  # RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5
+_RESET = 205  # the one of them that has a Content-Length, 0
 
 
 class Answer(HeldBody):
@@ -123,8 +124,8 @@ class Answer(HeldBody):
     def stream(self, blocks: Iterator[str | bytes]) -> None:
         """Let the rest of the body come from an iterator, as a generator that a handler has returned.
 
-        Each block is sent at once, with no Content-Length. The first one is taken now, so that until then the generator
-        may set headers and raise, as the handler may.
+        Each block is sent at once, with no Content-Length; one of the application's own is the server's to check. The
+        first block is taken now, so that until then the generator may set headers and raise, as the handler may.
         """
         from poorhttp.dispatch.block_stream import BlockStream
 
@@ -168,8 +169,10 @@ class Answer(HeldBody):
 
         A server that has sent nothing yet does not; then a short 500 takes the place of the answer.
         """
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         self._send = self._start(status_line(500), [("Content-Type", "text/plain")], exc_info)
-        self._file = None
         self._hold(self._limit)
         HeldBody.write(self, "500 - Internal Server Error\n")
 
@@ -179,7 +182,7 @@ class Answer(HeldBody):
         exc_info: given when an error page replaces an answer that failed here before.
         """
         body = self._take()
-        if self._send is None and self._file is None and self.method != "HEAD" and self.status not in _WITHOUT_CONTENT:
+        if self._send is None and self._file is None and self.method != "HEAD" and self.status not in WITHOUT_CONTENT:
             self._begin(len(body), exc_info)
             return [body]
         if self._file is not None and self._file.modified is not None and not body and not self._swallowed:
@@ -188,9 +191,10 @@ class Answer(HeldBody):
             self._swallow(body)
             # A handler that leaves the work out for HEAD may still announce the length that GET has.
             own_length = self.empty() and "Content-Length" in self.headers_out
-            self._begin(None if own_length or self._is_endless else self._swallowed, exc_info)
+            length = None if own_length or self._is_endless else self._swallowed
+            self._begin(0 if self.status == _RESET else length, exc_info)
             return []
-        file, self._file = self._file, None
+        file = self._file  # it stays there, to be closed, until nothing can fail any more
         if file is None:
             return [body]
         if self._send is None:
@@ -200,14 +204,16 @@ class Answer(HeldBody):
         if file.size is None:
             self._hold(sys.maxsize)  # text that the generator writes goes out with its next block
             self._send = _send_by_yield
-        return file.wrapped(self.environ.get("wsgi.file_wrapper"))
+        wrapped = file.wrapped(self.environ.get("wsgi.file_wrapper"))
+        self._file = None
+        return wrapped
 
     def _begin(self, length: int | None, exc_info: OptExcInfo | None = None) -> Callable[[bytes], object]:
         """Send the head; `length` in bytes, None if it is not known."""
         content_type = _FULL_TYPES.get(self.content_type)
         if content_type is None or self._raw:
             content_type = self._full_type()
-        if self.status in _WITHOUT_CONTENT:
+        if self.status in WITHOUT_CONTENT and self.status != _RESET:
             fields = [*self._defaults]
         elif length is None:
             fields = [("Content-Type", content_type), *self._defaults]
@@ -233,7 +239,7 @@ class Answer(HeldBody):
         """
         own: list[tuple[str, str]] = []
         owned: set[str] = {"content-length"} if has_length else set()
-        if self.status in _WITHOUT_CONTENT:
+        if self.status in WITHOUT_CONTENT and self.status != _RESET:
             owned = {"content-type", "content-length"}
         for headers in self._headers_out, self._err_headers_out:
             added = [(name, value) for name, value in headers.items() if name.lower() not in owned] if headers else []
@@ -258,10 +264,10 @@ class Answer(HeldBody):
             file.size, file.to_end = 0, False
 
     def _leaves_out_body(self) -> bool:
-        return self.method == "HEAD" or self.status in _WITHOUT_CONTENT
+        return self.method == "HEAD" or self.status in WITHOUT_CONTENT
 
     def _swallow(self, body: bytes) -> None:
-        """Count what HEAD, 204 and 304 do not send."""
+        """Count what HEAD, 204, 205 and 304 do not send."""
         self._swallowed += len(body)
         if self._file is not None:
             self._swallowed += self._file.size or 0

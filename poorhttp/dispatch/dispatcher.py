@@ -28,7 +28,7 @@ from poorhttp.dispatch.constants import (
 )
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
-from poorhttp.dispatch.request import Request
+from poorhttp.dispatch.request import Request, undecoded
 from poorhttp.dispatch.returned import described, misreturn, write_returned
 from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from poorhttp.dispatch.routes import Handler
+    from poorhttp.dispatch.routes import Handler, Routes
     from poorhttp.dispatch.static import StaticFiles
 
 BUFFER_LIMIT = 65536
@@ -69,12 +69,15 @@ def application(
         whether symbolic links may lead out of it.
     Raises TableError.
     """
+    routes = read_routes(table)
     files = None
     if document:
         from poorhttp.dispatch.static import static_files  # only then, for the memory
 
-        files = static_files(table, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks)
-    serve = Dispatcher(table, debug, webmaster, options, buffer_limit, files).serve
+        files = static_files(
+            table, routes, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks
+        )
+    serve = Dispatcher(table, routes, debug, webmaster, options, buffer_limit, files).serve
     sessions = getattr(table, "sessions", None)
     if sessions is None:
         return serve
@@ -91,6 +94,7 @@ class Dispatcher:
     def __init__(
         self,
         table: object,
+        routes: Routes,
         debug: bool,
         webmaster: str,
         options: Mapping[str, str] | None,
@@ -100,10 +104,10 @@ class Dispatcher:
         if not isinstance(buffer_limit, int) or not 0 <= buffer_limit <= sys.maxsize:
             raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
         hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
-        self._routes = read_routes(table)
-        self._exact = self._routes.exact
+        self._routes = routes
+        self._exact = routes.exact
         # Every request knows the routes, at no cost for one: as an attribute of its class.
-        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": self._routes})
+        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": routes})
         self._errors = read_errors(table)
         self._before = tuple(hook for hook in hooks if hook is not None)
         self._after = read_hook(table, "post_process")
@@ -121,7 +125,7 @@ class Dispatcher:
         handler: Handler | None = None
         try:
             if not req.uri.isascii():
-                req.uri = _decoded(req.uri, "strict" if self._files is None else "surrogateescape")
+                req.uri = _decoded(req.uri, "strict" if self._files is None else "replace")
             if self._options is not None:
                 environ.setdefault("poorhttp.options", self._options)
             if self._files is not None:
@@ -158,7 +162,7 @@ class Dispatcher:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
         methods, values = self._exact.get(req.uri), None
         if methods is None:
-            found = self._routes.find(req.uri)
+            found = self._routes.find(req.uri if self._files is None else undecoded(req))
             if found is None:
                 if self._files is not None:
                     return self._files.answer, None

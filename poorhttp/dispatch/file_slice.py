@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from errno import EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO
 from io import FileIO
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 FILE_TYPE = "application/octet-stream"
 
 BLOCK = 65536
+
+# poorhttp sends a plain file with sendfile(2), and never more than Content-Length (poorhttp/dispatch/answer.py).
+_IS_POORHTTP = bool(sys.modules.get("poorhttp._engine"))
 MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENXIO))
 """What the kernel says where there is no file that can be read, whoever asks."""
 
@@ -88,8 +92,8 @@ def _opened(path: str) -> int:
 class FileSlice:
     """An iterable of blocks of a file, from its present position on.
 
-    size: bytes. to_end: whether it ends with the file. modified: when the file was changed, in ns since the epoch, if
-    this is the whole of it; else None.
+    size: bytes that are left. to_end: whether it ends with the file. modified: when the file was changed, in ns since
+    the epoch, if this is the whole of it; else None.
     """
 
     modified: int | None = None
@@ -101,18 +105,29 @@ class FileSlice:
         self._file = FileIO(descriptor, "rb")
 
     def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
-        """The body for the server, through its `wsgi.file_wrapper`, which reads to the end, if the slice does so."""
+        """The body for the server, through its `wsgi.file_wrapper`, if the slice goes to the end of the file."""
         if file_wrapper is not None and self.to_end:
-            return file_wrapper(self._file, BLOCK)
+            return file_wrapper(self._file if _IS_POORHTTP else self, BLOCK)
         return self
 
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, `size` at most, -1: all that are left; b"" at the end.
+
+        To another server the slice is a file by this, `fileno` and `tell`: of the file itself it would read more than
+        Content-Length, if that grows.
+        """
+        block = self._file.read(self.size if size < 0 else min(size, self.size))
+        self.size -= len(block)
+        return block
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
     def __iter__(self) -> Iterator[bytes]:
-        left = self.size
-        while left > 0:
-            block = self._file.read(min(BLOCK, left))
-            if not block:
-                break
-            left -= len(block)
+        while block := self.read(BLOCK):
             yield block
 
     def close(self) -> None:

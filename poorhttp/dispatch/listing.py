@@ -1,7 +1,7 @@
 """The listing of a directory: a page with name, time, size and type of each file that a client may have.
 
 Knows the page and its order. Which files may be opened it is told. Contract: every name is escaped, every link is
-percent-encoded bytes and relative; of a large directory `MOST` entries are read.
+percent-encoded bytes and relative; of a large directory `MOST` entries are read, hidden ones included.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Listing:
         self.is_cut = False
         self.entries: list[Entry] = []
         with os.scandir(directory) as found:
-            for each in found:
-                if each.name.startswith(".") or each.name.endswith("~"):
-                    continue
-                if len(self.entries) == MOST:
+            for count, each in enumerate(found):
+                if count == MOST:
                     self.is_cut = True
                     break
+                if each.name.startswith(".") or each.name.endswith("~"):
+                    continue
                 try:
                     status = each.stat()
                     if each.is_symlink() and not may_follow(os.fsencode(each.name)):
@@ -99,7 +99,7 @@ class Listing:
         rows = "".join(_row(entry) for entry in entries)
         if has_parent:
             rows = f'    <tr><td><a href="../">..</a></td><td></td><td></td><td>{_DIRECTORY}</td></tr>\n{rows}'
-        note = f"  <p>There are more: only {MOST} are shown.</p>\n" if self.is_cut else ""
+        note = f"  <p>There may be more: only {MOST} entries of a directory are read.</p>\n" if self.is_cut else ""
         title = escape(f"Index of {printable(_text(path))}")
         return _PAGE.format(
             title=title, style=STYLE, heads="".join(_heads(column, is_descending)), rows=rows, note=note

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from poorhttp.dispatch.converters import PLAIN, REST, converter_named, matching
 from poorhttp.dispatch.faults import TableError
-from poorhttp.dispatch.percent import PATH, SEGMENT, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +68,11 @@ class Segment:
             at = end + len(behind)
         return values
 
+    def splits(self, texts: list[str]) -> bool:
+        """Whether `match` finds these texts, one for each parameter, where they stand in the segment."""
+        each = zip(texts, self.parts[:-1], strict=False)  # the last one ends where the segment ends
+        return all((text + behind).find(behind, 1) == len(text) for text, (_, behind) in each)
+
 
 class Pattern:
     """A path with or without parameters.
@@ -104,16 +108,24 @@ class Pattern:
         return ["".join([_sample(piece, number) for piece in self._pieces]) for number in range(count)]
 
     def build(self, values: Mapping[str, Any]) -> str:
-        """The path with these values, percent-encoded. Raises TypeError for a value missing or too many, ValueError for
-        one that the pattern would not read back.
+        """The path with these values, not encoded. Raises TypeError for a value missing or too many, ValueError for
+        values that the pattern would not read back.
         """
         if values.keys() != set(self.names):
             raise TypeError(f"{self.text!r} takes the values {_listed(self.names)}, not {_listed(values)}")
-        path = "".join([piece if isinstance(piece, str) else _written(*piece, values) for piece in self._pieces])
+        texts = [piece if isinstance(piece, str) else _written(*piece, values) for piece in self._pieces]
+        path = "".join(texts)
         # A browser takes // for the start of a host, and resolves dots before it asks.
         if path.startswith("//") or not {".", ".."}.isdisjoint(path.split("/")):
             raise ValueError(f"{self.text!r} with {dict(values)!r} would lead elsewhere: {path!r}")
-        return encoded(path.encode("utf-8"), PATH if self.takes_rest else SEGMENT | {ord("/")})
+        written = [text for text, piece in zip(texts, self._pieces, strict=True) if not isinstance(piece, str)]
+        for segment in self.segments:
+            if isinstance(segment, Segment):
+                count = len(segment.parts)
+                if not segment.splits(written[:count]):
+                    raise ValueError(f"{self.text!r} would find other values than {dict(values)!r} in {path!r}")
+                written = written[count:]
+        return path
 
     def _read(self, converters: Mapping[str, Converter]) -> None:
         rest = self.text
@@ -142,6 +154,9 @@ class Pattern:
         else:
             head, closed, rest = rest.partition(">")
             name, colon, kind = head.partition(":")
+            if name in converters and kind.isidentifier() and kind not in converters:
+                fault = f"{where} has the unknown converter {kind!r}: did you mean <{kind}:{name}>?"
+                raise TableError(fault, "the name, then the converter")
             converter = converter_named(kind, converters, where) if colon else PLAIN
         if not closed:
             raise TableError(f"{where} has a < without its end", "<name>, <name:kind> or <name:re:...:>")

@@ -1,6 +1,6 @@
 """Percent-encoding (RFC 3986 section 2.1): text as it may stand in a URI.
 
-Knows which characters a URI and one segment of a path may hold. Knows nothing of routes. urllib has this too, but
+Knows which characters a URI and a path may hold. Knows nothing of routes. urllib has this too, but
 costs a serving process more than the rest of this package.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 _UNRESERVED = b"-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 URI = frozenset(_UNRESERVED + b"!#$%&'()*+,/:;=?@[]")
-SEGMENT = frozenset(_UNRESERVED + b"!$&'()*+,;=:@")  # RFC 3986 section 3.3: pchar
-PATH = SEGMENT | {ord("/")}
+# RFC 3986 section 3.3: pchar, without & and ', which HTML would read in an attribute.
+PATH = frozenset(_UNRESERVED + b"!$()*+,;=:@/")
 
 
 def encoded(text: bytes, safe: frozenset[int]) -> str:

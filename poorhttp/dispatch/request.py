@@ -51,7 +51,8 @@ else:
 class Request(Answer):
     """A request and its answer.
 
-    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded.
+    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded; if
+    files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
@@ -265,6 +266,17 @@ class Request(Answer):
         if not (length.isascii() and length.isdecimal()):
             raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
         return int(length)
+
+
+def undecoded(req: Request) -> str:
+    """The path of a request with lone surrogates for bytes that are not UTF-8, for which `req.uri` has replacement
+    characters. A path that a hook has set stays as it is.
+    """
+    if "\ufffd" in req.uri:
+        path: bytes = req.environ.get("PATH_INFO", "").encode("latin-1")
+        if path.decode("utf-8", "replace") == req.uri:
+            return path.decode("utf-8", "surrogateescape")
+    return req.uri
 
 
 def _authority(environ: WSGIEnvironment) -> str:

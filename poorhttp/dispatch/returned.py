@@ -6,7 +6,7 @@ nothing of the table.
 
 from __future__ import annotations
 
-from poorhttp.dispatch.answer import DEFAULT_TYPE
+from poorhttp.dispatch.answer import DEFAULT_TYPE, WITHOUT_CONTENT
 from poorhttp.dispatch.response import Response
 
 TYPE_CHECKING = False
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.request import Request
 
 JSON_TYPE = "application/json"
-_WITHOUT_CONTENT = frozenset((204, 205, 304))
 
 
 def write_returned(req: Request, outcome: Any) -> bool:
@@ -36,7 +35,7 @@ def write_returned(req: Request, outcome: Any) -> bool:
     elif isinstance(outcome, Response):
         return _write_response(req, outcome)
     elif outcome is None:
-        return not req.empty() or req.status in _WITHOUT_CONTENT
+        return not req.empty() or req.status in WITHOUT_CONTENT
     elif hasattr(outcome, "__next__"):
         req.stream(outcome)
     else:

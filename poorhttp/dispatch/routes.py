@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from poorhttp.dispatch.faults import TableError
 from poorhttp.dispatch.patterns import Pattern
+from poorhttp.dispatch.percent import PATH, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,10 +79,11 @@ class Routes:
                     raise TableError(fault, "a narrower pattern there, or one of the two")
 
     def build(self, target: str | Handler, values: Mapping[str, Any]) -> str:
-        """The path that leads to a function, given by itself or by its name, with these values of the parameters.
+        """The path that leads to a function, given by itself or by its name, with these values; percent-encoded.
 
         If it has several, the first one in the table whose parameters have these names. Raises LookupError if there is
-        none, or if functions of the same name are meant by it; TypeError and ValueError as `Pattern.build`.
+        none, or if functions of the same name are meant by it; TypeError and ValueError as `Pattern.build`; ValueError
+        also for a path that leads to another entry.
         """
         entries = [
             (pattern, function)
@@ -95,7 +97,20 @@ class Routes:
         suited = [entry for entry in entries if values.keys() == set(entry[0].names)] or entries[:1]
         if any(function is not suited[0][1] for _, function in suited):
             raise LookupError(f"the table has several functions with the name {shown}: give the function itself")
-        return suited[0][0].build(values)
+        pattern = suited[0][0]
+        path = pattern.build(values)
+        address = encoded(path.encode("utf-8"), PATH)
+        taker = self._taker(path)
+        if taker != pattern.text:
+            raise ValueError(f"{pattern.text!r} with {dict(values)!r} would lead to handlers[{taker!r}]: {path!r}")
+        return address
+
+    def _taker(self, path: str) -> str | None:
+        """The text of the entry that `path` leads to."""
+        if path in self.exact:
+            return path
+        found = self.find(path)
+        return None if found is None else found[0].text
 
 
 def _is_text(path: str) -> bool:

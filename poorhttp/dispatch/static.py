@@ -27,15 +27,18 @@ from poorhttp.dispatch.file_slice import MISSING
 from poorhttp.dispatch.media_types import UNKNOWN, by_ending
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.preconditions import last_modified, status_for
+from poorhttp.dispatch.request import undecoded
 from poorhttp.dispatch.uri_path import encoded, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from poorhttp._engine import OpenFile as EngineFile
     from poorhttp.dispatch.contained import OpenFile
     from poorhttp.dispatch.request import Request
+    from poorhttp.dispatch.routes import Routes
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -47,22 +50,28 @@ _CONDITIONS = ("HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_MATCH", 
 
 
 def static_files(
-    table: object, directory: str, *, index: bool, mime_types: Mapping[str, str] | None, follow_symlinks: bool
+    table: object,
+    routes: Routes,
+    directory: str,
+    *,
+    index: bool,
+    mime_types: Mapping[str, str] | None,
+    follow_symlinks: bool,
 ) -> StaticFiles:
     """The files of a directory, for `application`. Raises TableError if there is no such directory, or if it holds the
-    code of the table, which is no client's business.
+    code of the table or of its functions, which is no client's business.
     """
     try:
         root = Root(directory, follows_links=follow_symlinks)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise TableError(f"document is {directory!r}: {why}", "a directory that this user may enter") from None
-    file = getattr(table, "__file__", None)
-    if file and os.fsencode(os.path.realpath(file)).startswith(root.path.rstrip(b"/") + b"/"):
-        raise TableError(
-            f"document is {directory!r}, which holds {os.path.basename(file)}: clients could read the application",
-            "a directory with nothing but files for clients, such as www",
-        )
+    for file in _code_files(table, routes):
+        if os.fsencode(os.path.realpath(file)).startswith(root.path.rstrip(b"/") + b"/"):
+            raise TableError(
+                f"document is {directory!r}, which holds {os.path.basename(file)}: clients could read the application",
+                "a directory with nothing but files for clients, such as www",
+            )
     return StaticFiles(root, index, by_ending(mime_types))
 
 
@@ -90,7 +99,7 @@ class StaticFiles:
 
     def answer(self, req: Request) -> int:
         """Answer with what is there for the path of the request; DECLINED if nothing is that a client may have."""
-        path = self._known.get(req.uri) or self._path(req.uri)
+        path = self._known.get(req.uri) or self._path(undecoded(req))
         if path is None:
             return _nothing(req)
         try:
@@ -133,7 +142,7 @@ class StaticFiles:
             if modified_ns != opened.modified_ns or size != opened.file_size:
                 fields = _fields(path, opened, "")
                 path.last = opened.modified_ns, opened.file_size, fields
-                if len(self._known) < _KNOWN:
+                if len(self._known) < _KNOWN and "\ufffd" not in req.uri:  # with that it may stand for several paths
                     self._known[req.uri] = path
         environ = req.environ
         if not environ.keys().isdisjoint(_CONDITIONS):
@@ -190,8 +199,23 @@ def is_hidden(path: bytes) -> bool:
     return b"/." in path or b"//" in path or b"~/" in path or path[-1:] == b"~"
 
 
+def _code_files(table: object, routes: Routes) -> list[str]:
+    """The files that hold the code of a table: its module, and the modules of its functions."""
+    files = {getattr(table, "__file__", None)}
+    for _, methods in routes.patterns:
+        for function in methods.values():
+            each: Any = function
+            while each is not None:  # also what a decorator has wrapped
+                code = getattr(each, "__code__", None)
+                if code is not None and not str(each.__module__).startswith("poorhttp."):
+                    files.add(code.co_filename)
+                each = getattr(each, "__wrapped__", None)
+    # Code that was made from text has no file: its name is such as <string>.
+    return sorted(file for file in files if file and not file.startswith("<"))
+
+
 def _nothing(req: Request) -> int:
-    if not req.uri.isascii() and any("\udc80" <= char <= "\udcff" for char in req.uri):
+    if not req.uri.isascii() and any("\udc80" <= char <= "\udcff" for char in undecoded(req)):
         raise SERVER_RETURN(HTTP_BAD_REQUEST, "the path is not utf-8, and no file has this name")
     return DECLINED
 
@@ -220,13 +244,15 @@ def _add_slash(req: Request) -> int:
     """Send the client to the path of a directory with its slash, from where relative links work. A path with `//`,
     which could name another host, is hidden, and so does not come here.
     """
+    from poorhttp.dispatch import percent
     from poorhttp.dispatch.redirect import redirect
 
     if req.method not in ("GET", "HEAD"):
         return _other_method(req)
     prefix = req.environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")
-    query = req.environ.get("QUERY_STRING", "")
-    return redirect(req, encoded(prefix + raw(req.uri)) + "/" + ("?" if query else "") + query, permanent=1)
+    query = percent.encoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), percent.URI)
+    path = encoded(prefix + raw(undecoded(req)))
+    return redirect(req, f"{path}/?{query}" if query else f"{path}/", permanent=1)
 
 
 def _fields(path: _Path, opened: OpenFile | EngineFile, coding: str) -> Fields:

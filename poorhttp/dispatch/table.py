@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from poorhttp.dispatch.constants import DONE, HTTP_NO_CONTENT, METHOD_ALL, METHOD_BITS
 from poorhttp.dispatch.converters import read_converters
+from poorhttp.dispatch.decorated import Table
 from poorhttp.dispatch.faults import TableError, checked_function, name_of, shown
 from poorhttp.dispatch.patterns import Pattern
 from poorhttp.dispatch.routes import Routes
@@ -29,8 +30,7 @@ def read_routes(table: object) -> Routes:
     """`handlers`, with HEAD wherever there is GET, and OPTIONS. Raises TableError."""
     handlers = getattr(table, "handlers", None)
     if not isinstance(handlers, dict):
-        fault = "there is no 'handlers'" if handlers is None else f"'handlers' is {shown(handlers)}, which is no dict"
-        raise TableError(fault, "handlers = {'/': (http.METHOD_GET, page)}, where page is a function of req")
+        raise _without_handlers(table, handlers)
     converters = read_converters(table)
     routes = Routes()
     for uri, entry in handlers.items():
@@ -43,6 +43,9 @@ def read_routes(table: object) -> Routes:
 def read_errors(table: object) -> dict[int, Handler]:
     """`errors` as status -> function; {} without it. Raises TableError."""
     errors = getattr(table, "errors", {})
+    other = None if hasattr(table, "errors") else getattr(table, "error", None)
+    if isinstance(other, dict) and other and all(isinstance(status, int) for status in other):
+        raise TableError("there is 'error' and no 'errors': did you mean 'errors'?", ERRORS)
     if not isinstance(errors, dict):
         raise TableError(f"'errors' is {shown(errors)}, which is no dict", ERRORS)
     for status, function in errors.items():
@@ -56,6 +59,21 @@ def read_hook(table: object, name: str) -> Handler | None:
     """The optional function `name` of the table. Raises TableError if it is there and cannot be called."""
     hook = getattr(table, name, None)
     return None if hook is None else checked_function(hook, f"'{name}'")
+
+
+def _without_handlers(table: object, handlers: object) -> TableError:
+    """The error for a table whose `handlers` are no dict, with what its author may have meant."""
+    expected = "handlers = {'/': (http.METHOD_GET, page)}, where page is a function of req"
+    if handlers is not None:
+        return TableError(f"'handlers' is {shown(handlers)}, which is no dict", expected)
+    if isinstance(getattr(table, "handler", None), dict):
+        return TableError("there is 'handler' and no 'handlers': did you mean 'handlers'?", expected)
+    for name, value in getattr(table, "__dict__", {}).items():
+        if isinstance(value, Table):
+            every = ("handlers", "errors", "converters")
+            expected = f"{', '.join(every)} = {', '.join(f'{name}.{each}' for each in every)}"
+            return TableError(f"there is no 'handlers', and {name!r} is a Table", expected)
+    return TableError("there is no 'handlers'", expected)
 
 
 def _uri(uri: object) -> str:

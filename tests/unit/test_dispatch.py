@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import http
-from poorhttp.dispatch import TableError, application
+from poorhttp.dispatch import Table, TableError, application
 from poorhttp.dispatch.headers import Headers
 from poorhttp.dispatch.pages import escape, page, traceback_page
 from poorhttp.dispatch.redirect import checked_target
@@ -49,11 +49,20 @@ LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[[^\]]*\] \[[SACEWNID0]
         (table(handlers={}, errors={"404": print}), "the key '404'"),
         (table(handlers={}, errors={404: None}), "errors\\[404\\] is None"),
         (table(handlers={}, setreq=1), "'setreq' is 1"),
+        (types.SimpleNamespace(handler={"/": (2, print)}), "there is 'handler' and no .* did you mean 'handlers'\\?"),
+        (types.SimpleNamespace(site=Table()), "'site' is a Table; expected handlers, .* = site.handlers, site.errors"),
+        (table(handlers={}, error={404: print}), "there is 'error' and no .* did you mean 'errors'\\?"),
     ],
 )
 def test_a_wrong_table_is_refused_when_the_application_is_made(bad, says):
     with pytest.raises(TableError, match=says):
         application(bad)
+
+
+def test_a_name_like_errors_that_holds_no_pages_is_left_alone():
+    for other in print, {"name": 1}, {}:
+        application(table(handlers={}, error=other))
+    application(table(handlers={}, errors={}, error={404: print}))
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,14 @@ def test_a_response_has_status_type_and_headers():
     ]
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("body", ["x", "x" * 100_000, iter(["x"])], ids=["str", "large", "generator"])
+def test_reset_content_has_no_content(method, body):
+    response = http.Response(body, http.HTTP_RESET_CONTENT, headers={"Content-Length": "5"})
+    sent = answer(returns(response), method=method)
+    assert (sent.code, sent.header("Content-Length"), sent.body) == (205, "0", b"")
+
+
 def test_a_response_with_an_error_status_has_its_own_body():
     sent = answer(returns(http.Response({"error": "gone"}, 410)), names={"errors": {410: write("not asked")}})
     assert (sent.code, sent.text) == (410, '{"error":"gone"}')

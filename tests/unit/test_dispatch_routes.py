@@ -1,12 +1,14 @@
 """Patterns of a dispatch table: what they match, in which order, what is refused at load, and paths built from them."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import timeit
 import types
 import uuid
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from dispatching import answer, call, raises, table, write
@@ -17,6 +19,7 @@ from poorhttp import http
 from poorhttp.dispatch import Table, TableError, application
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.pages import escape
+from poorhttp.dispatch.table import read_routes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -211,8 +214,12 @@ def test_a_converter_that_fails_is_a_500():
         ("/name>", "a > without a <"),
         ("/<>", "the parameter ''"),
         ("/<a b>", "the parameter 'a b'"),
-        ("/<name:itn>", "unknown converter 'itn'; expected :uuid, :int, :float, :hex, :word, :path, :re"),
+        (
+            "/<name:itn>",
+            "unknown converter 'itn'; expected <name:converter>, .* :uuid, :int, :float, :hex, :word, :path, :re",
+        ),
         ("/<name:>", "unknown converter ''"),
+        ("/<int:id>", "unknown converter 'id': did you mean <id:int>\\?"),
         ("/<name:re:[:>", "regular expression '\\['"),
         ("/<name:re::>", "an empty regular expression"),
         ("/<a><b>", "two parameters with nothing between"),
@@ -410,7 +417,7 @@ def built(target, *, handlers=None, environ=None, converters=None, **values):
 def test_a_path_is_built_from_a_function_or_its_name():
     user, home = shows("user"), shows("home")
     handlers = {"/user/<id:int>/<name>": (http.METHOD_GET, user), "/": (http.METHOD_GET, home), "/home": (2, home)}
-    assert built("user", handlers=handlers, id=5, name="a b&c/\u017e?"[:5]) == "/user/5/a%20b&c"
+    assert built("user", handlers=handlers, id=5, name="a b&c/\u017e?"[:5]) == "/user/5/a%20b%26c"
     assert built(user, handlers=handlers, id=-5, name="\u017e?#%") == "/user/-5/%C5%BE%3F%23%25"
     assert built(home, handlers=handlers) == "/"
     assert built("home", handlers=handlers, environ={"SCRIPT_NAME": "/m\xc5\xbe"}) == "/m%C5%BE/"
@@ -451,6 +458,46 @@ def test_what_cannot_be_built(pattern, values, error):
     app = application(table(handlers=handlers, converters={"year": ("[0-9]{4}", int)}), debug=True)
     sent = call(app, "/asks")
     assert sent.code == 500 and escape(error) in sent.text
+
+
+@pytest.mark.parametrize(
+    ("patterns", "values", "says"),
+    [
+        (["/<a>.<b>"], {"a": "archive.tar", "b": "gz"}, "would find other values than"),
+        (["/x/<n:int>/<a>--<b>-<c>"], {"n": 1, "a": "1", "b": "2-3", "c": "4"}, "would find other values than"),
+        (["/user/<a>", "/user/new"], {"a": "new"}, "would lead to handlers['/user/new']: '/user/new'"),
+        (["/n/<a>", "/n/<i:int>"], {"a": "5"}, "would lead to handlers['/n/<i:int>']: '/n/5'"),
+        (["/<a:path>", "/x/<b>"], {"a": "x/y"}, "would lead to handlers['/x/<b>']: '/x/y'"),
+    ],
+)
+def test_a_path_that_would_be_read_back_otherwise_is_not_built(patterns, values, says):
+    page = shows("page")
+    handlers = {pattern: (http.METHOD_GET, shows(pattern)) for pattern in patterns}
+    routes = read_routes(table(handlers={**handlers, patterns[0]: (http.METHOD_GET, page)}))
+    with pytest.raises(ValueError, match=re.escape(says)):
+        routes.build(page, values)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "values", "path"),
+    [
+        ("/<a>.<b>", {"a": "archive", "b": "tar.gz"}, "/archive.tar.gz"),
+        ("/<a>.<b>", {"a": ".a", "b": "b."}, "/.a.b."),
+        ("/<a>-<b>/<c>-<d>.html", {"a": "1", "b": "2-", "c": "-", "d": "x.html"}, "/1-2-/--x.html.html"),
+        ("/<a>--<b>", {"a": "x-", "b": "y"}, None),
+        ("/<a>'&<b>", {"a": "a'b", "b": "&lt;"}, "/a%27b%27%26%26lt;"),
+        ("/<a>/<rest:path>", {"a": "a'b", "rest": "c&d/e'"}, "/a%27b/c%26d/e%27"),
+    ],
+)
+def test_values_beside_each_other(pattern, values, path):
+    page = shows("page")
+    routes = read_routes(table(handlers={pattern: (http.METHOD_GET, page)}))
+    if path is None:
+        with pytest.raises(ValueError, match="would find other values"):
+            routes.build(page, values)
+    else:
+        assert routes.build(page, values) == path
+        assert routes.find(unquote(path))[2] == list(values.values())
 
 
 def test_an_unknown_or_ambiguous_function():

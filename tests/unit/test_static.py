@@ -2,12 +2,14 @@
 
 import contextlib
 import gzip
+import io
 import os
 import re
 import socket
 import time
 import types
 from pathlib import Path
+from wsgiref.util import FileWrapper
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,17 @@ from hypothesis import strategies as st
 from test_dispatch import call, table
 
 from poorhttp import _engine, http
-from poorhttp.dispatch import TableError, application, codings, contained, listing, media_types, ranges
+from poorhttp.dispatch import (
+    Table,
+    TableError,
+    application,
+    codings,
+    contained,
+    file_slice,
+    listing,
+    media_types,
+    ranges,
+)
 from poorhttp.dispatch.contained import Root
 from poorhttp.dispatch.static import is_hidden
 from poorhttp.dispatch.uri_path import encoded, raw
@@ -170,6 +182,37 @@ def test_a_path_that_is_not_utf8_and_leads_nowhere_is_a_bad_request(app):
     assert call(app, "/\xfe.txt", valid=False).code == 400
 
 
+def test_handlers_and_hooks_can_send_back_a_path_that_is_not_utf8(place):
+    seen = []
+
+    def page(req):
+        return f"no {req.uri}"
+
+    def rest(req, path):
+        return "rest"
+
+    own = table(
+        handlers={"/x/<path:path>": (http.METHOD_GET, rest)},
+        errors={400: page},
+        setreq=lambda req: seen.append(req.uri.encode()),
+    )
+    app = application(own, document=str(place / "www"))
+    for path in "/\xfe.txt", "/x/\xed\xa0\x80":
+        sent = call(app, path, valid=False)
+        assert (sent.code, sent.text, sent.log) == (400, "no " + path.encode("latin-1").decode("utf-8", "replace"), "")
+    for path in "/\xff.txt", "/\xff.txt", "/\xfe.txt":  # the first two have a file
+        call(app, path, valid=False)
+    assert [call(app, path, valid=False).code for path in ("/\xff.txt", "/\xfe.txt", "/\xff.txt")] == [200, 400, 200]
+    assert seen[0] == "/\ufffd.txt".encode()
+
+
+def test_a_directory_whose_name_is_not_utf8_gets_its_slash(tmp_path):
+    os.mkdir(os.fsencode(tmp_path) + b"/\xff")
+    app = application(table(), document=str(tmp_path), index=True)
+    assert call(app, "/\xff", valid=False).header("Location") == "/%FF/"
+    assert "Index of /\ufffd/" in call(app, "/\xff/", valid=False).text
+
+
 def test_links_out_of_the_root_are_followed_by_a_setting(place):
     app = application(table(), document=str(place / "www"), follow_symlinks=True)
     assert [get(app, path).body for path in ("/out", "/private/x", "/up/outside.txt", "/in/x.css")] == [
@@ -286,6 +329,15 @@ def test_a_directory_gets_its_slash(app):
     sent = call(app, "/sub/deep", SCRIPT_NAME="/shop", QUERY_STRING="a=b&c")
     assert (sent.code, sent.header("Location")) == (301, "/shop/sub/deep/?a=b&c")
     assert get(app, "/a&b <i>").header("Location") == "/a%26b%20%3Ci%3E/"
+
+
+@pytest.mark.parametrize(
+    ("query", "sent_on"),
+    [("a\\b", "a%5Cb"), ("a\x01\x7f", "a%01%7F"), ("\xc5\xbe=\xff", "%C5%BE=%FF"), ("a<b&c=%41", "a%3Cb&c=%41")],
+)
+def test_a_redirect_to_a_directory_keeps_any_query(app, query, sent_on):
+    sent = call(app, "/sub", QUERY_STRING=query)
+    assert (sent.code, sent.header("Location"), sent.log) == (301, f"/sub/?{sent_on}", "")
 
 
 @pytest.mark.parametrize("path", ["//example.com", "//sub", "/\\sub", "///sub", "/sub//deep", "/%2Fsub"])
@@ -557,6 +609,22 @@ def test_a_root_that_holds_the_application(tmp_path):
     application(module, document=str(tmp_path / "app" / "www"))
 
 
+def test_a_root_that_holds_the_functions_of_a_table(tmp_path):
+    """A Table knows no file of its own."""
+    wraps = "def wrap(function):\n def wrapper(req): return function(req)\n wrapper.__wrapped__ = function\n return wrapper\n"
+    (tmp_path / "app").mkdir()
+    names = {}
+    exec(compile("def page(req): return 'x'\n", str(tmp_path / "app" / "pages.py"), "exec"), names)
+    exec(compile(wraps, "<string>", "exec"), names)
+    for function in names["page"], names["wrap"](names["page"]):
+        made = Table()
+        made.route("/")(function)
+        with pytest.raises(TableError, match=r"holds pages\.py: clients could read the application"):
+            application(made, document=str(tmp_path))
+        (tmp_path / "www").mkdir(exist_ok=True)
+        application(made, document=str(tmp_path / "www"))
+
+
 # Nothing escapes
 
 WORDS = (
@@ -657,6 +725,58 @@ def test_no_descriptor_is_left_open(app, listed, place):
                 get(each, path, method, if_none_match="*")
                 get(each, path, method, range="bytes=999999-")
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_no_descriptor_is_left_open_by_an_answer_that_fails(place):
+    def spoil(req):
+        req.content_type = "text/plain\n"
+
+    app = application(table(post_process=spoil), document=str(place / "www"))
+    before = os.listdir("/proc/self/fd")
+    for fields in {}, {"range": "bytes=0-5,8-9"}, {"range": "bytes=0-5"}:
+        assert get(app, **fields).code == 500
+        assert os.listdir("/proc/self/fd") == before
+
+
+def test_no_descriptor_is_left_open_where_the_client_has_gone(place):
+    class Gone(Exception):
+        pass
+
+    def begin(req):
+        req.write("what stands before a file is sent by write()")
+
+    def start_response(status, headers, exc_info=None):
+        if exc_info is not None:
+            raise exc_info[1]
+
+        def write(data):
+            raise Gone
+
+        return write
+
+    app = application(table(setreq=begin), document=str(place / "www"))
+    before = os.listdir("/proc/self/fd")
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/data.bin", "HTTP_RANGE": "bytes=0-5,8-9"}
+    with pytest.raises(Gone):
+        app({**environ, "wsgi.errors": io.StringIO()}, start_response)
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_another_server_gets_no_more_of_a_growing_file_than_was_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_slice, "_IS_POORHTTP", False)
+    monkeypatch.setattr(contained, "EngineFile", None)
+    (tmp_path / "log.bin").write_bytes(DATA)
+
+    def grow(file, block):
+        with open(tmp_path / "log.bin", "ab") as other:
+            other.write(b"more")
+        return FileWrapper(file, block)
+
+    app = application(table(), document=str(tmp_path))
+    sent = call(app, "/log.bin", valid=False, **{"wsgi.file_wrapper": grow})
+    assert (sent.body, sent.header("Content-Length")) == (DATA, str(len(DATA)))
+    with contextlib.closing(file_slice.open_slice(str(tmp_path / "log.bin"), 10, -1)) as file:
+        assert (file.read(5), file.read(), file.read(), file.size) == (DATA[10:15], DATA[15:] + b"more", b"", 0)
 
 
 @given(st.binary(max_size=20))
@@ -785,7 +905,16 @@ def test_a_large_directory_is_cut(tmp_path, monkeypatch):
     for number in range(7):
         (tmp_path / str(number)).touch()
     sent = get(application(table(), document=str(tmp_path), index=True), "/")
-    assert len(rows(sent)) == 5 and "only 5 are shown" in sent.text
+    assert len(rows(sent)) == 5 and "only 5 entries of a directory are read" in sent.text
+
+
+def test_hidden_and_refused_entries_count_for_the_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing, "MOST", 5)
+    for number in range(4):
+        (tmp_path / f".{number}").touch()
+        (tmp_path / f"link{number}").symlink_to("/")
+    sent = get(application(table(), document=str(tmp_path), index=True), "/")
+    assert not rows(sent) and "only 5 entries of a directory are read" in sent.text
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_listing_and_slash(server: Server) -> None:
     answer = server.get("/")
     assert re.findall(r'<td><a href="(.*?)"', answer.body.decode()) == ["sub/", "data.bin", "small.txt"]
     assert server.get("/sub?x=y").header("Location") == "/sub/?x=y"
+    assert server.get("/sub?a\\b").header("Location") == "/sub/?a%5Cb"
 
 
 def test_the_document_root_is_known_to_handlers(server: Server, site: Path) -> None:
