@@ -80,9 +80,13 @@ def open_store(address: str) -> Store:
             fault = f"the store {scheme}: is at {path!r}; expected an absolute path that begins with one slash"
             raise SessionError(f"{fault}, as in {FORMS[kind]}")
         if "?" in path:
-            raise SessionError(f"the store {scheme}: has {path.partition('?')[2]!r} behind '?'; expected timeout=SECONDS")
+            raise SessionError(
+                f"the store {scheme}: has {path.partition('?')[2]!r} behind '?'; expected timeout=SECONDS"
+            )
         if not isdir(dirname(path)):
-            raise SessionError(f"the store {scheme}: is to be in {dirname(path)!r}; there is no such directory: make it")
+            raise SessionError(
+                f"the store {scheme}: is to be in {dirname(path)!r}; there is no such directory: make it"
+            )
         store: Store = maker(path, timeout=timeout)
     elif FORMS[kind] == f"{kind}:":
         if path:

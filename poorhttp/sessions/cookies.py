@@ -3,8 +3,8 @@
 Knows RFC 6265bis (draft-ietf-httpbis-rfc6265bis) and the WSGI environ. Knows nothing of what the value means.
 
 One rule decides whether the cookie is Secure: it is, unless the request came by plain http from this machine to
-localhost. There the name has no `__Host-`, for browsers refuse that without Secure. `secure=False` is for a site that
-is served by plain http on purpose.
+localhost, and no front server says that it has passed the request on. There the name has no `__Host-`, for browsers
+refuse that without Secure. `secure=False` is for a site that is served by plain http on purpose.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ LIMIT = 4096
 SAME_SITE = ("Lax", "Strict", "None")
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _THIS_MACHINE = ("127.0.0.1", "::1")
+_PASSED_ON = (
+    *("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST"),
+    *("HTTP_VIA", "HTTP_X_REAL_IP"),
+)
+"""Fields that only front servers send."""
 
 
 class Cookie:
@@ -42,6 +47,11 @@ class Cookie:
         self._secure = secure
         self._same_site = same_site
         self.is_persistent = is_persistent
+
+    @property
+    def is_by_rule(self) -> bool:
+        """Whether the rule above decides, and the site has not."""
+        return self._secure is None
 
     def is_secure(self, environ: WSGIEnvironment) -> bool:
         if self._secure is not None:
@@ -81,9 +91,13 @@ class Cookie:
 
 
 def is_local(environ: WSGIEnvironment) -> bool:
-    """Whether the client runs on this machine and asked for localhost."""
+    """Whether the client runs on this machine and asked for localhost. A front server on this machine that sends
+    neither the Host of its client nor any field of its own cannot be told from a client.
+    """
     host = environ.get("HTTP_HOST") or environ.get("SERVER_NAME", "")
     end = host.find("]") + 1  # the colons of [::1] are not the port's
     name = (host[:end] if end else host.partition(":")[0]).lower()
     is_localhost = name in ("localhost", "127.0.0.1", "[::1]") or name.endswith(".localhost")
-    return is_localhost and environ.get("REMOTE_ADDR") in _THIS_MACHINE
+    if not is_localhost or environ.get("REMOTE_ADDR") not in _THIS_MACHINE:
+        return False
+    return not any(name in environ for name in _PASSED_ON)

@@ -12,7 +12,9 @@ class TooLarge(SessionError):
 
 
 class TooLate(SessionError):
-    """A session was changed after the head of the answer was sent, when it can no longer be saved."""
+    """A session was changed, or used for the first time, after the head of the answer was sent: too late to save it,
+    and to say in the head that the answer depends on the cookie.
+    """
 
 
 class StoreDown(SessionError):

@@ -11,7 +11,8 @@ _MISSING = object()
 
 def merge(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     """Return `theirs` with each change from `base` to `mine`. If both changed the same key, dicts are merged in the
-    same way, and of anything else `mine` is taken: the later request wins.
+    same way, and of anything else `mine` is taken: the later request wins. A dict that `theirs` has removed or
+    replaced by something else does not come back because of a change within it: `del session["user"]` is a logout.
     """
     merged = dict(theirs)
     for key in [*mine, *(key for key in base if key not in mine)]:
@@ -23,7 +24,7 @@ def merge(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any]) ->
             merged.pop(key, None)
         elif isinstance(after, dict) and isinstance(other, dict):
             merged[key] = merge(before if isinstance(before, dict) else {}, after, other)
-        else:
+        elif not (isinstance(before, dict) and isinstance(after, dict)):
             merged[key] = after
     return merged
 

@@ -31,6 +31,17 @@ ENVIRON_KEY = "poorhttp.session"
 READ = [("Vary", "Cookie")]
 """The fields of an answer whose session was used, and not changed."""
 
+DROPPED = (
+    "the cookie of the session is Secure, but the request came by plain http, where browsers drop it: "
+    "serve by https, let the server know the scheme that the front server saw (under poorhttp "
+    "forwarded = x-forwarded), or set secure=False"
+)
+PLAIN = (
+    "the cookie of the session is not Secure, as the request came by plain http from this machine to localhost; if a "
+    "front server passes requests on, set secure=True, and let the server know what the front server saw (under "
+    "poorhttp forwarded = x-forwarded)"
+)
+
 
 class Sessions:
     """Where a site keeps its sessions, and how: `Sessions("redis://localhost", idle=3600).wrap(application)`.
@@ -60,7 +71,7 @@ class Sessions:
         self.store: Store | None = None
         self._keeper: Keeper
         self._notes: list[str] = []
-        self._has_noted_http = False
+        self._noted_once: set[str] = set()
         if store == "cookie:":
             self._keeper = SignedSessions(Signer(secrets, f"cookie {cookie}"), self.policy, self.cookie.room())
             if self.policy.concurrency != "merge":
@@ -106,14 +117,19 @@ class Sessions:
         return self.cookie.read(environ)
 
     def _note_http(self, environ: WSGIEnvironment) -> None:
-        is_dropped = environ["wsgi.url_scheme"] != "https" and self.cookie.is_secure(environ) and not is_local(environ)
-        if is_dropped and not self._has_noted_http:
-            self._has_noted_http = True
-            self._notes.append(
-                "the cookie of the session is Secure, but the request came by plain http, where browsers drop it: "
-                "serve by https, let the server know the scheme that the front server saw (under poorhttp "
-                "forwarded = x-forwarded), or set secure=False"
-            )
+        """Say once in a process what plain http means for the cookie that was just set."""
+        if environ["wsgi.url_scheme"] == "https":
+            return
+        is_here, is_secure = is_local(environ), self.cookie.is_secure(environ)
+        if is_secure and not is_here:
+            note = DROPPED
+        elif is_here and self.cookie.is_by_rule:
+            note = PLAIN
+        else:
+            return
+        if note not in self._noted_once:
+            self._noted_once.add(note)
+            self._notes.append(note)
             self._tell(environ)
 
     def _tell(self, environ: WSGIEnvironment) -> None:

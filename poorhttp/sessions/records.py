@@ -72,21 +72,29 @@ def parse(text: bytes) -> dict[str, Any]:
 class Record:
     """A session at rest. created, end: seconds since 1970; at `end` the session is over, however much it is used."""
 
-    __slots__ = ("created", "end", "text")
+    __slots__ = ("created", "end", "successors", "text")
 
-    def __init__(self, created: float, end: float, text: bytes) -> None:
-        """text: the data as JSON."""
+    def __init__(self, created: float, end: float, text: bytes, successors: tuple[str, ...] = ()) -> None:
+        """text: the data as JSON. successors: the keys of the sessions that this one was rotated to, if it still lives
+        for the time of grace.
+        """
         self.created = created
         self.end = end
         self.text = text
+        self.successors = successors
 
     def pack(self) -> bytes:
-        return b"1 %.3f %.3f %b" % (self.created, self.end, self.text)
+        if not self.successors:
+            return b"1 %.3f %.3f %b" % (self.created, self.end, self.text)
+        return b"2 %.3f %.3f %b %b" % (self.created, self.end, ",".join(self.successors).encode(), self.text)
 
 
 def unpack(packed: bytes) -> Record:
     """Raises ValueError."""
     form, created, end, text = packed.split(b" ", 3)
-    if form != b"1":
-        raise ValueError(f"a record of form {form!r}, which this release does not know")
-    return Record(float(created), float(end), text)
+    if form == b"1":
+        return Record(float(created), float(end), text)
+    if form == b"2":
+        successors, text = text.split(b" ", 1)
+        return Record(float(created), float(end), text, tuple(successors.decode("ascii").split(",")))
+    raise ValueError(f"a record of form {form!r}, which this release does not know")

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Session(MutableMapping[str, "Any"]):
     """What the site remembers of a client: str keys, values that JSON has. Changes within a value are saved too.
 
-    The first use loads it. It is saved, if it was changed, right before the head of the answer is sent; a change after
-    that raises TooLate. Every use may raise StoreDown, which the middleware turns into 503.
+    The first use loads it. It is saved, if it was changed, right before the head of the answer is sent; a change or a
+    first use after that raises TooLate. Every use may raise StoreDown, which the middleware turns into 503.
     """
 
     # With slots `session.user = ...`, a mistake for `session["user"]`, raises.
@@ -182,6 +182,8 @@ class Session(MutableMapping[str, "Any"]):
         if self._data is None:
             if self._failure is not None:
                 raise self._failure
+            if self._is_closed:
+                raise TooLate("the session was first used after the head of the answer was sent: read it before that")
             token = self._find(self._environ)
             try:
                 self._held = self._keeper.load(token) if token else None

@@ -67,6 +67,8 @@ class StoredSessions:
         key = key_of(token)
         lock = None
         if self._policy.concurrency == "lock":
+            if self._store.load(key) is None:  # an unknown id must not cost a lock, which is a write
+                return None
             lock = Lock(self._store, key_of(f"{token} lock"), self._policy.lock_timeout)
             lock.acquire()
         try:
@@ -89,7 +91,7 @@ class StoredSessions:
             try:
                 if is_rotated or not data:
                     return self._renamed(held, text) if data else self._emptied(held)
-                self._put(held, Record(held.record.created, held.record.end, text))
+                self._put(held, Record(held.record.created, held.record.end, text, held.record.successors))
                 return None
             except Conflict:
                 sleep(random() * 0.002 * attempt)
@@ -111,7 +113,7 @@ class StoredSessions:
 
     def end(self, held: Stored) -> None:
         try:
-            self._store.delete(held.key)
+            self._remove(held)
         finally:
             self.release(held)
 
@@ -159,11 +161,13 @@ class StoredSessions:
         """Keep the data under a new id. The old record is marked as ending by a compare-and-swap, so that no change of
         another request gets lost between the two.
         """
-        created, end = held.record.created, held.record.end
-        grace = self._policy.rotation_grace
-        token = self._made(Record(created, end, text))
+        old, grace = held.record, self._policy.rotation_grace
+        # A record that was rotated before ends with its grace; the new one does not.
+        end = old.created + self._policy.absolute if old.successors else old.end
+        token = self._made(Record(old.created, end, text))
+        successors = (*old.successors, key_of(token)) if grace else ()
         try:
-            self._put(held, Record(created, min(end, now() + grace), held.record.text))
+            self._put(held, Record(old.created, min(old.end, now() + grace), old.text, successors))
         except Conflict:
             self._store.delete(key_of(token))
             raise
@@ -173,15 +177,27 @@ class StoredSessions:
 
     def _emptied(self, held: Stored) -> str:
         self._put(held, Record(held.record.created, now(), held.record.text))
-        self._store.delete(held.key)
+        self._remove(held)
         return ""
 
+    def _remove(self, held: Stored) -> None:
+        """Delete a record; and within the time of grace those that it was rotated to, also by a request that did so
+        while this one had it.
+        """
+        keys = [held.key, *held.record.successors]
+        while keys:
+            each = keys.pop()
+            loaded = self._store.load(each) if self._policy.rotation_grace else None
+            self._store.delete(each)
+            if loaded is not None:
+                keys += _successors(loaded[0])
+
     def _packed(self, record: Record) -> bytes:
-        packed = record.pack()
-        if len(packed) > self._policy.max_bytes:
+        if len(record.text) > self._policy.max_bytes:
             hint = "keep large things elsewhere and their key in the session, or raise max_bytes"
-            raise TooLarge(f"a session of {len(packed)} bytes is above max_bytes, {self._policy.max_bytes}: {hint}")
-        return packed
+            told = f"a session of {len(record.text)} bytes is above max_bytes, {self._policy.max_bytes}"
+            raise TooLarge(f"{told}: {hint}")
+        return record.pack()
 
     def _ttl(self, record: Record) -> float:
         return min(self._policy.idle, record.end - now())
@@ -191,6 +207,13 @@ class StoredSessions:
         if len(self._touched) >= REMEMBERED:
             self._touched.clear()
         self._touched[key] = monotonic()
+
+
+def _successors(packed: bytes) -> tuple[str, ...]:
+    try:
+        return unpack(packed).successors
+    except ValueError:
+        return ()
 
 
 def key_of(token: str) -> str:

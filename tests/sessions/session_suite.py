@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -232,6 +235,40 @@ class OutageTests:
             assert time.monotonic() - start < 20
         wait_for(lambda: saved_again(impatient, key), seconds=30)  # what was given up may still be carried out
         impatient.close()
+
+
+@contextlib.contextmanager
+def answering(reply: bytes) -> Iterator[int]:
+    """The port of a server that gives the same reply to all that it receives, which no store does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        clients: list[socket.socket] = []
+
+        def answer(client: socket.socket) -> None:
+            with client, contextlib.suppress(OSError):
+                while client.recv(65536):
+                    client.sendall(reply)
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    clients.append(listener.accept()[0])
+                    threading.Thread(target=answer, args=(clients[-1],), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def refuses_rubbish(address: str, reply: bytes) -> None:
+    """Whatever a server answers, an operation succeeds, or it raises what the contract names."""
+    with answering(reply) as port:
+        store = open_store(address.format(port))
+        for do in operations(store, any_key()):
+            with contextlib.suppress(StoreDown, Conflict):
+                do()
+        store.close()
 
 
 def works(store: Store, key: str) -> bool:

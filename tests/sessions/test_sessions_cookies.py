@@ -63,6 +63,28 @@ def test_elsewhere_the_cookie_is_secure_and_plain_http_is_told_about_once(there:
     assert client.log == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["FORWARDED", "X_FORWARDED_FOR", "X_FORWARDED_PROTO", "X_FORWARDED_HOST", "VIA", "X_REAL_IP"]
+)
+def test_a_request_that_was_passed_on_is_none_of_this_machine(name: str) -> None:
+    client = Client()
+    client.do(put("a", 1), **LAPTOP, **{f"HTTP_{name}": "192.0.2.7"})
+    assert attributes(client)[0] == "__Host-session" and "Secure" in attributes(client)[1]
+    assert "browsers drop it" in client.log
+
+
+def test_a_cookie_that_is_not_secure_is_told_about_once() -> None:
+    """A front server that sends nothing of its client looks like one on this machine."""
+    client = Client()
+    client.do(put("a", 1), **LAPTOP)
+    assert "not Secure" in client.log and "secure=True" in client.log and "forwarded" in client.log
+    client.do(lambda session: session.rotate(), **LAPTOP)
+    assert client.log == ""
+    client = Client(secure=False)
+    client.do(put("a", 1), **LAPTOP)
+    assert client.log == ""
+
+
 def test_a_cookie_without_the_prefix_is_not_read_over_https() -> None:
     """A neighbour domain can set it, but not one with the prefix."""
     client = Client()

@@ -333,6 +333,21 @@ def test_a_change_after_the_head_raises(client: Client) -> None:
     assert client.do(dict) == "{'a': 1}"
 
 
+@pytest.mark.parametrize("concurrency", ["merge", "lock"])
+def test_a_first_use_after_the_head_raises_and_locks_nothing(concurrency: str) -> None:
+    client = Client(is_valid=False, concurrency=concurrency, lock_timeout=0.1)
+    client.do(put("a", 1))
+
+    def app(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return (str(environ["poorhttp.session"]["a"]).encode() for _ in range(1))
+
+    with pytest.raises(TooLate, match="first used after the head"):
+        client.ask(app)
+    assert client.field("Vary") is None
+    assert client.do(get("a")) == "1" and client.status == "200 OK"
+
+
 def test_a_stream_that_is_closed_unread_saves_nothing() -> None:
     store = Noting()
     environ: dict[str, Any] = {"wsgi.errors": io.StringIO()}
@@ -417,6 +432,56 @@ def test_rotation_may_leave_the_old_session_for_a_moment_with_its_old_data() -> 
     assert client.do(get("name")) == "None"
     client.jar["__Host-session"] = new
     assert client.do(dict) == "{'name': 'root'}"
+
+
+def login(session: Any) -> None:
+    session.rotate()
+    session["user"] = "root"
+
+
+def test_two_logins_with_one_old_id_both_last() -> None:
+    client = Client(rotation_grace=0.3)
+    client.do(put("cart", [1]))
+    old, tokens = dict(client.jar), []
+    for _ in range(2):
+        client.jar = dict(old)
+        client.do(login)
+        tokens.append(client.token)
+    time.sleep(0.4)
+    for token in tokens:
+        client.jar["__Host-session"] = token
+        assert client.do(dict) == "{'cart': [1], 'user': 'root'}"
+
+
+@pytest.mark.parametrize("logout", [lambda session: session.invalidate(), lambda session: session.clear()])
+def test_a_logout_with_the_old_id_ends_the_new_sessions(logout: Any) -> None:
+    store = Noting()
+    client = Client(store, rotation_grace=20)
+    client.do(put("cart", [1]))
+    old = dict(client.jar)
+    client.do(login)
+    client.do(lambda session: session.rotate())
+    client.jar = dict(old)
+    client.do(login)
+    client.jar = dict(old)
+    client.do(put("late", 1))
+    assert len(store.keys()) == 4
+    client.do(logout)
+    assert not store.keys() and not client.jar
+
+
+def test_a_logout_ends_the_session_that_was_rotated_meanwhile() -> None:
+    store = Noting()
+    client = Client(store, rotation_grace=20)
+    client.do(put("cart", [1]))
+
+    def logout(session: Any, step: Any) -> None:
+        assert session["cart"]
+        step()
+        session.invalidate()
+
+    interleaved(client, logout, login)
+    assert not store.keys()
 
 
 def test_a_session_that_is_rotated_does_not_live_longer() -> None:
@@ -551,6 +616,20 @@ def test_a_logout_is_not_undone_by_a_request_on_its_way() -> None:
     assert not store.keys() and not client.jar
 
 
+@pytest.mark.parametrize("logout", [lambda session: session.pop("user"), put("user", None)])
+def test_a_user_that_was_removed_does_not_come_back_by_a_change_within(logout: Any) -> None:
+    client = Client()
+    client.do(lambda session: session.update(user={"id": 1, "seen": 0}, a=1))
+
+    def first(session: Any, step: Any) -> None:
+        session["user"]["seen"] = 5
+        session["a"] = 2
+        step()
+
+    interleaved(client, first, logout)
+    assert client.do(lambda session: (session.get("user"), session["a"])) == "(None, 2)"
+
+
 def test_a_login_keeps_what_another_request_changed_meanwhile() -> None:
     store = Noting()
     client = Client(store)
@@ -609,6 +688,14 @@ def test_under_the_lock_a_request_waits_for_the_one_before() -> None:
     assert client.do(get("count")) == "2"
 
 
+def test_an_unknown_id_costs_no_lock() -> None:
+    store = Noting()
+    client = Client(store, concurrency="lock")
+    client.jar["__Host-session"] = "A" * 43
+    client.do(get("a"))
+    assert store.asked == ["load"]
+
+
 def test_a_lock_that_is_held_too_long_is_503_and_every_end_of_a_request_frees_it() -> None:
     client = Client(concurrency="lock", lock_timeout=0.1)
     client.do(put("a", 1))
@@ -655,7 +742,7 @@ def test_a_store_that_is_down_is_503(handle: Any, method: str) -> None:
     text = client.do(handle, REQUEST_METHOD=method)
     assert client.status == "503 Service Unavailable" and client.field("Retry-After")
     assert text == ("" if method == "HEAD" else "503 - Service Unavailable\n")
-    assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
+    assert client.jar == before and client.log == f"sessions: {method} '/' is answered 503: the store is away\n"
     store.is_down = False
     assert client.do(get("a")) == "1"
 
@@ -782,7 +869,7 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("memory:", {"secrets": SECRET}, "for the store 'cookie:' only"),
         ("memory:", {"idle": 0}, "idle is 0; expected a number"),
         ("memory:", {"absolute": "1h"}, "absolute is '1h'"),
-        ("memory:", {"idel": 5}, "unknown setting of sessions: idel; there are absolute, concurrency, idle"),
+        ("memory:", {"idel": 5}, "unknown setting of sessions: idel; there are absolute, concurrency, cookie, idle"),
         ("memory:", {"concurrency": "none"}, "expected one of merge, lock"),
         ("memory:", {"cookie": "a b"}, "cookie is 'a b'"),
         ("memory:", {"cookie": "__Host-a"}, "without a prefix"),

@@ -26,6 +26,7 @@ def test_expired_sessions_are_removed(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_the_address_may_be_a_variable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "sessions").mkdir()
     monkeypatch.setenv("SESSION_STORE", f"directory:{tmp_path}/sessions")
     assert cli.main(["sessions", "purge"]) == 0
     assert capsys.readouterr().out == "removed 0 expired sessions\n"
@@ -40,7 +41,8 @@ def test_the_address_may_be_a_variable(
         (["memory:"], 2, "those of the serving process"),
         (["cookie:"], 2, "is no store: sessions lie with the clients"),
         (["sqlite:relative"], 2, "expected an absolute path"),
-        (["sqlite:/proc/none/sessions.db"], 1, "SQLite: FileNotFoundError"),
+        (["sqlite:/proc/none/sessions.db"], 2, "there is no such directory"),
+        (["sqlite:/proc/sessions.db"], 2, "/proc/sessions.db is not there"),
     ],
 )
 def test_what_is_wrong_is_told(

@@ -2,7 +2,7 @@
 
 import pytest
 from session_engines import Redis
-from session_suite import OutageTests, RaceTests, StoreTests, any_key
+from session_suite import OutageTests, RaceTests, StoreTests, any_key, refuses_rubbish
 
 from poorhttp.sessions import open_store
 
@@ -40,3 +40,10 @@ def test_a_server_that_has_forgotten_the_script_gets_it_again(engine, store) -> 
         client.script_flush()
     store.save(key, b"3", 60, version)
     assert store.load(key)[0] == b"3"
+
+
+@pytest.mark.parametrize(
+    "reply", [b":5", b"*1\r\n:1", b"+OK", b"$-5", b"$abc", b"xx", b"$5\r\nab\r\nc", b"_", b"", b"\xff\xff"]
+)
+def test_an_answer_that_is_none_of_redis_is_an_error(reply: bytes) -> None:
+    refuses_rubbish("redis://127.0.0.1:{}?timeout=0.5", reply + b"\r\n")

@@ -7,8 +7,9 @@ would reach into the parent's exchange.
 
 from __future__ import annotations
 
-from os import getpid
+from os import getpid, register_at_fork
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 from poorhttp.sessions.errors import Conflict, StoreDown
 
@@ -16,8 +17,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from poorhttp.sessions.store import Store
+
 C = TypeVar("C")
 R = TypeVar("R")
+
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+"""What client libraries raise for an answer that they cannot read."""
+
+_closed_before_forks: WeakSet[Store] = WeakSet()
+
+
+def close_before_forks(store: Store) -> None:
+    """Close the connections of a store each time before this process forks, for a library whose connections harm those
+    of a child: SQLite takes the locks of the parent, which a child does not inherit, for its own.
+    """
+    _closed_before_forks.add(store)
+
+
+def _close_before_fork() -> None:
+    for store in list(_closed_before_forks):
+        store.close()
+
+
+register_at_fork(before=_close_before_fork)
 
 
 class PerProcess(Generic[C]):
@@ -60,12 +83,12 @@ class Connections(Generic[C]):
         self._name = name
         self._make = make
         self._end = end
-        self._errors: tuple[type[Exception], ...] = (*errors, OSError)
+        self._errors: tuple[type[Exception], ...] = (*errors, OSError, *UNREADABLE)
         self._is_lost = is_lost
         self._idle: PerProcess[list[C]] = PerProcess(list)
 
     def use(self, work: Callable[[C], R]) -> R:
-        """Call `work` with a connection. Raises StoreDown for what the library raises."""
+        """Call `work` with a connection; it reads the answer too. Raises StoreDown for what the library raises."""
         idle = self._idle.get()
         try:
             try:

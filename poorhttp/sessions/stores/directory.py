@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 
 from poorhttp.sessions.errors import Conflict, StoreDown
 from poorhttp.sessions.store import TIMEOUT, VERSION_LENGTH, Store, new_version, now
-from poorhttp.sessions.stores.file_locks import locked, write_new
+from poorhttp.sessions.stores.file_locks import locked
+from poorhttp.sessions.stores.private_files import write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class DirectoryStore(Store):
         with self._failing():
             for part in os.listdir(self._path) if os.path.isdir(self._path) else []:
                 folder = os.path.join(self._path, part)
-                if len(part) != 2 or not os.path.isdir(folder):
+                if len(part) != 2 or not os.path.isdir(folder) or os.path.islink(folder):
                     continue
-                with locked(os.path.join(folder, LOCK), self._timeout), os.scandir(folder) as entries:
+                with locked(os.path.join(folder, LOCK), self._timeout, folder), os.scandir(folder) as entries:
                     over = [each.path for each in entries if each.name != LOCK and each.stat().st_mtime <= now()]
                     for path in over:
                         os.unlink(path)
@@ -87,7 +88,7 @@ class DirectoryStore(Store):
     def _replace(self, key: str, content: bytes, end: float) -> None:
         path = self._file(key)
         fresh = os.path.join(os.path.dirname(path), FRESH)
-        write_new(fresh, content)
+        write_new(fresh, content, path)
         os.utime(fresh, (end, end))
         os.rename(fresh, path)
 
@@ -95,7 +96,8 @@ class DirectoryStore(Store):
         return os.path.join(self._path, key[:2], key)
 
     def _locked(self, key: str) -> AbstractContextManager[None]:
-        return locked(os.path.join(self._path, key[:2], LOCK), self._timeout)
+        folder = os.path.join(self._path, key[:2])
+        return locked(os.path.join(folder, LOCK), self._timeout, folder)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

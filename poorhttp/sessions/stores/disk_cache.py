@@ -1,4 +1,4 @@
-"""Records in a directory of DiskCache: SQLite, and files for large values. Values are bytes; no pickle is ever read.
+"""Records in a directory of DiskCache, in its file of SQLite. Values are bytes; no pickle is ever read.
 
 By itself DiskCache unpickles values that anybody with write access to the directory has put there (CVE-2025-69872).
 """
@@ -10,16 +10,21 @@ import sqlite3
 from contextlib import contextmanager
 
 import diskcache  # type: ignore[import-untyped]
-from diskcache.core import MODE_PICKLE  # type: ignore[import-untyped]
+from diskcache.core import DBNAME, MODE_PICKLE  # type: ignore[import-untyped]
 
 from poorhttp.sessions.errors import Conflict, StoreDown
 from poorhttp.sessions.store import TIMEOUT, VERSION_LENGTH, Store, new_version
-from poorhttp.sessions.stores.connections import PerProcess
+from poorhttp.sessions.stores.connections import PerProcess, close_before_forks
+from poorhttp.sessions.stores.private_files import make_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+
+LARGEST = 2**31 - 1
+"""Bytes of a value from which on DiskCache writes a file of its own, which others could read. SQLite holds no more."""
 
 
 class _NoPickle(diskcache.Disk):  # type: ignore[misc]
@@ -35,6 +40,7 @@ class DiskCacheStore(Store):
         self._path = path
         self._timeout = timeout
         self._cache: PerProcess[Any] = PerProcess(self._open)
+        close_before_forks(self)
 
     def load(self, key: str) -> tuple[bytes, str] | None:
         with self._failing():
@@ -60,6 +66,8 @@ class DiskCacheStore(Store):
             self._cache.get().delete(key)
 
     def purge(self) -> int:
+        if not os.path.exists(os.path.join(self._path, DBNAME)):
+            return 0
         with self._failing():
             return int(self._cache.get().expire())
 
@@ -70,8 +78,10 @@ class DiskCacheStore(Store):
 
     def _open(self) -> Any:
         os.makedirs(self._path, 0o700, exist_ok=True)
+        make_empty(os.path.join(self._path, DBNAME))  # SQLite gives its other files the same mode
         # By default DiskCache would throw records away at 1 GB, and look for expired ones with each write.
-        return diskcache.Cache(self._path, timeout=self._timeout, disk=_NoPickle, eviction_policy="none", cull_limit=0)
+        settings = {"eviction_policy": "none", "cull_limit": 0, "disk_min_file_size": LARGEST}
+        return diskcache.Cache(self._path, timeout=self._timeout, disk=_NoPickle, **settings)
 
     def _read(self, cache: Any, key: str) -> tuple[bytes, str] | None:
         found = cache.get(key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 
 from poorhttp.sessions.errors import StoreDown
+from poorhttp.sessions.stores.private_files import create
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def locked(path: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of a file, which is made if it is not there. Raises StoreDown, OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def locked(path: str, timeout: float, like: str) -> Iterator[None]:
+    """Hold the lock of a file, which is made if it is not there; `like` as in `create`. Raises StoreDown, OSError."""
+    descriptor = _opened(path, like)
     try:
         _take(descriptor, path, timeout)
         try:
@@ -27,6 +28,15 @@ def locked(path: str, timeout: float) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
+
+
+def _opened(path: str, like: str) -> int:
+    while True:
+        try:
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            with suppress(FileExistsError):  # another process was faster
+                return create(path, like)
 
 
 def _take(descriptor: int, path: str, timeout: float) -> None:
@@ -42,9 +52,3 @@ def _take(descriptor: int, path: str, timeout: float) -> None:
             pause = min(pause * 2, 0.02)
         else:
             return
-
-
-def write_new(path: str, content: bytes) -> None:
-    """Write a file that only its owner can read. Raises OSError; a part of it may be left then."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)

@@ -45,8 +45,11 @@ class MemcachedStore(Store):
         )
 
     def load(self, key: str) -> tuple[bytes, str] | None:
-        value, cas = self._connections.use(lambda client: client.gets(self._prefix + key))
-        return (value[VERSION_LENGTH:], CAS + cas.decode("ascii")) if value is not None else None
+        def work(client: Any) -> tuple[bytes, str] | None:
+            value, cas = client.gets(self._prefix + key)
+            return (value[VERSION_LENGTH:], CAS + cas.decode("ascii")) if value is not None else None
+
+        return self._connections.use(work)
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, name, life = new_version(), self._prefix + key, _seconds(ttl)

@@ -14,11 +14,12 @@ from time import monotonic, sleep
 
 import pymongo
 from bson.binary import Binary
+from bson.errors import BSONError
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 
 from poorhttp.sessions.errors import Conflict, StoreDown
 from poorhttp.sessions.store import TIMEOUT, Store, new_version, now
-from poorhttp.sessions.stores.connections import PerProcess
+from poorhttp.sessions.stores.connections import UNREADABLE, PerProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class MongodbStore(Store):
     def load(self, key: str) -> tuple[bytes, str] | None:
         with _failing():
             found = self._place.get().records.find_one({"_id": key, "expires": {"$gt": _date(now())}})
-        return (bytes(found["data"]), found["version"]) if found is not None else None
+            return (bytes(found["data"]), found["version"]) if found is not None else None
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, moment = new_version(), now()
@@ -138,7 +139,7 @@ class MongodbStore(Store):
 def _failing() -> Iterator[None]:
     try:
         yield
-    except (PyMongoError, OSError) as error:
+    except (PyMongoError, BSONError, OSError, *UNREADABLE) as error:
         raise StoreDown(f"MongoDB: {type(error).__name__}: {str(error)[:200]}") from error
 
 

@@ -52,8 +52,8 @@ class RedisStore(Store):
         )
 
     def load(self, key: str) -> tuple[bytes, str] | None:
-        found = self._answer("GET", self._prefix + key)
-        return (found[VERSION_LENGTH:], found[:VERSION_LENGTH].decode("latin-1")) if found is not None else None
+        name = self._prefix + key
+        return self._connections.use(lambda connection: _parted(_ask(connection, "GET", name)))
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         fresh, name, life = new_version(), self._prefix + key, _milliseconds(ttl)
@@ -85,6 +85,10 @@ class RedisStore(Store):
 def _ask(connection: Any, *command: object) -> Any:
     connection.send_command(*command)
     return connection.read_response()
+
+
+def _parted(found: Any) -> tuple[bytes, str] | None:
+    return (found[VERSION_LENGTH:], found[:VERSION_LENGTH].decode("latin-1")) if found is not None else None
 
 
 def _replaced(connection: Any, name: str, *values: object) -> object:

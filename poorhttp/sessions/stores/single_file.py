@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from poorhttp.sessions.errors import Conflict, StoreDown
 from poorhttp.sessions.store import TIMEOUT, Store, new_version, now
-from poorhttp.sessions.stores.file_locks import locked, write_new
+from poorhttp.sessions.stores.file_locks import locked
+from poorhttp.sessions.stores.private_files import write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +26,13 @@ class SingleFileStore(Store):
 
     def load(self, key: str) -> tuple[bytes, str] | None:
         with self._failing():
-            found = self._lines().get(key)
-        if found is None:
-            return None
-        _, version, end, text = json.loads(found)
-        return (text.encode("latin-1"), version) if end > now() else None
+            found = _record(self._lines().get(key))
+        return None if found is None else (found[1].encode("latin-1"), found[0])
 
     def save(self, key: str, data: bytes, ttl: float, version: str | None) -> str:
         with self._changing() as lines:
-            found = self._loaded(lines, key)
-            if found != version:
+            found = _record(lines.get(key))
+            if (None if found is None else found[0]) != version:
                 raise Conflict(key)
             fresh = new_version()
             lines[key] = json.dumps([key, fresh, now() + ttl, data.decode("latin-1")])
@@ -42,9 +40,10 @@ class SingleFileStore(Store):
 
     def touch(self, key: str, ttl: float) -> bool:
         with self._changing() as lines:
-            if self._loaded(lines, key) is None:
+            found = _record(lines.get(key))
+            if found is None:
                 return False
-            _, version, _, text = json.loads(lines[key])
+            version, text = found
             lines[key] = json.dumps([key, version, now() + ttl, text])
         return True
 
@@ -53,8 +52,10 @@ class SingleFileStore(Store):
             lines.pop(key, None)
 
     def purge(self) -> int:
+        if not os.path.exists(self._path):
+            return 0
         with self._changing() as lines:
-            over = [key for key in lines if self._loaded(lines, key) is None]
+            over = [key for key, line in lines.items() if _record(line) is None]
             for key in over:
                 del lines[key]
         return len(over)
@@ -63,26 +64,21 @@ class SingleFileStore(Store):
         """Return the line of each key. A line that is no record of this store is left out."""
         try:
             with open(self._path, encoding="ascii", errors="replace") as file:
-                return {line[2:66].partition('"')[0]: line.rstrip("\n") for line in file if line.startswith('["')}
+                whole = [line.rstrip("\n") for line in file if line.startswith('["') and line.isascii()]
         except FileNotFoundError:
             return {}
-
-    def _loaded(self, lines: dict[str, str], key: str) -> str | None:
-        """Return the version of a record that has not expired."""
-        if key not in lines:
-            return None
-        _, version, end, _ = json.loads(lines[key])
-        return version if end > now() else None
+        return {line[2:66].partition('"')[0]: line for line in whole}
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
         """Give the lines for a change; write them when it is done."""
-        with self._failing(), locked(f"{self._path}.lock", self._timeout):
+        with self._failing(), locked(f"{self._path}.lock", self._timeout, self._path):
             lines = self._lines()
             before = dict(lines)
             yield lines
             if lines != before:
-                write_new(f"{self._path}.new", "".join(f"{line}\n" for line in lines.values()).encode("ascii"))
+                content = "".join(f"{line}\n" for line in lines.values()).encode("ascii")
+                write_new(f"{self._path}.new", content, self._path)
                 os.rename(f"{self._path}.new", self._path)
 
     @contextmanager
@@ -91,3 +87,13 @@ class SingleFileStore(Store):
             yield
         except (OSError, ValueError) as error:
             raise StoreDown(f"sessions in {self._path}: {error}") from error
+
+
+def _record(line: str | None) -> tuple[str, str] | None:
+    """Return version and data of a line; None for no line, for a damaged one, and for a record that has expired."""
+    try:
+        _, version, end, text = json.loads(line or "")
+        text.encode("latin-1")
+        return (version, text) if end > now() else None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None

@@ -1,4 +1,8 @@
-"""Records in a file of SQLite, with the module of the standard library. Readers do not wait for writers (WAL)."""
+"""Records in a file of SQLite, with the module of the standard library. Readers do not wait for writers (WAL).
+
+The locks of SQLite between processes are POSIX locks. So this process never opens the file by itself, and connections
+are closed before a fork; only a connection that another thread uses at that moment is inherited.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import sqlite3
 from contextlib import suppress
 
 from poorhttp.sessions.store import TIMEOUT
+from poorhttp.sessions.stores.connections import close_before_forks
+from poorhttp.sessions.stores.private_files import make_empty
 from poorhttp.sessions.stores.sql import TABLE, Dialect, SqlStore
 
 
@@ -22,7 +28,7 @@ class _Sqlite(Dialect):
         self._timeout = timeout
 
     def connect(self) -> sqlite3.Connection:
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        make_empty(self._path)
         connection = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         with suppress(sqlite3.OperationalError):  # another process is about to do so
             connection.execute("PRAGMA journal_mode = WAL")
@@ -36,3 +42,8 @@ class _Sqlite(Dialect):
 class SqliteStore(SqlStore):
     def __init__(self, path: str, timeout: float = TIMEOUT, table: str = TABLE) -> None:
         super().__init__(_Sqlite(path, timeout), table)
+        self._path = path
+        close_before_forks(self)
+
+    def purge(self) -> int:
+        return super().purge() if os.path.exists(self._path) else 0
