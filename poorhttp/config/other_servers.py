@@ -125,7 +125,7 @@ UWSGI = {
     "--log-format": "accesslog_format",
     "-L, --disable-logging": "requests are logged only if accesslog is set",
     "--stats": "status_path",
-    "--static-map, --static-index, --check-static": "let the front server serve static files",
+    "--static-map, --static-index, --check-static": "`document` of a dispatch table, or the front server",
     "--emperor": "write a service for each application, as in examples/poorhttp.service",
     "--spooler, --mule, --cron": TASKS,
 }

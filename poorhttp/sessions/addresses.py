@@ -80,13 +80,11 @@ def open_store(address: str) -> Store:
             fault = f"the store {scheme}: is at {path!r}; expected an absolute path that begins with one slash"
             raise SessionError(f"{fault}, as in {FORMS[kind]}")
         if "?" in path:
-            raise SessionError(
-                f"the store {scheme}: has {path.partition('?')[2]!r} behind '?'; expected timeout=SECONDS"
-            )
+            fault = f"the store {scheme}: has {path.partition('?')[2]!r} behind '?'"
+            raise SessionError(f"{fault}; expected timeout=SECONDS")
         if not isdir(dirname(path)):
-            raise SessionError(
-                f"the store {scheme}: is to be in {dirname(path)!r}; there is no such directory: make it"
-            )
+            fault = f"the store {scheme}: is to be in {dirname(path)!r}"
+            raise SessionError(f"{fault}; there is no such directory: make it, for the user of the server")
         store: Store = maker(path, timeout=timeout)
     elif FORMS[kind] == f"{kind}:":
         if path:

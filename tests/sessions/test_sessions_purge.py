@@ -26,8 +26,8 @@ def test_expired_sessions_are_removed(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_the_address_may_be_a_variable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "sessions").mkdir()
     monkeypatch.setenv("SESSION_STORE", f"directory:{tmp_path}/sessions")
+    (tmp_path / "sessions").mkdir()
     assert cli.main(["sessions", "purge"]) == 0
     assert capsys.readouterr().out == "removed 0 expired sessions\n"
 
@@ -41,8 +41,9 @@ def test_the_address_may_be_a_variable(
         (["memory:"], 2, "those of the serving process"),
         (["cookie:"], 2, "is no store: sessions lie with the clients"),
         (["sqlite:relative"], 2, "expected an absolute path"),
-        (["sqlite:/proc/none/sessions.db"], 2, "there is no such directory"),
-        (["sqlite:/proc/sessions.db"], 2, "/proc/sessions.db is not there"),
+        (["sqlite:/proc/none/sessions.db"], 2, "is to be in '/proc/none'; there is no such directory"),
+        (["sqlite:/proc/none.db"], 2, "/proc/none.db is not there"),
+        (["sqlite:/proc/none.db?timeut=3"], 2, "has 'timeut=3' behind '?'; expected timeout=SECONDS"),
     ],
 )
 def test_what_is_wrong_is_told(
