@@ -14,7 +14,7 @@ from poorhttp.dispatch.constants import HTTP_PRECONDITION_FAILED
 from poorhttp.dispatch.headers import Headers, checked_value
 from poorhttp.dispatch.reasons import status_line
 
-# A process of another server stays without the engine, by which one of poorhttp is known (poorhttp/control.py).
+# A process of another server stays without the engine, by which one of poorhttp is known (poorhttp/status/pidfile.py).
 if sys.modules.get("poorhttp._engine"):
     from poorhttp._engine import HeldBody
 else:

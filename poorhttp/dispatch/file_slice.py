@@ -42,7 +42,7 @@ BLOCK = 65536
 # poorhttp sends a plain file with sendfile(2), and never more than Content-Length (poorhttp/dispatch/answer.py).
 _IS_POORHTTP = bool(sys.modules.get("poorhttp._engine"))
 MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENXIO))
-"""What the kernel says where there is no file that can be read, whoever asks."""
+"""The errors of the kernel for a path at which no user could read a file."""
 
 
 def open_slice(path: str, offset: int, limit: int) -> FileSlice:

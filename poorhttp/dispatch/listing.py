@@ -11,8 +11,8 @@ import stat
 import time
 
 from poorhttp.dispatch.error_log import printable
-from poorhttp.dispatch.pages import STYLE, escape
-from poorhttp.dispatch.uri_path import encoded
+from poorhttp.dispatch.pages import document, escape
+from poorhttp.dispatch.percent import NAME, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,26 +23,13 @@ MOST = 10_000
 _COLUMNS = {"name": "Name", "modified": "Last Modified", "size": "Size", "type": "Type"}
 _DIRECTORY = "Directory"
 
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
- <head>
-  <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <title>{title}</title>
-  <style>
-{style}  </style>
- </head>
- <body class="listing">
-  <h1>{title}</h1>
+_TABLE = """\
   <table>
    <thead><tr>{heads}</tr></thead>
    <tbody>
 {rows}   </tbody>
   </table>
-{note} </body>
-</html>
-"""
+{note}"""
 
 
 class Entry:
@@ -101,9 +88,7 @@ class Listing:
             rows = f'    <tr><td><a href="../">..</a></td><td></td><td></td><td>{_DIRECTORY}</td></tr>\n{rows}'
         note = f"  <p>There may be more: only {MOST} entries of a directory are read.</p>\n" if self.is_cut else ""
         title = escape(f"Index of {printable(_text(path))}")
-        return _PAGE.format(
-            title=title, style=STYLE, heads="".join(_heads(column, is_descending)), rows=rows, note=note
-        )
+        return document(title, _TABLE.format(heads="".join(_heads(column, is_descending)), rows=rows, note=note))
 
 
 def _order(query: str) -> tuple[str, bool]:
@@ -125,7 +110,7 @@ def _heads(column: str, is_descending: bool) -> Iterator[str]:
 
 def _row(entry: Entry) -> str:
     slash = "/" if entry.is_directory else ""
-    address = encoded(os.fsencode(entry.name)) + slash
+    address = encoded(os.fsencode(entry.name), NAME) + slash
     link = f'<a href="{address}"><bdi>{escape(printable(_text(entry.name)))}</bdi>{slash}</a>'
     modified = time.strftime("<span>%Y-%m-%d</span> %H:%M", time.localtime(entry.modified))
     size = "" if entry.is_directory else f'<span title="{entry.size} bytes">{_size(entry.size)}</span>'

@@ -63,10 +63,7 @@ _PAGE = """\
  </head>
  <body>
   <h1>{title}</h1>
-  <p>{text}</p>
-{detail}  <hr>
-  <small>{foot}</small>
- </body>
+{body} </body>
 </html>
 """
 
@@ -83,28 +80,29 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
 
 
+def document(title: str, body: str) -> str:
+    """A document with the style sheet; title and body are html."""
+    return _PAGE.format(title=title, style=STYLE, body=body)
+
+
 def page(status: int, method: str, uri: str, webmaster: str) -> str:
     """The page for `status`."""
     text = _TEXTS.get(status, "The request for <code>{uri}</code> gave this answer.")
-    return _PAGE.format(
-        title=escape(_title(status)),
-        text=text.format(uri=escape(uri), method=escape(method)),
-        detail="",
-        style=STYLE,
-        foot=f"webmaster: {escape(webmaster)}",
-    )
+    told = text.format(uri=escape(uri), method=escape(method))
+    return _page(status, told, "", f"webmaster: {webmaster}")
 
 
 def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
     """The 500 page for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
-    return _PAGE.format(
-        title=_title(500),
-        text=_TEXTS[500].format(uri=escape(uri)),
-        detail=f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n",
-        style=STYLE,
-        foot=escape(", ".join((*versions, f"webmaster: {webmaster}"))),
-    )
+    detail = f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n"
+    return _page(500, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
+
+
+def _page(status: int, text: str, detail: str, foot: str) -> str:
+    """text, detail: html. foot: text."""
+    body = f"  <p>{text}</p>\n{detail}  <hr>\n  <small>{escape(foot)}</small>\n"
+    return document(escape(_title(status)), body)
 
 
 def _title(status: int) -> str:

@@ -1,7 +1,7 @@
 """Percent-encoding (RFC 3986 section 2.1): text as it may stand in a URI.
 
-Knows which characters a URI and a path may hold. Knows nothing of routes. urllib has this too, but
-costs a serving process more than the rest of this package.
+Knows which characters a URI, a path and a name in a path may hold. Knows nothing of routes and files. urllib has this
+too, but costs a serving process more than the rest of this package.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ _UNRESERVED = b"-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 URI = frozenset(_UNRESERVED + b"!#$%&'()*+,/:;=?@[]")
 # RFC 3986 section 3.3: pchar, without & and ', which HTML would read in an attribute.
 PATH = frozenset(_UNRESERVED + b"!$()*+,;=:@/")
+# For names of files, which may be any bytes: the result needs no escaping in HTML or in a field, and names no host.
+NAME = frozenset(_UNRESERVED + b"/")
 
 
 def encoded(text: bytes, safe: frozenset[int]) -> str:
     """Return `text` with every byte that is not in `safe` as %XX."""
     return "".join([chr(byte) if byte in safe else f"%{byte:02X}" for byte in text])
+
+
+def raw(path: str) -> bytes:
+    """The bytes of a path that was decoded from UTF-8; lone surrogates stand for bytes that are not UTF-8."""
+    return path.encode("utf-8", "surrogateescape")

@@ -26,9 +26,9 @@ from poorhttp.dispatch.faults import TableError
 from poorhttp.dispatch.file_slice import MISSING
 from poorhttp.dispatch.media_types import UNKNOWN, by_ending
 from poorhttp.dispatch.outcome import SERVER_RETURN
+from poorhttp.dispatch.percent import NAME, URI, encoded, raw
 from poorhttp.dispatch.preconditions import last_modified, status_for
 from poorhttp.dispatch.request import undecoded
-from poorhttp.dispatch.uri_path import encoded, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,14 +244,13 @@ def _add_slash(req: Request) -> int:
     """Send the client to the path of a directory with its slash, from where relative links work. A path with `//`,
     which could name another host, is hidden, and so does not come here.
     """
-    from poorhttp.dispatch import percent
     from poorhttp.dispatch.redirect import redirect
 
     if req.method not in ("GET", "HEAD"):
         return _other_method(req)
     prefix = req.environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")
-    query = percent.encoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), percent.URI)
-    path = encoded(prefix + raw(undecoded(req)))
+    query = encoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), URI)
+    path = encoded(prefix + raw(undecoded(req)), NAME)
     return redirect(req, f"{path}/?{query}" if query else f"{path}/", permanent=1)
 
 

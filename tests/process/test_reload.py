@@ -243,7 +243,7 @@ atexit.register(tell)
 
 
 def test_a_stop_ends_a_trial(start: Start, shape: str, tmp_path: Path) -> None:
-    """The trial imports for ever; whoever wants the server to stop need not wait for it."""
+    """The trial imports for ever; a stop does not wait for it."""
     server = start(shape, source=VERSION.format(version="0", more=TELL_TRIAL))
     write(tmp_path, "endless", f"open({str(tmp_path / 'trial')!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)")
     server.send(signal.SIGHUP)

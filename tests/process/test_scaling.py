@@ -105,7 +105,7 @@ class Site:
 
 
 def clients_of(network: Network, body: int = 0, before_again: Callable[[], object] = bool) -> Clients:
-    """Clients that stand where HAProxy does; each of their threads goes there by itself. body, before_again: as there."""
+    """Clients that stand where HAProxy does; each of their threads goes there by itself. body, before_again: as of `Clients`."""
 
     def enter() -> None:
         with open(f"/run/netns/{network.front}") as namespace:

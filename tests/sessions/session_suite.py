@@ -1,4 +1,4 @@
-"""What every store must do, as classes that the module of each store inherits."""
+"""The tests of every store: the module of a store imports the classes, and pytest collects them there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gone(store: Store, key: str, limit: float) -> bool:
     return store.load(key) is None
 
 
-class StoreTests:
+class TestStore:
     """The contract of `poorhttp.sessions.store`."""
 
     def test_an_unknown_key_has_no_record(self, store: Store) -> None:
@@ -166,7 +166,7 @@ def race(*arguments: str) -> None:
     assert [racer.returncode for racer in racers] == [0, 0], failures
 
 
-class RaceTests:
+class TestRaces:
     """Two processes that change the same session."""
 
     def test_no_change_of_two_processes_is_lost(self, engine) -> None:
@@ -200,7 +200,7 @@ class RaceTests:
         assert done.returncode == 0, done.stderr
 
 
-class OutageTests:
+class TestOutage:
     """A store that is away, or does not answer."""
 
     def test_a_store_that_is_away_is_an_error_and_works_when_it_is_back(self, engine, store: Store) -> None:

@@ -5,23 +5,14 @@ from pathlib import Path
 
 import pytest
 from session_engines import Directory
-from session_suite import OutageTests, RaceTests, StoreTests, any_key
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
+from session_suite import any_key
 
 from poorhttp.sessions import StoreDown, open_store
 
 ENGINE = Directory
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass
 
 
 def test_a_full_disk_leaves_the_old_record_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:

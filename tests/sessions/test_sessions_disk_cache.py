@@ -2,7 +2,10 @@
 
 import pytest
 from session_engines import DiskCache
-from session_suite import OutageTests, RaceTests, StoreTests, any_key
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
+from session_suite import any_key
 
 from poorhttp.sessions import StoreDown, open_store
 
@@ -12,18 +15,6 @@ ENGINE = DiskCache
 
 # DiskCache leaves the connection of a thread open when the thread ends.
 pytestmark = pytest.mark.usefixtures("careless")
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass
 
 
 class Trap:

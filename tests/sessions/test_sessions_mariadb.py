@@ -2,21 +2,11 @@
 
 import pytest
 from session_engines import Mariadb
-from session_suite import OutageTests, RaceTests, StoreTests
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
 
 ENGINE = Mariadb
 
 # PyMySQL leaves a unix socket open that it could not connect.
 pytestmark = pytest.mark.usefixtures("careless")
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass

@@ -2,23 +2,14 @@
 
 import pytest
 from session_engines import Memcached
-from session_suite import OutageTests, RaceTests, StoreTests, refuses_rubbish
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
+from session_suite import refuses_rubbish
 
 pytest.importorskip("pymemcache")
 
 ENGINE = Memcached
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass
 
 
 REPLIES = [

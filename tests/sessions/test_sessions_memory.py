@@ -1,10 +1,6 @@
 """The memory of one process: the contract of a store. Processes share nothing there."""
 
 from session_engines import Memory
-from session_suite import StoreTests
+from session_suite import TestStore as TestStore
 
 ENGINE = Memory
-
-
-class TestStore(StoreTests):
-    pass

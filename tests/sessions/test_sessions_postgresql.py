@@ -1,18 +1,8 @@
 """PostgreSQL: the whole suite on Debian's postgresql."""
 
 from session_engines import Postgresql
-from session_suite import OutageTests, RaceTests, StoreTests
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
 
 ENGINE = Postgresql
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass

@@ -1,4 +1,4 @@
-"""Stores in files: who can read the files, whose they are after a command of root, and that purging makes none."""
+"""Stores in files: modes and owners of the files, also after a command of root, and that purging makes none."""
 
 from __future__ import annotations
 

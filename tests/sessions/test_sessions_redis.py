@@ -2,25 +2,16 @@
 
 import pytest
 from session_engines import Redis
-from session_suite import OutageTests, RaceTests, StoreTests, any_key, refuses_rubbish
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
+from session_suite import any_key, refuses_rubbish
 
 from poorhttp.sessions import open_store
 
 redis = pytest.importorskip("redis")
 
 ENGINE = Redis
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass
 
 
 def test_valkey_and_unix_sockets_have_addresses(engine, store) -> None:

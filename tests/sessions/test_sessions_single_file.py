@@ -3,23 +3,14 @@
 from pathlib import Path
 
 from session_engines import SingleFile
-from session_suite import OutageTests, RaceTests, StoreTests, any_key
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
+from session_suite import any_key
 
 from poorhttp.sessions import open_store
 
 ENGINE = SingleFile
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass
 
 
 def test_a_damaged_line_is_skipped_and_purged(tmp_path: Path) -> None:

@@ -1,18 +1,8 @@
 """SQLite: the whole suite."""
 
 from session_engines import Sqlite
-from session_suite import OutageTests, RaceTests, StoreTests
+from session_suite import TestOutage as TestOutage
+from session_suite import TestRaces as TestRaces
+from session_suite import TestStore as TestStore
 
 ENGINE = Sqlite
-
-
-class TestStore(StoreTests):
-    pass
-
-
-class TestRaces(RaceTests):
-    pass
-
-
-class TestOutage(OutageTests):
-    pass

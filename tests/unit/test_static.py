@@ -29,8 +29,8 @@ from poorhttp.dispatch import (
     ranges,
 )
 from poorhttp.dispatch.contained import Root
+from poorhttp.dispatch.percent import NAME, encoded, raw
 from poorhttp.dispatch.static import is_hidden
-from poorhttp.dispatch.uri_path import encoded, raw
 
 DATA = bytes(range(256)) * 1000
 SECRET = b"nobody may read this"
@@ -40,7 +40,7 @@ OLD_DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 @pytest.fixture(scope="module", params=["engine", "python"], autouse=True)
 def opened_by(request):
-    """Who opens the files: the engine, as under poorhttp, or Python, as under other servers."""
+    """Files are opened by the engine, as under poorhttp, or by Python, as under other servers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contained, "EngineFile", _engine.OpenFile if request.param == "engine" else None)
         yield request.param
@@ -781,7 +781,7 @@ def test_another_server_gets_no_more_of_a_growing_file_than_was_announced(tmp_pa
 
 @given(st.binary(max_size=20))
 def test_an_encoded_path_is_safe_anywhere(path):
-    text = encoded(path)
+    text = encoded(path, NAME)
     assert re.fullmatch(r"[A-Za-z0-9%._~/-]*", text)
     assert re.sub(rb"%([0-9A-F]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()) == path
 

@@ -1,4 +1,4 @@
-"""Files of stores, which only their owner can read: how they are made, whoever runs the command that makes them.
+"""Files of stores, which only their owner can read: how they are made, also by a command that root runs.
 
 Knows owners, modes and links. Contract: a new file is never one that somebody has put there, and what is behind a
 symbolic link is never written.
