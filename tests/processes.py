@@ -6,7 +6,10 @@ Knows the command line, the scoreboard and /proc. Knows neither applications nor
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -51,6 +54,22 @@ def delay(pids: Iterable[int]) -> float:
             with contextlib.suppress(OSError):  # the thread has ended
                 waited += int((each / "schedstat").read_text().split()[1])
     return waited / 1e9
+
+
+def suspend(*pids: int) -> None:
+    """Stop these processes. kill(2) returns earlier: a thread on another core may still answer a client."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    stats = [f"/proc/{pid}/task/*/stat" for pid in pids]
+    wait_for(lambda: all(_state(file) == "T" for stat in stats for file in glob.glob(stat)), "the processes to stop")
+
+
+def _state(stat: str) -> str:
+    """The state of a thread; `T` also for one that has ended meanwhile."""
+    try:
+        return Path(stat).read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "T"
 
 
 def package_home() -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from fronts import free_port
+from processes import suspend
 from starter import APPLICATION, PATIENCE, ROOT, Start, asking, wait_for
 from starter import run as command
 
@@ -397,7 +398,7 @@ def test_a_server_that_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None
     assert run("start")[0] == 0
     pid = pid_of(tmp_path)
     workers = workers_of(pid)
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     code, said = run("stop", "--graceful-timeout=0.1")
     assert code == 0 and f"pid {pid} did not stop" in said
     wait_for(lambda: not any(map(lives, [psutil_of(pid), *workers])), "the end of all")
@@ -654,7 +655,7 @@ def test_a_restart_that_had_to_kill_waits_for_the_workers_too(run: Run, tmp_path
     assert run("start", bind)[0] == 0
     with asking(place, "/call"):
         wait_for((tmp_path / "call.began").exists, "a worker to be in a call")
-        os.kill(pid_of(tmp_path), signal.SIGSTOP)
+        suspend(pid_of(tmp_path))
         code, said = run("restart", bind, "--graceful-timeout=0")
     assert code == 0 and "did not stop in 5 s; killed" in said
     with asking(place) as answer:
@@ -767,7 +768,7 @@ def test_an_interrupted_command_does_not_say_that_it_was_done(
         facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         return bool(int(facts["ShdPnd"], 16) >> (asked - 1) & 1)
 
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     command = [sys.executable, "-m", "poorhttp", action, "-c", "poorhttp.ini"]
     with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}) as waiting:
         wait_for(has_come, "the server to be asked")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import suspend
 from starter import EVERY_SHAPE, PATIENCE, SHAPES, Server, Start, asking, by_rename, lives, wait_for
 
 from poorhttp.system import timing
@@ -449,7 +450,7 @@ def test_nobody_is_answered_before_all_that_was_read_is_watched(dev: Dev, tmp_pa
     (tmp_path / "app.py").write_text((tmp_path / "app.py").read_text().replace('"old"', "part.TEXT"))
     server = dev(awaits="")
     server.await_mark("importing")
-    server.send(signal.SIGSTOP)
+    suspend(server.process.pid)
     try:
         (server.marks / "import").touch()
         server.await_mark("imported")
@@ -471,9 +472,8 @@ def test_a_file_that_changes_before_the_supervisor_has_heard_of_it(dev: Dev, tmp
     (tmp_path / "page.txt").write_text("0")
     write(tmp_path / "app.py", '" + content() + "', extra="def content():\n    return open('page.txt').read()")
     server = dev()
-    server.send(signal.SIGSTOP)
+    suspend(server.process.pid)
     try:
-        wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED, "it to be stopped")
         serves(server, "0")
         by_rename(tmp_path / "page.txt", b"1")
     finally:
@@ -496,9 +496,8 @@ def test_twenty_files_at_once_are_one_reload(dev: Dev, tmp_path: Path) -> None:
     )
     server = dev()
     for number in range(1, 4):
-        server.send(signal.SIGSTOP)
+        suspend(server.process.pid)
         try:
-            wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED, "it to be stopped")
             for name in names:
                 (tmp_path / f"{name}.py").write_text(f"TEXT = '{number}'\n")
         finally:

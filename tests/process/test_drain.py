@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from processes import suspend
 from starter import Server, Start, wait_for
 
 from poorhttp.status import reader
@@ -88,7 +89,7 @@ def test_a_drain_goes_on_where_it_stood_when_its_worker_was_stopped(start: Start
     pid = int(connection.getresponse().read())
     server.send(signal.SIGHUP)
     wait_for(lambda: server.states().get(pid) == "draining", "the drain")
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     time.sleep(2.5)  # what is tried out: a second more than it would have waited
     os.kill(pid, signal.SIGCONT)
     assert not select.select([connection.sock], [], [], 0.05)[0], "who was silent meanwhile may speak"

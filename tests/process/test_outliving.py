@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import suspend
 from starter import APPLICATION, ROOT, Server, Start, wait_for, within
 
 HANGS = {
@@ -78,8 +79,7 @@ def test_a_worker_that_is_stopped_goes_too(start: Start, supervised: str) -> Non
     server = start(supervised)
     server.await_serving(int(supervised[0]))
     for pid in server.workers():
-        os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the worker to stop")  # noqa: B023
+        suspend(pid)
     server.orphan()
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import suspend
 from starter import EVERY_SHAPE, PATIENCE, ROOT, Server, Start, wait_for, within
 from versions import VERSION, write
 
@@ -378,7 +379,7 @@ def test_a_reload_is_over_when_no_old_worker_accepts(start: Start) -> None:
     server.await_serving(2)
     before = server.workers()
     deaf = min(before)
-    os.kill(deaf, signal.SIGSTOP)
+    suspend(deaf)
     write(server.directory, "1")
     server.send(signal.SIGHUP)
     wait_for(lambda: server.workers() & before == {deaf}, "the other old worker to leave")

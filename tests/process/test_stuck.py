@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import suspend
 from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, wait_for
 
 from poorhttp.status import reader
@@ -280,8 +281,7 @@ def test_time_in_which_a_process_was_stopped_does_not_count(start: Start, shape:
     before = server.workers()
     _, answer = begin(server, pool, "held")
     family = [server.process.pid, *server.workers()]
-    for pid in family:
-        os.kill(pid, signal.SIGSTOP)
+    suspend(*family)
     time.sleep(5)  # what is tried out: longer than timeout and grace together
     for pid in family:
         os.kill(pid, signal.SIGCONT)
@@ -403,7 +403,7 @@ def test_a_client_that_comes_with_a_call_that_does_not_return_is_served_by_the_n
     start: Start, settings: tuple[str, ...]
 ) -> None:
     server = start("1x1", TIMEOUT, *settings, source=SOURCE)
-    server.send(signal.SIGSTOP)
+    suspend(server.process.pid)
     with contextlib.ExitStack() as closing:
         first, *others = (closing.enter_context(contextlib.closing(server.connection())) for _ in range(6))
         first.request("GET", "/lock")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import wait_for
+from processes import suspend, wait_for
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30
@@ -208,8 +208,7 @@ class Served(Engine):
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
         stopped = self.family()
-        for process in stopped:
-            process.suspend()
+        suspend(*(process.pid for process in stopped))
         try:
             yield
         finally:
