@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from session_client import SECRET, Client, get, put
+from session_client import SECRET, Client, Noting, get, put
 
 from poorhttp.sessions import SessionError, Sessions, TooLarge
 
@@ -74,6 +74,24 @@ def test_a_dispatch_table_has_sessions() -> None:
     served = application(SimpleNamespace(handlers=handlers, sessions=client.sessions))
     client.sessions = SimpleNamespace(wrap=lambda app: app)  # type: ignore[assignment]
     assert [client.ask(served) for _ in range(3)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("errors", [{}, {500: lambda req: str(req.session)}], ids=["default page", "own page"])
+def test_a_store_that_is_down_is_one_line_of_the_log_of_a_table(errors: dict[int, Any]) -> None:
+    from types import SimpleNamespace
+
+    from poorhttp import http
+    from poorhttp.dispatch import application
+
+    store = Noting()
+    client = Client(store)
+    client.do(put("a", 1))
+    store.is_down = True
+    handlers = {"/": (http.METHOD_GET, lambda req: str(req.session["a"]))}
+    served = application(SimpleNamespace(handlers=handlers, errors=errors, sessions=client.sessions))
+    client.sessions = SimpleNamespace(wrap=lambda app: app)  # type: ignore[assignment]
+    assert client.ask(served) == "503 - Service Unavailable\n"
+    assert client.log == "sessions: GET '/' is answered 503: the store is away\n"
 
 
 def test_a_dispatch_table_without_sessions_says_so() -> None:
