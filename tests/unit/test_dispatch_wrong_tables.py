@@ -1,10 +1,14 @@
 """Patterns and tables that are refused at load, by a message that names what is wrong."""
 
+import types
+
 import pytest
-from dispatching import in_table, routed, table
+from dispatching import call, in_table, routed, table
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poorhttp import http
-from poorhttp.dispatch import TableError, application
+from poorhttp.dispatch import Table, TableError, application
 
 
 @pytest.mark.parametrize(
@@ -131,3 +135,60 @@ def test_a_function_that_cannot_take_the_values_is_refused_at_load(pattern, func
 @pytest.mark.parametrize("function", [lambda req, a, b=1: 0, lambda *values: 0, lambda req, *values: 0, print])
 def test_a_function_that_can_take_the_values_is_taken(function):
     application(table(handlers={"/<a>": (http.METHOD_GET, function)}))
+
+
+class Unready:
+    """What cannot be shown, as an object of a library that is not set up."""
+
+    def __repr__(self):
+        raise RuntimeError("not ready")
+
+
+def handler(req, *values):
+    return "page"
+
+
+MASKS = st.sampled_from([http.METHOD_GET, http.METHOD_POST, http.METHOD_ALL, 0, -1, 1 << 9, True, "GET", None])
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.binary(max_size=4)
+    | st.builds(Unready)
+    | st.builds(lambda: 10**5000)
+    | st.sampled_from([handler, print, int, Table(), http, float("nan"), "/", "/<a>", object()]),
+    lambda each: (
+        st.lists(each, max_size=3)
+        | st.tuples(each, each)
+        | st.dictionaries(st.text(max_size=5) | MASKS, each, max_size=3)
+    ),
+    max_leaves=8,
+)
+PATHS = st.sampled_from(
+    ["/", "/x", "/<a>", "/<b>", "/<a:int>", "/<a:even>", "/<a:re:[:>", "/<a>/<a>", "//", "/\ud800"]
+) | st.text(max_size=6).map("/".__add__)
+PAIRS = st.tuples(MASKS, st.just(handler) | ANY)
+ENTRIES = PAIRS | st.lists(PAIRS, max_size=3) | st.dictionaries(MASKS, st.just(handler) | ANY, max_size=2) | ANY
+NAMES = (
+    "errors",
+    "error",
+    "setreq",
+    "pre_process",
+    "post_process",
+    "default_handler",
+    "converters",
+    "sessions",
+    "handler",
+)
+
+
+@given(st.dictionaries(PATHS, ENTRIES, max_size=4) | ANY, st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3))
+def test_any_table_is_served_or_refused_by_a_message_of_one_line(handlers, others):
+    try:
+        app = application(types.SimpleNamespace(handlers=handlers, **others))
+    except TableError as error:
+        told = str(error)
+    else:
+        told = "" if others else call(app, "/x").status
+    assert len(told) < 1000 and "\n" not in told
