@@ -33,10 +33,10 @@ def steps() -> dict[str, list[Block]]:
 
 
 def _blocks(part: str) -> list[Block]:
-    return [_block(language, text) for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", part, re.M | re.S)]
+    return [read_block(language, text) for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", part, re.M | re.S)]
 
 
-def _block(language: str, text: str) -> Block:
+def read_block(language: str, text: str) -> Block:
     first, _, rest = text.partition("\n")
     if language == "sh":
         place = re.fullmatch(r"# (on .*)", first)
