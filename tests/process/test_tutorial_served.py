@@ -213,6 +213,8 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path, launch: Start) -> It
 def test_the_guest_book_is_served(machine: Machine) -> None:
     machine.follow()
     assert machine.server is not None
+    status = next(text for text in machine.said if text.startswith("running: pid"))
+    assert status.count(" serving ") == (2 if machine.kind == "forking" else 1)
     ada, eve = Visitor(machine), Visitor(machine)
     try:
         entered(machine, ada, eve)
