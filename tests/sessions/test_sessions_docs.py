@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,14 @@ from poorhttp.sessions.policy import Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TEXT, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    """Modules that are named like those of other tests are gone when the test is over."""
+    yield
+    for name in SNIPPETS:
+        sys.modules.pop(name, None)
 
 
 def module(name: str, directory: Path) -> ModuleType:

@@ -124,6 +124,7 @@ def test_a_cookie_that_is_set_comes_back(name, value):
             return
 
     for field in cookies_set(action):
-        (morsel,) = SimpleCookie(field).values()
-        assert (morsel.key, morsel.value) == (name, value)
+        if not name.startswith("$"):  # which SimpleCookie takes for an attribute of RFC 2109
+            (morsel,) = SimpleCookie(field).values()
+            assert (morsel.key, morsel.value) == (name, value)
         assert ask(lambda req: req.cookies, HTTP_COOKIE=field.partition(";")[0]) == {name: value}
