@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from poorhttp.sessions.errors import StoreDown, TooLate
-from poorhttp.sessions.records import check, dump
+from poorhttp.sessions.errors import StoreDown, TooLarge, TooLate
+from poorhttp.sessions.records import check, dump, largest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ class Session(MutableMapping[str, "Any"]):
         except StoreDown as error:
             self._failure = error
             raise
+        except TooLarge as error:
+            raise TooLarge(f"{error} ({largest(self._data)})") from None
         finally:
             if self._held is not None:
                 self._keeper.release(self._held)

@@ -769,6 +769,17 @@ def test_a_store_that_goes_down_before_the_save_is_503() -> None:
     assert client.status.startswith("503") and not client.jar
 
 
+def test_a_page_that_the_application_has_made_for_503_is_sent() -> None:
+    store = Noting()
+    client = Client(store)
+    client.do(put("a", 1))
+    before = dict(client.jar)
+    store.is_down = True
+    assert client.ask(page(swallowing(get("a")), "503 Service Unavailable")) == "welcome, stranger"
+    assert client.field("Retry-After") == "5" and client.field("Cache-Control") == "no-store"
+    assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
+
+
 def test_a_page_that_does_not_use_the_session_is_served_all_the_same() -> None:
     store = Noting()
     client = Client(store)
@@ -808,8 +819,8 @@ def test_a_value_that_holds_itself_is_refused(client: Client) -> None:
 def test_a_session_above_max_bytes_raises_and_the_old_one_stays() -> None:
     client = Client(max_bytes=200)
     client.do(put("a", 1))
-    with pytest.raises(TooLarge, match="above max_bytes, 200"):
-        client.do(put("a", "x" * 200))
+    with pytest.raises(TooLarge, match=r"above max_bytes, 200: .* \(session\['b'\] has 206 bytes of it\)"):
+        client.do(put("b", "x" * 200))
     with pytest.raises(TooLarge):
         client.do(lambda session: (session.rotate(), session.update(a="x" * 200)))
     assert client.do(get("a")) == "1"

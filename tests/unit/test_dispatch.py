@@ -526,8 +526,9 @@ def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outco
 
 @pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: ("hidden",)}}], ids=["handler", "error handler"])
 def test_the_page_of_the_server_decides_who_sees_a_wrong_result(names):
-    def own_page(error):
+    def own_page(error, status):
         told.append(str(error))
+        assert status == "500 Internal Server Error"
         return {"Content-Type": "text/plain", "Vary": "Accept"}, b"own page"
 
     told = []
@@ -917,9 +918,9 @@ def test_nothing_on_a_page_is_markup(uri, method, webmaster):
 
 @given(st.text())
 def test_nothing_in_a_traceback_is_markup(trace):
-    text = traceback_page("/", trace, (), "")
+    text = traceback_page(500, "/", trace, (), "")
     striped = text.count("<pre>")
-    assert text.count("<") == traceback_page("/", "", (), "").count("<") + 2 * striped
+    assert text.count("<") == traceback_page(500, "/", "", (), "").count("<") + 2 * striped
     text.encode("utf-8")
 
 
