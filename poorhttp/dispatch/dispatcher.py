@@ -29,8 +29,8 @@ from poorhttp.dispatch.constants import (
 )
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
-from poorhttp.dispatch.request import Request, undecoded
 from poorhttp.dispatch.reasons import status_line
+from poorhttp.dispatch.request import Request, undecoded
 from poorhttp.dispatch.returned import described, misreturn, place_of, write_returned
 from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
@@ -332,7 +332,7 @@ class Dispatcher:
         req.write(page(req.status, req.method, req.uri, self._webmaster_of(req)))
 
     def _write_cause(self, req: Request, error: Exception) -> None:
-        """The default page of an error, under debug with what went wrong; a server's own page knows who may see that."""
+        """The default page of an error, under debug with its cause; a server's own page knows who may see that."""
         if not self._debugging(req):
             self._write_page(req)
             return

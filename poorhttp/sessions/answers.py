@@ -120,7 +120,7 @@ class Answer:
         self._session.abandon()
 
     def _fields(self) -> list[tuple[str, str]]:
-        """Save the session and return the fields of the answer for it. Nothing is saved with an error of the server, and
+        """Save the session and return the fields of the answer for it. Nothing is saved with an error of the server, or
         with a page that the application has made of an error of the session.
         """
         failure = self._session.failure

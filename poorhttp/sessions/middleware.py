@@ -54,7 +54,7 @@ class Sessions:
         self,
         store: str | Store,
         *,
-        secrets: str | bytes | Sequence[str | bytes] = (),
+        secrets: str | bytes | Sequence[str | bytes] | None = None,
         cookie: str = "session",
         secure: bool | None = None,
         same_site: str = "Lax",

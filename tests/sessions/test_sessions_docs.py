@@ -12,7 +12,7 @@ import pytest
 from test_sessions_middleware import Client
 
 from poorhttp.dispatch import application
-from poorhttp.sessions import Sessions
+from poorhttp.sessions import SessionError, Sessions
 from poorhttp.sessions.addresses import FORMS
 from poorhttp.sessions.policy import Policy
 
@@ -64,6 +64,9 @@ def test_login_and_logout(tmp_path: Path) -> None:
 
 
 def test_the_signed_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SESSION_SECRET", raising=False)
+    with pytest.raises(SessionError, match=r"need secrets=\.\.\., which is None: make a secret with python3 -c"):
+        module("signed", tmp_path)
     monkeypatch.setenv("SESSION_SECRET", "s" * 32)
     sessions: Sessions = module("signed", tmp_path).sessions
     client = Client()

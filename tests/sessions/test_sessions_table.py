@@ -79,7 +79,7 @@ def test_what_cannot_be_saved_is_answered_by_the_page_of_the_site(handler: Any, 
     site = Site(handler, errors={500: own_page("sorry")}, post_process=lambda req: seen.append(req.uri))
     text = site.get(REQUEST_METHOD=method)
     assert site.status == "500 Internal Server Error" and text == ("" if method == "HEAD" else "sorry: 500")
-    assert told in site.log and f"test_sessions_table.{handler.__name__}" in site.log or "in flushes" in site.log
+    assert told in site.log and (f"test_sessions_table.{handler.__name__}" in site.log or "in flushes" in site.log)
     assert seen == ["/"] and not site.jar and not site.store.keys()
 
 
