@@ -26,9 +26,11 @@ _OF_FIELDS = ("Field", "Fields", "FormError", "MissingField")
 _OF_THE_STANDARD_LIBRARY = ("HTTPMethod", "HTTPStatus")
 
 
-def sendfile(req: Request, path: str, offset: int = 0, limit: int = -1) -> int:
-    """Send a file as the whole answer: `return http.sendfile(req, path)`. See the request's method of this name."""
-    req.sendfile(path, offset, limit)
+def sendfile(req: Request, path: str, offset: int = 0, limit: int = -1, *, download: str | None = None) -> int:
+    """Send a file as the whole answer: `return http.sendfile(req, path)`, or with download=NAME for a browser to save
+    under that name. See the request's method of this name.
+    """
+    req.sendfile(path, offset, limit, download=download)
     return DONE
 
 

@@ -89,13 +89,16 @@ class Answer(HeldBody):
             self._send(body)
         self._send_file(self._send)
 
-    def sendfile(self, path: str, offset: int = 0, limit: int = -1) -> int:
+    def sendfile(self, path: str, offset: int = 0, limit: int = -1, *, download: str | None = None) -> int:
         """Add `limit` bytes (-1: to the end) of the file from `offset` to the body; returns how many bytes it will be.
 
         Through `wsgi.file_wrapper` where the file is the end of the answer. Whether the client may see `path` is the
         application's to know. Without a content type of your own it is that of the name (`mimetypes`), else
         application/octet-stream. A whole file that is all of an answer to GET or HEAD has ETag and Last-Modified,
         unless you set your own, and is answered 304 or 412 where the request asks for that (RFC 9110 section 13).
+        download: the name, perhaps a client's, under which a browser is to save the file; it shows the file never, as
+        it must not show a page that somebody has uploaded (Content-Disposition, RFC 6266; X-Content-Type-Options). The
+        type is that of this name then.
         Raises SERVER_RETURN with 404 for what is not a readable regular file, 403 without permission.
         """
         from poorhttp.dispatch.file_slice import open_slice, type_of
@@ -104,7 +107,12 @@ class Answer(HeldBody):
         if self._file is not None:
             self.flush()
         if self.content_type is DEFAULT_TYPE and self.empty():
-            self.content_type = type_of(path)
+            self.content_type = type_of(path if download is None else download)
+        if download is not None:
+            from poorhttp.dispatch.disposition import attachment
+
+            self.headers_out["Content-Disposition"] = attachment(download)
+            self.headers_out["X-Content-Type-Options"] = "nosniff"
         self.attach(file)
         return file.size
 

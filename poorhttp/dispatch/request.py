@@ -14,7 +14,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -158,18 +158,22 @@ class Request(Answer):
         status = status_for(self.environ, etag, modified)
         return OK if status == HTTP_OK else status
 
-    def url_for(self, target: str | Callable[..., Any], /, **values: object) -> str:
-        """`url_for("user", name="a b")` -> `/user/a%20b`: the path that leads to a function of the table.
+    def url_for(
+        self, target: str | Callable[..., Any], fields: Mapping[str, Any] | None = None, /, **values: object
+    ) -> str:
+        """`url_for("user", {"page": 2}, name="a b")` -> `/user/a%20b?page=2`: the path to a function of the table.
 
-        target: the function, or its name. values: of the parameters in the path. With the application's mount point,
-        so a page can link to it. Raises LookupError if the table has no such function, TypeError for missing values,
-        ValueError for values that the pattern would not read back.
+        target: the function, or its name. fields: those of the query: str, numbers, and lists of these. values: of the
+        parameters in the path. With the application's mount point, so a page can link to it. Raises LookupError if the
+        table has no such function, TypeError for missing values and for other values in the query, ValueError for
+        values that the pattern would not read back.
         """
-        from poorhttp.dispatch.percent import PATH, encoded
+        from poorhttp.dispatch.percent import PATH, encoded, query
 
         mount = self.environ.get("SCRIPT_NAME", "").encode("latin-1")
         routes: Routes = self._routes
-        return encoded(mount, PATH) + routes.build(target, values)
+        path = encoded(mount, PATH) + routes.build(target, values)
+        return f"{path}?{query(fields)}" if fields else path
 
     @made_once
     def path_args(self) -> dict[str, Any]:
