@@ -62,7 +62,7 @@ def application(
     """Make a WSGI application of a dispatch table.
 
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
-        `default_handler`, `sessions`; it is read once, now.
+        `default_handler`, `converters`, `sessions`; it is read once, now. docs/dispatch.md has their shapes.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
@@ -148,7 +148,7 @@ class Dispatcher:
             self._conclude(req, outcome, handler)
         if self._after is not None:
             self._post_process(req, self._after)
-        if req.sent_head is not None and req.is_head_stale():
+        if req.is_head_stale():
             self._log(
                 req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
             )

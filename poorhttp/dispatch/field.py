@@ -98,6 +98,7 @@ class Fields:
         return default if not values else values[0] if len(values) == 1 else values
 
     def keys(self) -> list[str]:
+        """The names, each once, in the order in which the client sent them."""
         return list(dict.fromkeys(field.name for field in self.list))
 
     def __getitem__(self, name: str) -> Any:

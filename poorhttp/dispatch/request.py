@@ -51,8 +51,9 @@ else:
 class Request(Answer):
     """A request and its answer.
 
-    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded; if
-    files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    environ: the WSGI environ (PEP 3333). method: str, `GET`. uri: str, the path below the application's mount point,
+    decoded; if files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    status: int, 200..599, and content_type: str, of the answer; set them at will until output is sent.
     """
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
@@ -217,6 +218,7 @@ class Request(Answer):
 
     @made_once
     def headers_in(self) -> RequestHeaders:
+        """The fields of the request by name, in any case: a mapping of str."""
         return RequestHeaders(self.environ)
 
     @made_once
@@ -231,22 +233,27 @@ class Request(Answer):
 
     @made_once
     def subprocess_env(self) -> WSGIEnvironment:
+        """The environ, by mod_python's name."""
         return self.environ
 
     @made_once
     def remote_addr(self) -> str:
+        """The address of the client (REMOTE_ADDR); "" on a unix socket."""
         return str(self.environ.get("REMOTE_ADDR", ""))
 
     @made_once
     def remote_host(self) -> str:
+        """The name of the client (REMOTE_HOST) if the server knows it, else its address."""
         return str(self.environ.get("REMOTE_HOST") or self.remote_addr)
 
     @made_once
     def user_agent(self) -> str:
+        """The program of the client as it names itself (User-Agent, RFC 9110 section 10.1.5); "" without."""
         return str(self.environ.get("HTTP_USER_AGENT", ""))
 
     @made_once
     def scheme(self) -> str:
+        """`http` or `https`, as the client asked, if the server knows (`wsgi.url_scheme`)."""
         return str(self.environ["wsgi.url_scheme"])
 
     @made_once

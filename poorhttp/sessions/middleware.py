@@ -92,7 +92,7 @@ class Sessions:
         return _Middleware(app, self, makes_pages)
 
     def session(self, environ: WSGIEnvironment) -> Session:
-        """Return the session of a request; nothing is loaded yet."""
+        """Return the session of a request, for a middleware of your own; nothing is loaded yet."""
         return Session(self._keeper, self._token, environ)
 
     def fields(self, environ: WSGIEnvironment, session: Session, is_failed: bool) -> list[tuple[str, str]]:
@@ -175,7 +175,10 @@ class _Middleware:
 
 
 class SessionMiddleware(_Middleware):
-    """`SessionMiddleware(application, "sqlite:/var/lib/site/sessions.db")`; the settings are those of `Sessions`."""
+    """`SessionMiddleware(application, "sqlite:/var/lib/site/sessions.db")` is the application with sessions.
+
+    store, settings: as of `Sessions`. Raises SessionError. sessions: the `Sessions` that was made.
+    """
 
     def __init__(self, app: WSGIApplication, store: str | Store, **settings: Any) -> None:
         super().__init__(app, Sessions(store, **settings))
