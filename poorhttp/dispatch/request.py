@@ -55,6 +55,8 @@ class Request(Answer):
     files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
     """
 
+    _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
+
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
         """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
         self.environ = environ
