@@ -14,7 +14,6 @@ from poorhttp import __version__
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.error_log import printable
 from poorhttp.dispatch.percent import NAME, encoded
-from poorhttp.dispatch.reasons import status_line
 from poorhttp.pages.document import document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets
 
@@ -65,17 +64,18 @@ def _routes(req: Request, site: Site) -> str:
     mount: str = req.environ.get("SCRIPT_NAME", "").rstrip("/")
     rows = []
     for pattern, methods in site.routes.in_order():
-        shown = _code(pattern.text)
-        if "GET" in methods and not pattern.names and not pattern.text.startswith("//"):  # else the name of a host
-            address = encoded(mount.encode("latin-1") + pattern.text.encode("utf-8", "surrogateescape"), NAME)
-            shown = f'<a href="{address}">{shown}</a>'
-        rows += [(shown, escape(names), *_function(function)) for function, names in _by_function(methods)]
+        for function, names in _by_function(methods):
+            shown = _code(pattern.text)
+            if "GET" in names and not pattern.names and not pattern.text.startswith("//"):  # which would name a host
+                address = encoded(mount.encode("latin-1") + pattern.text.encode("utf-8", "surrogateescape"), NAME)
+                shown = f'<a href="{address}">{shown}</a>'
+            rows.append((shown, ", ".join(names), _function(function)))
     if not rows:
         return _nothing("The table is empty.")
-    return _table(("Path", "Methods", "Function", "Place"), rows)
+    return _table(("Path", "Methods", "Function"), rows)
 
 
-def _by_function(methods: Methods) -> list[tuple[Handler, str]]:
+def _by_function(methods: Methods) -> list[tuple[Handler, list[str]]]:
     """The functions of an entry, each with its methods; without the one that answers OPTIONS by itself."""
     found: list[tuple[Handler, list[str]]] = []
     for method, function in methods.items():
@@ -86,24 +86,24 @@ def _by_function(methods: Methods) -> list[tuple[Handler, str]]:
             found.append((function, [method]))
         else:
             known.append(method)
-    return [(function, ", ".join(names)) for function, names in found]
+    return found
 
 
 def _functions(site: Site) -> str:
     """Hooks, and the functions for errors."""
-    rows = [(_code(name), *_function(function)) for name, function in site.hooks.items()]
+    rows = [(_code(name), _function(function)) for name, function in site.hooks.items()]
     for status, function in sorted(site.errors.items()):
-        rows.append((escape(f"error {status_line(status)}"), *_function(function)))
-    return _table(("Called for", "Function", "Place"), rows) if rows else _nothing("No hooks and no error functions.")
+        rows.append((_code(f"errors[{status}]"), _function(function)))
+    return _table(("Called for", "Function"), rows) if rows else _nothing("No hooks and no error functions.")
 
 
 def _converters(site: Site) -> str:
     rows = [
-        (_code(f":{name}"), _code(expression), *_function(function))
+        (_code(f":{name}"), _code(expression), _function(function))
         for name, (expression, function) in site.converters.items()
     ]
     built_in = ", ".join(f":{name}" for name in BUILT_IN)
-    own = _table(("Name", "Expression", "Function", "Place"), rows) if rows else ""
+    own = _table(("Name", "Expression", "Function"), rows) if rows else ""
     return own + _nothing(f"Built in: {built_in}, :re:...:")
 
 
@@ -148,8 +148,8 @@ def _headers(environ: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _function(function: Any) -> tuple[str, str]:
-    """Its name with the module, and the place of its code, as html; of what a decorator has wrapped the inner one."""
+def _function(function: Any) -> str:
+    """Its name with the module, and the place of its code; of what a decorator has wrapped the inner one."""
     inner = function
     for _ in range(100):
         is_partial = type(inner).__module__ == "functools" and hasattr(inner, "func")
@@ -158,9 +158,12 @@ def _function(function: Any) -> tuple[str, str]:
             break
         inner = wrapped
     named = inner if hasattr(inner, "__qualname__") else type(inner)
+    name = _code(f"{named.__module__}.{named.__qualname__}")
     code: Any = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    place = _code(printable(f"{code.co_filename}:{code.co_firstlineno}")) if hasattr(code, "co_firstlineno") else ""
-    return _code(f"{named.__module__}.{named.__qualname__}"), place
+    if not hasattr(code, "co_firstlineno"):  # as of what is not written in Python
+        return name
+    file = code.co_filename.removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{name} <small>{_code(printable(f'{file}:{code.co_firstlineno}'))}</small>"
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -21,13 +21,14 @@ STYLE = """\
    a { color: var(--link); }
    hr { border: 0; border-top: 1px solid var(--line); }
    small, .faint, thead th { color: var(--faint); }
-   code, pre { font: .9em/1.5 ui-monospace, monospace; }
+   code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
    pre { margin: 0; padding: 2px 8px; white-space: pre-wrap; }
    pre:nth-child(even), tbody tr:nth-child(even) { background: var(--stripe); }
    .reason { padding: .5em .8em; border-left: 3px solid var(--edge); background: var(--stripe); text-align: left; }
    table { width: 100%; border-collapse: collapse; text-align: left; }
    th, td { padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
-   tbody th { width: 26%; font-weight: inherit; }
+   tbody th { width: 28%; font-weight: inherit; }
+   td small { display: block; }
    .listing th:nth-child(n+2), .listing td:nth-child(n+2) { white-space: nowrap; }
    .listing td span { white-space: nowrap; }
    .listing th:nth-child(3), .listing td:nth-child(3), .numbers th, .numbers td { text-align: right; }
@@ -35,11 +36,12 @@ STYLE = """\
    th[aria-sort=descending] a::after { content: " \\25BC"; }
    details { margin: .3em 0; padding-left: .7em; border-left: 3px solid var(--line); }
    details.own { border-color: var(--edge); }
-   details pre { padding: .5em 0; background: var(--stripe); }
+   details pre { padding: .5em 0; overflow-x: auto; white-space: pre; background: var(--stripe); }
    summary { cursor: pointer; }
-   mark { display: block; background: var(--mark); color: inherit; }
+   mark { display: block; width: max-content; min-width: 100%; background: var(--mark); color: inherit; }
    @media (max-width: 40em) {
     h1 { font-size: 1.35em; }
+    .listing { font-size: .9em; }
     .listing th:nth-child(4), .listing td:nth-child(4) { display: none; }
     .listing th:nth-child(2), .listing td:nth-child(2) { white-space: normal; overflow-wrap: normal; }
     .facts tr { display: block; padding: .3em 0; border-bottom: 1px solid var(--line); }

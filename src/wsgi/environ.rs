@@ -79,10 +79,11 @@ impl EnvironBuilder {
             last.note(request, lines);
             self.fields.add(&dict, request.head, request.bytes, request.peer.passing)?;
         }
-        let has_proxy_info = add_proxy_info(&dict, request)? || self.note_proxy(&dict, request)?;
+        let has_proxy_info = add_proxy_info(&dict, request)?;
+        let is_noted = self.note_proxy(&dict, request)?;
         let has_body = !request.body.is_empty();
         let input_file = if has_body { self.add_body(&dict, std::mem::take(request.body))? } else { None };
-        let changes = if has_proxy_info || has_body || !is_short(lines) { None } else { changes(&dict) };
+        let changes = if has_proxy_info || is_noted || has_body || !is_short(lines) { None } else { changes(&dict) };
         Ok(Environ { dict, input_file, changes })
     }
 
