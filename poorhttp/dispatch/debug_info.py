@@ -208,7 +208,9 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
         f'    <tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>\n'
         for first, *others in rows
     )
-    return f'  <table class="facts">\n   <thead><tr>{head}</tr></thead>\n   <tbody>\n{lines}   </tbody>\n  </table>\n'
+    return (
+        f'  <table class="facts wide">\n   <thead><tr>{head}</tr></thead>\n   <tbody>\n{lines}   </tbody>\n  </table>\n'
+    )
 
 
 def _code(text: str) -> str:

@@ -69,8 +69,6 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
         environ["HTTP_AUTHORIZATION"] = _native(req.headers_in.get("Authorization"))
     if ours.get("document"):
         environ.pop("DOCUMENT_ROOT", None)  # that of Apache's own files
-    if req.useragent_ip != req.connection.client_ip:
-        environ["poorhttp.forwarded"] = True  # as mod_remoteip does: the client came through another server
     if "webmaster" in ours:
         environ["SERVER_ADMIN"] = _native(ours["webmaster"])
     environ.update(
@@ -95,6 +93,8 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "poorhttp.options": options,
         }
     )
+    if req.useragent_ip != req.connection.client_ip:  # by mod_remoteip: the client came through another server
+        environ["poorhttp.forwarded"] = True
     return environ
 
 

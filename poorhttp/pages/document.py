@@ -28,13 +28,17 @@ STYLE = """\
    table { width: 100%; border-collapse: collapse; text-align: left; }
    th, td { padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
    tbody th { width: 28%; font-weight: inherit; }
+   .wide tbody th { width: 42%; }
    td small { display: block; }
    .listing th:nth-child(n+2), .listing td:nth-child(n+2) { white-space: nowrap; }
    .listing td span { white-space: nowrap; }
    .listing th:nth-child(3), .listing td:nth-child(3), .numbers th, .numbers td { text-align: right; }
+   .numbers { overflow-wrap: normal; }
+   .numbers td[colspan] { text-align: left; overflow-wrap: anywhere; }
    th[aria-sort=ascending] a::after { content: " \\25B2"; }
    th[aria-sort=descending] a::after { content: " \\25BC"; }
-   details { margin: .3em 0; padding-left: .7em; border-left: 3px solid var(--line); }
+   details { margin: .3em 0; padding-left: .7em; border-left: 3px solid var(--line); font-size: .95em; }
+   details th, details td { padding: .1em .6em; border: 0; }
    details.own { border-color: var(--edge); }
    details pre { padding: .5em 0; overflow-x: auto; white-space: pre; background: var(--stripe); }
    summary { cursor: pointer; }
@@ -49,11 +53,11 @@ STYLE = """\
     .facts thead { display: none; }
     .facts tbody th { font-weight: bold; }
     .numbers { font-size: .8em; }
-    .numbers th, .numbers td { padding: .3em .2em; overflow-wrap: normal; }
+    .numbers th, .numbers td { padding: .3em .2em; }
    }
 """
 """For light and dark, for screens and phones. `body` is a `message` (a few words, centred) or a `report`; a table is a
-`listing`, `facts` (on a phone each row stands by itself) or `numbers`.
+`listing`, `facts` (on a phone each row stands by itself), perhaps `wide` at its begin, or `numbers`.
 """
 
 _PAGE = """\

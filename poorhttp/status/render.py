@@ -75,7 +75,7 @@ def html(told: Facts) -> str:
         rows.append("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in _cells(row)) + "</tr>")
         for call in row["calls"]:
             line = escape(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
-            rows.append(f'<tr><td></td><td class="call" colspan="6"><code>{line}</code></td></tr>')
+            rows.append(f'<tr><td colspan="7"><code>{line}</code></td></tr>')
     facts = [
         f"running for {duration(told['seconds'])}: pid {told['pid']}, {told['application']}",
         *text(told)[:4],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 from browser import MISSING, PATH, Browser
-from starter import Start, wait_for
+from starter import Server, Start, wait_for
 
 from poorhttp import http
 from poorhttp.dispatch import application
@@ -54,6 +55,9 @@ LONG = "a-very-long-name-of-a-file-that-does-not-fit-on-a-phone-without-wrapping
 FILES = {"a.css": 20, "b.png": 3000, "c.txt": 1, f"{LONG}.txt": 5}
 
 TABLE = """
+import os
+import time
+
 from poorhttp import http
 
 def page(req):
@@ -63,7 +67,16 @@ def broken(req, number):
     basket = {"bread": 1, "butter": number}
     raise KeyError("there is no price for butter, nor for anything whose name is as long as this sentence")
 
-handlers = {"/": (http.METHOD_GET, page), "/broken/<number:int>": (http.METHOD_GET, broken)}
+def held(req, name):
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return "held"
+
+handlers = {
+    "/": (http.METHOD_GET, page),
+    "/broken/<number:int>": (http.METHOD_GET, broken),
+    "/held/<name>": (http.METHOD_GET, held),
+}
 """
 
 
@@ -166,11 +179,23 @@ def test_pages_of_a_table(browser: Browser, plain: str, path: str, text: str) ->
 
 def test_pages_of_the_server(browser: Browser, launch: Start, tmp_path: Path) -> None:
     (tmp_path / "dispatch_table.py").write_text(TABLE)
-    server = launch(".", "--debug", "--port=0", "--type=forking", "--processes=2", "--status-path=/server-status")
+    server = launch(".", "--debug", "--port=0", "--type=threading", "--status-path=/server-status")
     server.await_address()
     url = f"http://127.0.0.1:{server.port}"
-    for path, text in ("/broken/7", "no price for butter"), ("/server-status", "last reload"), ("/nowhere", "404"):
-        check(browser, url + path, text)
+    check(browser, f"{url}/broken/7", "no price for butter")
+    check(browser, f"{url}/nowhere", "404")
+    with contextlib.closing(server.connection()) as connection:
+        connection.request("GET", f"/held/{LONG}")
+        wait_for(lambda: "/held/" in ask(server, "/server-status"), "the call to be seen")
+        check(browser, f"{url}/server-status", LONG)
+        (tmp_path / "go").touch()
+        assert connection.getresponse().read() == b"held"
+
+
+def ask(server: Server, path: str) -> str:
+    with contextlib.closing(server.connection()) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
 
 
 def test_a_click_on_a_column_sorts_by_it(browser: Browser, plain: str) -> None:

@@ -163,5 +163,7 @@ def _request(environ: dict[str, Any]) -> str:
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th>{escape(name)}</th><td><code>{escape(value)}</code></td></tr>" for name, value in rows)
+    cells = "".join(
+        f"<tr><th><code>{escape(name)}</code></th><td><code>{escape(value)}</code></td></tr>" for name, value in rows
+    )
     return f'<table class="facts">{cells}</table>'
