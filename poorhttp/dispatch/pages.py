@@ -30,6 +30,7 @@ _TEXTS = {
     413: "The request for <code>{uri}</code> is too large.",
     500: "The server met an error on the request for <code>{uri}</code>.",
     501: "The method {method} is not implemented.",
+    503: "The server cannot answer the request for <code>{uri}</code> now. Please try again later.",
 }
 
 _TITLES = {404: "Page Not Found"}
@@ -44,13 +45,13 @@ def write_page(req: Request, site: Site) -> None:
 
 
 def write_cause(req: Request, site: Site, error: Exception) -> None:
-    """Write the 500 page, under debug with what went wrong. A server's own page knows which clients may see that."""
+    """Write the page of an error, under debug with its cause. A server's own page knows which clients may see that."""
     if not site.is_debugging(req.environ):
         write_page(req, site)
         return
     make = req.environ.get("poorhttp.error_page")  # of a server that has a better one
     if make is not None:
-        fields, body = make(error)
+        fields, body = make(error, status_line(req.status))
         req.content_type = fields.pop("Content-Type")
         for name, value in fields.items():
             req.headers_out[name] = value
@@ -59,7 +60,7 @@ def write_cause(req: Request, site: Site, error: Exception) -> None:
     from poorhttp import __version__
 
     versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
-    req.write(traceback_page(req.uri, trace_of(error), versions, site.webmaster_of(req.environ)))
+    req.write(traceback_page(req.status, req.uri, trace_of(error), versions, site.webmaster_of(req.environ)))
 
 
 def _may_see(req: Request, site: Site) -> bool:
@@ -83,11 +84,11 @@ def page(status: int, method: str, uri: str, webmaster: str, reason: str = "") -
     return _page(status, told, detail, f"webmaster: {webmaster}")
 
 
-def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
-    """The 500 page for the author of the application: the traceback in striped lines."""
+def traceback_page(status: int, uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
+    """The page of an error for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
     detail = f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n"
-    return _page(500, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
+    return _page(status, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
 
 
 def _page(status: int, text: str, detail: str, foot: str) -> str:
