@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client
+from session_client import Client
 
 from poorhttp import http
 from poorhttp.dispatch import application
@@ -20,6 +21,14 @@ from poorhttp.sessions.policy import Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TEXT, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    """Modules that are named like those of other tests are gone when the test is over."""
+    yield
+    for name in SNIPPETS:
+        sys.modules.pop(name, None)
 
 
 def module(name: str, directory: Path) -> ModuleType:
