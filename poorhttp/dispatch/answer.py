@@ -41,7 +41,8 @@ class Answer(HeldBody):
     """The half of a request that goes out.
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
-    A status that is no final one is a ValueError when the head is sent, and so the page for 500.
+    A status that is no final one is a ValueError when the head is sent, and so the page for 500. sent_head: what
+    `flush` has sent as the head, for the dispatcher.
     """
 
     status = 200
@@ -55,7 +56,7 @@ class Answer(HeldBody):
     _defaults: Sequence[tuple[str, str]] = ()  # see `set_defaults`
     _file: FileBody | BlockStream | None = None  # follows the text that is held back
     _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
-    _sent_head: object = None  # what `flush` sent as the head, to be compared
+    sent_head: object = None  # what `flush` sent as the head, to be compared
     _swallowed = 0  # bytes that the answer to HEAD leaves out
     _is_endless = False  # whether nobody knows how many these are
 
@@ -88,7 +89,7 @@ class Answer(HeldBody):
             return
         if self._send is None:
             self._send = self._begin(None)
-            self._sent_head = self._head()
+            self.sent_head = self._head()
         if body:
             self._send(body)
         self._send_file(self._send)
@@ -152,7 +153,7 @@ class Answer(HeldBody):
 
     def is_head_stale(self) -> bool:
         """Whether status or fields, which have been sent, were changed afterwards."""
-        return self._sent_head is not None and self._sent_head != self._head()
+        return self.sent_head != self._head()
 
     def _head(self) -> object:
         outs = [headers.items() if headers else [] for headers in (self._headers_out, self._err_headers_out)]

@@ -5,7 +5,7 @@ Knows `start_response`, `write()` and iteration of PEP 3333. Knows nothing of ho
 
 from __future__ import annotations
 
-from poorhttp.sessions.errors import StoreDown
+from poorhttp.sessions.errors import SessionError, StoreDown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ class Answer:
         if self._makes_pages:
             try:
                 self.begin()
-            except BaseException:
+            except BaseException as error:
                 self._status = ""  # so that another answer may be started
+                if isinstance(error, SessionError):  # the lines in here that found it tell an author nothing
+                    raise error.with_traceback(None) from error.__cause__
                 raise
         self.is_started = True
         return self.write
