@@ -20,10 +20,10 @@ import requests
 import tutorial
 from fronts import free_port, listens, program
 from starter import ROOT, Server, Start, wait_for
+from tutorial import PASSWORD
 
 EXAMPLE = ROOT / "examples" / "guestbook"
 PLACES = "/opt/", "/etc/", "/run/", "/var/"
-PASSWORD = "correct horse"
 PNG = b"\x89PNG\r\n\x1a\n and more"
 HOST = "www.example.com"
 
