@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 import tutorial
+from fronts import program
 from starter import ROOT, Start
 from tutorial import PASSWORD, Reader
 
@@ -150,6 +151,7 @@ SERVED = "A server"
 
 @pytest.fixture
 def reader(tmp_path: Path, launch: Start) -> Iterator[Reader]:
+    program("curl")
     with contextlib.closing(requests.Session()) as browser:
         made = Reader(tmp_path, launch)
         made.browser = browser
