@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client
+from session_client import Client
 
 from poorhttp.dispatch import application
 from poorhttp.sessions import Sessions
