@@ -6,11 +6,12 @@
 
 Runs under any WSGI server: it imports nothing of poorhttp's own and nothing that was compiled, but two classes of
 the engine where that is loaded already.
-The names that handlers use are in `poorhttp.http`.
+The names that handlers use are in `poorhttp.http`; what they get is a `Request`.
 """
 
 from poorhttp.dispatch.decorated import Table
 from poorhttp.dispatch.dispatcher import application
 from poorhttp.dispatch.faults import TableError
+from poorhttp.dispatch.request import Request
 
-__all__ = ["Table", "TableError", "application"]
+__all__ = ["Request", "Table", "TableError", "application"]

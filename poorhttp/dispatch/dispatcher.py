@@ -20,6 +20,7 @@ from poorhttp.dispatch.constants import (
     HTTP_NOT_FOUND,
     HTTP_NOT_IMPLEMENTED,
     HTTP_NOT_MODIFIED,
+    HTTP_SERVICE_UNAVAILABLE,
     LOG_DEBUG,
     LOG_ERR,
     LOG_INFO,
@@ -28,8 +29,9 @@ from poorhttp.dispatch.constants import (
 )
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
+from poorhttp.dispatch.reasons import status_line
 from poorhttp.dispatch.request import Request, undecoded
-from poorhttp.dispatch.returned import described, misreturn, write_returned
+from poorhttp.dispatch.returned import described, misreturn, place_of, write_returned
 from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
 
 TYPE_CHECKING = False
@@ -60,7 +62,7 @@ def application(
     """Make a WSGI application of a dispatch table.
 
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
-        `default_handler`, `sessions`; it is read once, now.
+        `default_handler`, `converters`, `sessions`; it is read once, now. docs/dispatch.md has their shapes.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
@@ -84,7 +86,7 @@ def application(
     if not hasattr(sessions, "wrap"):
         hint = "sessions = Sessions('sqlite:/path/of/sessions.db'), from poorhttp.sessions"
         raise TableError(f"'sessions' is {shown(sessions)}", hint)
-    with_sessions: WSGIApplication = sessions.wrap(serve)
+    with_sessions: WSGIApplication = sessions.wrap(serve, makes_pages=True)
     return with_sessions
 
 
@@ -146,14 +148,14 @@ class Dispatcher:
             self._conclude(req, outcome, handler)
         if self._after is not None:
             self._post_process(req, self._after)
-        if req.sent_head is not None and req.is_head_stale():
+        if req.is_head_stale():
             self._log(
                 req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
             )
         try:
             return req.finish()
-        except Exception as error:
-            self._crashed(req, error)
+        except Exception as error:  # also of the session, which is saved when the head is sent
+            self._crashed(req, error, f", answer of{place_of(handler)}" if handler else "")
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request) -> tuple[Handler, list[Any] | None]:
@@ -246,8 +248,7 @@ class Dispatcher:
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
-            self._report(req, error)
-            outcome = HTTP_INTERNAL_SERVER_ERROR
+            outcome = self._report(req, error)
         if not isinstance(outcome, int) or outcome not in (OK, DONE):
             self._default_page(req, outcome, handler)
 
@@ -294,30 +295,33 @@ class Dispatcher:
         except Exception as error:
             self._crashed(req, error)
 
-    def _crashed(self, req: Request, error: Exception) -> None:
-        """Log `error` and make the 500 page. Call it while `error` is handled: an `errors[500]` may look at it."""
+    def _crashed(self, req: Request, error: Exception, where: str = "") -> None:
+        """Log `error` and make the page for it. Call it while `error` is handled: an `errors[500]` may look at it."""
         if req.started():
             req.abort(sys.exc_info())  # where something has been sent it raises `error` for the server, which tells it
             self._report(req, error)
             return
-        self._report(req, error)
-        self._failed(req, error)
+        self._failed(req, error, self._report(req, error, where))
 
-    def _failed(self, req: Request, error: Exception) -> None:
-        """The 500 page. The answer must not have been started."""
-        if HTTP_INTERNAL_SERVER_ERROR in self._errors:
-            self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
+    def _failed(self, req: Request, error: Exception, status: int = HTTP_INTERNAL_SERVER_ERROR) -> None:
+        """The page for `error`. The answer must not have been started."""
+        if status in self._errors:
+            self._error_page(req, status)
         else:
-            _replace(req, HTTP_INTERNAL_SERVER_ERROR)
+            _replace(req, status)
             self._write_cause(req, error)
 
-    def _report(self, req: Request, error: Exception) -> None:
+    def _report(self, req: Request, error: Exception, where: str = "") -> int:
+        """Log `error`; returns the status of its page. It is 503 if the store of the sessions is down, which the
+        sessions log themselves. where: what its traceback does not tell.
+        """
         if error is getattr(req.environ.get("poorhttp.session"), "failure", None):
-            return  # of the store: the sessions answer 503 whatever the page is, and log why
-        error_log.write_exception(req.environ, error, _trace(error))
+            return HTTP_SERVICE_UNAVAILABLE
+        error_log.write_exception(req.environ, error, _trace(error), where)
         if not self._hinted and _is_about_other_http(error):
             self._hinted = True
             self._log(req, "this http is the standard library's; write: from poorhttp import http")
+        return HTTP_INTERNAL_SERVER_ERROR
 
     def _log(self, req: Request, text: str) -> None:
         req.log_error(f"{req.method} {req.uri}: {text}", LOG_ERR)
@@ -328,13 +332,13 @@ class Dispatcher:
         req.write(page(req.status, req.method, req.uri, self._webmaster_of(req)))
 
     def _write_cause(self, req: Request, error: Exception) -> None:
-        """The default 500 page, under debug with what went wrong; a server's own page knows who may see that."""
+        """The default page of an error, under debug with its cause; a server's own page knows who may see that."""
         if not self._debugging(req):
             self._write_page(req)
             return
         page = req.environ.get("poorhttp.error_page")  # of a server that has a better one
         if page is not None:
-            fields, body = page(error)
+            fields, body = page(error, status_line(req.status))
             req.content_type = fields.pop("Content-Type")
             for name, value in fields.items():
                 req.headers_out[name] = value
@@ -344,7 +348,7 @@ class Dispatcher:
         from poorhttp.dispatch.pages import traceback_page
 
         versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
-        req.write(traceback_page(req.uri, _trace(error), versions, self._webmaster_of(req)))
+        req.write(traceback_page(req.status, req.uri, _trace(error), versions, self._webmaster_of(req)))
 
     def _webmaster_of(self, req: Request) -> str:
         told = str(req.environ.get("SERVER_ADMIN", ""))

@@ -23,6 +23,7 @@ _TEXTS = {
     413: "The request for <code>{uri}</code> is too large.",
     500: "The server met an error on the request for <code>{uri}</code>.",
     501: "The method {method} is not implemented.",
+    503: "The server cannot answer the request for <code>{uri}</code> now. Please try again later.",
 }
 
 STYLE = """\
@@ -92,11 +93,11 @@ def page(status: int, method: str, uri: str, webmaster: str) -> str:
     return _page(status, told, "", f"webmaster: {webmaster}")
 
 
-def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
-    """The 500 page for the author of the application: the traceback in striped lines."""
+def traceback_page(status: int, uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
+    """The page of an error for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
     detail = f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n"
-    return _page(500, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
+    return _page(status, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
 
 
 def _page(status: int, text: str, detail: str, foot: str) -> str:
