@@ -37,6 +37,18 @@ def write_exception(environ: dict[str, Any], error: BaseException, trace: str, w
     environ["wsgi.errors"].write("\n".join(lines) + "\n")
 
 
+def trace_of(error: BaseException) -> str:
+    """The traceback of an exception that the dispatcher has caught, without its own frame, which tells the author
+    nothing.
+    """
+    from traceback import format_exception
+
+    frames = error.__traceback__
+    if frames is not None and frames.tb_next is not None:
+        frames = frames.tb_next
+    return "".join(format_exception(type(error), error, frames))
+
+
 def printable(text: str) -> str:
     """Replace what is not printable (line ends, escapes, separators, lone surrogates) by its Python escape."""
     if text.isprintable():

@@ -56,6 +56,8 @@ class Request(Answer):
     status: int, 200..599, and content_type: str, of the answer; set them at will until output is sent.
     """
 
+    _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
+
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
         """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
         self.environ = environ

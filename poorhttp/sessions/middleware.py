@@ -83,6 +83,15 @@ class Sessions:
             self.store = open_store(store) if isinstance(store, str) else store
             self._keeper = StoredSessions(self.store, self.policy, self._notes.append)
 
+    def facts(self) -> dict[str, str]:
+        """What may be told of it to a person; not the address of the store, which may have a password."""
+        return {
+            "store": "the cookie itself, signed" if self.store is None else type(self.store).__name__,
+            "idle": f"{self.policy.idle:g} s",
+            "absolute": f"{self.policy.absolute:g} s",
+            "concurrency": self.policy.concurrency,
+        }
+
     def wrap(self, app: WSGIApplication, *, makes_pages: bool = False) -> WSGIApplication:
         """Return the application with sessions.
 

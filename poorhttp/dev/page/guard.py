@@ -10,9 +10,9 @@ from __future__ import annotations
 from poorhttp import RequestTimeout
 from poorhttp.app.places import SERVER
 from poorhttp.dev.page import pages, problem
-from poorhttp.dev.page.redaction import LONGEST, cut
 from poorhttp.dev.page.values import name_of
 from poorhttp.errors import returned_text
+from poorhttp.pages.redaction import LONGEST, cut
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
