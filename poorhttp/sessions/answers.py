@@ -101,7 +101,8 @@ class Answer:
         self.is_refused = True
         self.page = [] if self._environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
         asked = f"{self._environ['REQUEST_METHOD']} {self._environ.get('PATH_INFO', '')!a}"
-        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered 503: {error}\n")
+        why = "".join([char if char.isprintable() else " " for char in str(error)])  # libraries write several lines
+        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered 503: {why}\n")
         headers = [
             ("Content-Type", "text/plain; charset=utf-8"),
             ("Content-Length", str(len(UNAVAILABLE))),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from session_client import Client, Noting, get, interleaved, page, put, streaming
 
-from poorhttp.sessions import SessionError
+from poorhttp.sessions import SessionError, StoreDown
 
 # Requests at one time
 
@@ -211,6 +211,18 @@ def test_a_store_that_goes_down_before_the_save_is_503() -> None:
     assert client.ask(writing) == "503 - Service Unavailable\n"
     assert client.ask(streaming(early=True, late=False)) == "503 - Service Unavailable\n"
     assert client.status.startswith("503") and not client.jar
+
+
+def test_whatever_a_store_says_is_one_line_of_the_log() -> None:
+    class Verbose(Noting):
+        def load(self, key: str) -> Any:
+            raise StoreDown("connection refused\n\tIs the server running?\x1b[31m")
+
+    client = Client(Verbose())
+    client.jar["__Host-session"] = "A" * 43
+    client.do(get("a"), PATH_INFO="/\n\xe9")
+    assert client.log.count("\n") == 1 and client.log[:-1].isprintable()
+    assert "GET '/\\n\\xe9' is answered 503: connection refused  Is the server running? [31m" in client.log
 
 
 def test_a_page_that_does_not_use_the_session_is_served_all_the_same() -> None:
