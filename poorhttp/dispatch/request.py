@@ -275,9 +275,9 @@ class Request(Answer):
         if left is not None:
             return left
         length = self.environ.get("CONTENT_LENGTH") or "0"
-        # int() would take +5, -5, 5_0 and digits of other scripts.
-        if not (length.isascii() and length.isdecimal()):
-            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
+        # int() would take +5, -5, 5_0 and digits of other scripts, and raise for thousands of digits.
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number of bytes: {length[:80]!r}")
         return int(length)
 
 

@@ -144,7 +144,8 @@ class Answer:
 
     def _note(self, status: str, error: StoreDown) -> None:
         asked = f"{self._environ['REQUEST_METHOD']} {self._environ.get('PATH_INFO', '')!a}"
-        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {error}\n")
+        why = "".join([char if char.isprintable() else " " for char in str(error)])  # libraries write several lines
+        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {why}\n")
 
 
 class Streamed:

@@ -82,7 +82,7 @@ def test_read_goes_to_the_end_where_the_server_marks_it():
     )
 
 
-@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0"])
+@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0", "9" * 5000])
 def test_read_refuses_a_wrong_content_length(length):
     sent = answer(lambda req: req.read() and http.DONE, method="POST", valid=False, environ={"CONTENT_LENGTH": length})
     assert sent.code == 400
