@@ -29,6 +29,7 @@ INTERNAL_SERVER_ERROR = 500
 FILTER_ERROR = -3  # of Apache: the answer is left as it is, without the end of a chunked body
 CONNECTION_CLOSE = 1  # mod_python's AP_CONN_CLOSE
 LOG_ERROR = 3  # mod_python's APLOG_ERR
+NOBODY = "[no address given]"  # what Apache has in place of ServerAdmin
 
 OURS = "poorhttp."
 MEDIA_TYPE = "mime-type."
@@ -63,6 +64,8 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
         environ.pop("DOCUMENT_ROOT", None)  # that of Apache's own files
     if "webmaster" in ours:
         environ["SERVER_ADMIN"] = _native(ours.get, "webmaster")
+    elif environ.get("SERVER_ADMIN") == NOBODY:
+        del environ["SERVER_ADMIN"]
     # The path that Apache has compared with its sections, decoded once and without `..` and `//`.
     path = _native(getattr, req, "uri")
     mount = _mount(req.hlist, path)

@@ -59,6 +59,7 @@ SITE = """
 Listen 127.0.0.1:{port}
 <VirtualHost 127.0.0.1:{port}>
 {tls}
+{host}
 <Location {location}>
     SetHandler mod_python
     PythonHandler poorhttp.dispatch.mod_python
@@ -82,16 +83,19 @@ Ask = Callable[..., Answer]
 # What the connection and the clock decide, and what is made at random for each answer.
 OF_SERVER = ("date", "server", "connection", "keep-alive", "transfer-encoding")
 VARYING = re.compile(rb"\d\d:\d\d:\d\d|(md5|sha1): \w+|Python version: [^;]*|<pre>Copyright.*?</pre>", re.DOTALL)
-BOUNDARY = re.compile("[0-9a-f]{24}")
+BOUNDARY = re.compile("(?<=--)[0-9a-f]{24}|(?<=boundary=)[0-9a-f]{24}")
 
 
 @dataclass(frozen=True)
 class Site:
-    """One table at one port. table: its text, or a directory that has it. options: more lines of the configuration."""
+    """One table at one port. table: its text, or a directory that has it. options: more lines of its Location, host:
+    of its virtual host.
+    """
 
     name: str
     table: str | Path
     options: str = ""
+    host: str = ""
     location: str = "/"
     is_tls: bool = False
 
@@ -126,11 +130,12 @@ class Apache:
         configuration = self.directory / "httpd.conf"
         configuration.write_text(self._configuration())
         # A session of its own: Apache sends the signal that ends it to its whole process group.
-        self._process = subprocess.Popen(
-            [str(PROGRAM), "-f", str(configuration), "-DFOREGROUND"], stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        command = [str(PROGRAM), "-f", str(configuration), "-DFOREGROUND"]
+        with (self.directory / "output").open("wb") as output:
+            process = self._process = subprocess.Popen(command, stderr=output, start_new_session=True)
         for port in self.ports.values():
-            wait_for(lambda port=port: listens("127.0.0.1", port), "Apache to listen")
+            wait_for(lambda port=port: listens("127.0.0.1", port) or process.poll() is not None, "Apache to listen")
+        assert process.poll() is None, (self.directory / "output").read_text() + self.log()
         return self
 
     def _configuration(self) -> str:
@@ -148,6 +153,7 @@ class Apache:
             text += SITE.format(
                 port=self.ports[site.name],
                 tls=TLS.format(directory=self.directory) if site.is_tls else "",
+                host=site.host.replace("DIRECTORY", str(self.directory)),
                 location=site.location,
                 name=site.name,
                 application=self.application(site.name),
@@ -157,7 +163,8 @@ class Apache:
         return text
 
     def log(self) -> str:
-        return (self.directory / "error.log").read_text(errors="replace")
+        file = self.directory / "error.log"
+        return file.read_text(errors="replace") if file.exists() else ""
 
     def ask(self, name: str) -> Ask:
         """Ask one site over plain http."""

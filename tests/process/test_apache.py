@@ -177,7 +177,10 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
     command = [sys.executable, "-m", "poorhttp", "init", str(made)]
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     started = Apache(
-        Site("table", TABLE, OPTIONS), Site("examples", Path(package_home()) / "examples", OPTIONS), Site("made", made)
+        Site("table", TABLE, OPTIONS),
+        Site("examples", Path(package_home()) / "examples", OPTIONS),
+        Site("made", made, host="ServerAdmin root@localhost"),
+        Site("unowned", made),
     )
     www = started.directory / "www"
     (www / "page.txt").write_text("0123456789" * 20000)
@@ -213,10 +216,10 @@ def test_the_answers_are_those_of_poorhttp(
         assert under_apache[:2] == under_poorhttp[:2]
 
 
-def test_an_http_1_0_client_without_host_is_served(both: tuple[Ask, Ask], apache: Apache) -> None:
+def test_an_http_1_0_client_without_host_is_served(apache: Apache) -> None:
     answer = exchange(apache.connect("table"), b"GET /told HTTP/1.0\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK") and b'"hostname": "localhost"' in body
+    assert head.startswith(b"HTTP/1.1 200 OK") and b'"hostname":"localhost"' in body
     assert exchange(apache.connect("table"), b"GET /stream HTTP/1.0\r\n\r\n").endswith(b"\r\n\r\nfirst second")
 
 
@@ -232,3 +235,4 @@ def test_the_table_that_init_writes_is_the_same(apache: Apache, serve: Callable[
     for path in ("/", "/missing"):
         assert apache.ask("made")("GET", path) == ours("GET", path)
     assert b"It works" in apache.ask("made")("GET", "/")[3]
+    assert b"no address given" not in apache.ask("unowned")("GET", "/missing")[3]
