@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from poorhttp.dispatch import error_log
 from poorhttp.dispatch.answer import Answer
-from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_OK, HTTP_REQUEST_TIME_OUT, LOG_NOTICE, OK
+from poorhttp.dispatch.constants import (
+    HTTP_BAD_REQUEST,
+    HTTP_LENGTH_REQUIRED,
+    HTTP_OK,
+    HTTP_REQUEST_TIME_OUT,
+    LOG_NOTICE,
+    OK,
+)
 from poorhttp.dispatch.headers import RequestHeaders
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
@@ -67,7 +74,8 @@ class Request(Answer):
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
 
-        Raises SERVER_RETURN with 400 if Content-Length is not a number, with 408 if the client stops before the end.
+        Raises SERVER_RETURN: 408 if the client stops before the end, 411 if the server leaves a body in the chunked
+        coding to the application, 400 if Content-Length is not a number.
         """
         if not self.environ.get("CONTENT_LENGTH") and self.environ.get("wsgi.input_terminated"):
             return self._received(length)  # of a body in the chunked coding
@@ -272,7 +280,11 @@ class Request(Answer):
         left: int | None = self.__dict__.get("_left")
         if left is not None:
             return left
-        length = self.environ.get("CONTENT_LENGTH") or "0"
+        length = self.environ.get("CONTENT_LENGTH")
+        if not length:
+            if "HTTP_TRANSFER_ENCODING" in self.environ:
+                raise SERVER_RETURN(HTTP_LENGTH_REQUIRED, "this server cannot read a body in the chunked coding")
+            return 0
         # int() would take +5, -5, 5_0 and digits of other scripts.
         if not (length.isascii() and length.isdecimal()):
             raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")

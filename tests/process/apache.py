@@ -6,19 +6,16 @@ tables. Contract: an Apache that was started listens at all its ports, and is go
 
 from __future__ import annotations
 
-import http.client
 import os
-import re
 import shutil
 import socket
-import ssl
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from comparing import Ask, asker
 from fronts import PLACES, free_port, listens
 from processes import package_home, wait_for
 
@@ -76,14 +73,6 @@ SSLEngine on
 SSLCertificateFile {directory}/certificate.pem
 SSLCertificateKeyFile {directory}/key.pem
 """
-
-Answer = tuple[int, str, list[tuple[str, str]], bytes]
-Ask = Callable[..., Answer]
-
-# What the connection and the clock decide, and what is made at random for each answer.
-OF_SERVER = ("date", "server", "connection", "keep-alive", "transfer-encoding")
-VARYING = re.compile(rb"\d\d:\d\d:\d\d|(md5|sha1): \w+|Python version: [^;]*|<pre>Copyright.*?</pre>", re.DOTALL)
-BOUNDARY = re.compile("(?<=--)[0-9a-f]{24}|(?<=boundary=)[0-9a-f]{24}")
 
 
 @dataclass(frozen=True)
@@ -189,46 +178,3 @@ def make_certificate(directory: Path) -> None:
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     command = [openssl, "req", "-x509", *key, "-out", "certificate.pem", "-days", "2", *subject]
     subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=30)
-
-
-def asker(port: int, context: ssl.SSLContext | None = None) -> Ask:
-    """context: for https, at localhost."""
-
-    def ask(
-        method: str, path: str, body: bytes | Iterable[bytes] | None = None, **fields: str | bytes | list[str]
-    ) -> Answer:
-        """Status, reason, fields but those of the connection and the time, and the body with the time left out."""
-        if context is None:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        else:
-            connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
-        try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in {"Host": "example.com", **fields}.items():
-                connection.putheader(name.replace("_", "-"), value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            answer = connection.getresponse()
-            told = sorted((name.lower(), text) for name, text in answer.getheaders() if name.lower() not in OF_SERVER)
-            return (
-                answer.status,
-                answer.reason,
-                [(name, BOUNDARY.sub("", text)) for name, text in told],
-                BOUNDARY.sub("", VARYING.sub(b"", answer.read()).decode("latin-1")).encode("latin-1"),
-            )
-        finally:
-            connection.close()
-
-    return ask
-
-
-def exchange(connection: socket.socket, *pieces: bytes) -> bytes:
-    """Send the pieces, and read to the end that the server makes."""
-    with connection:
-        for piece in pieces:
-            connection.sendall(piece)
-        answer = b""
-        while block := connection.recv(65536):
-            answer += block
-        return answer

@@ -9,7 +9,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from apache import Apache, Site, exchange, needs_apache
+from apache import Apache, Site, needs_apache
+from comparing import exchange
 from processes import wait_for
 
 pytestmark = needs_apache
@@ -97,7 +98,6 @@ handlers = {"/" + function.__name__: (http.METHOD_GET_POST, function) for functi
     form, upload, raw, lines, unread, cut, short, flushed, yielded, failing, large, file, closed, noted)}
 """
 
-URLENCODED = {"Content_Type": "application/x-www-form-urlencoded"}
 MULTIPART = {"Content_Type": "multipart/form-data; boundary=b"}
 
 
@@ -197,7 +197,7 @@ def test_a_chunked_body_is_refused(apache: Apache) -> None:
 @pytest.mark.parametrize("path", ["/file", "/large.bin"])
 def test_a_large_file_is_sent_whole_and_in_parts(apache: Apache, path: str) -> None:
     content = (apache.directory / "data" / "large").read_bytes()
-    status, _, fields, body = apache.ask("table")("GET", path)
+    status, _, fields, _ = apache.ask("table")("GET", path)
     assert (status, dict(fields)["content-length"]) == (200, "3000000")
     connection = http.client.HTTPConnection("127.0.0.1", apache.ports["table"], timeout=20)
     connection.request("GET", path, headers={"Range": "bytes=1000000-2999998"})
@@ -239,7 +239,7 @@ def test_a_client_that_leaves_is_no_error(apache: Apache, path: str) -> None:
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         client.recv(10)
     if path == "/closed":
-        wait_for(lambda: (apache.directory / "data" / "closed").exists(), "the generator to be closed")
+        wait_for((apache.directory / "data" / "closed").exists, "the generator to be closed")
     assert apache.ask("table")("GET", "/noted")[0] == 200
     assert "client closed" not in apache.log()
 

@@ -9,42 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from apache import Apache, Ask, Site, asker, needs_apache
+from apache import Apache, Site, needs_apache
+from comparing import Ask, asker
+from login import COOKIE, LOGIN, SQLITE, Browser
 from processes import package_home
 
 pytestmark = needs_apache
-
-LOGIN = """
-from poorhttp import http
-from poorhttp.sessions import Sessions
-
-sessions = SESSIONS
-
-def login(req):
-    req.session.rotate()
-    req.session["user"] = req.form["user"]
-    http.redirect(req, req.url_for("whoami"))
-
-def logout(req):
-    req.session.invalidate()
-    http.redirect(req, req.url_for("whoami"))
-
-def whoami(req):
-    return req.session.get("user", "nobody")
-
-def count(req):
-    req.session["count"] = req.session.get("count", 0) + 1
-    return str(req.session["count"])
-
-def broken(req):
-    req.session["user"] = "intruder"
-    raise ValueError("on purpose")
-
-handlers = {
-    "/login": (http.METHOD_POST, login), "/logout": (http.METHOD_POST, logout), "/": (http.METHOD_GET, whoami),
-    "/count": (http.METHOD_GET, count), "/broken": (http.METHOD_GET, broken),
-}
-"""
 
 FACTS = """
 from poorhttp import http
@@ -61,8 +31,6 @@ def named(req, rest):
 handlers = {"/": (http.METHOD_GET, facts), "/named/<rest:path>": (http.METHOD_GET, named)}
 """
 
-SQLITE = 'Sessions("sqlite:DIRECTORY/data/sessions.db", concurrency="lock", lock_timeout=20)'
-COOKIE = 'Sessions("cookie:", secrets="0123456789abcdef0123456789abcdef")'
 FILES = "    PythonOption poorhttp.document DIRECTORY/www\n    PythonOption poorhttp.index yes"
 
 # A second table of the same host needs an interpreter of its own: both are modules of one name.
@@ -118,22 +86,6 @@ def facts_of(ask: Ask, path: str) -> dict[str, Any]:
     assert status == 200
     facts: dict[str, Any] = json.loads(body)
     return facts
-
-
-class Browser:
-    """Keeps one cookie; its name and attributes are in `attributes`."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self.cookie, self.attributes = "", ""
-
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        fields = {"Host": "localhost", "Content_Type": "application/x-www-form-urlencoded", "Cookie": self.cookie}
-        status, _, headers, answer = self._ask(method, path, body, **fields)
-        for name, value in headers:
-            if name == "set-cookie":
-                self.cookie, _, self.attributes = value.partition("; ")
-        return status, answer
 
 
 @pytest.mark.parametrize("name", ["sqlite", "cookie", "secure"])
