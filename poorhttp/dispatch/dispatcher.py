@@ -312,6 +312,8 @@ class Dispatcher:
             self._write_cause(req, error)
 
     def _report(self, req: Request, error: Exception) -> None:
+        if error is getattr(req.environ.get("poorhttp.session"), "failure", None):
+            return  # of the store: the sessions answer 503 whatever the page is, and log why
         error_log.write_exception(req.environ, error, _trace(error))
         if not self._hinted and _is_about_other_http(error):
             self._hinted = True

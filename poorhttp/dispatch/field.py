@@ -110,4 +110,5 @@ def _converted(field: Field, convert: Callable[[Any], Any] | None) -> Any:
     try:
         return convert(field.value)
     except ValueError as error:
-        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name!r} has a wrong value: {error}") from error
+        why = str(error)[:200]  # it may have the value in it
+        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name[:80]!r} has a wrong value: {why}") from error

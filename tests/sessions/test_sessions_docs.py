@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client
+from session_client import Client
 
 from poorhttp.dispatch import application
 from poorhttp.sessions import Sessions
@@ -18,6 +19,14 @@ from poorhttp.sessions.policy import Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TEXT, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    """Modules that are named like those of other tests are gone when the test is over."""
+    yield
+    for name in SNIPPETS:
+        sys.modules.pop(name, None)
 
 
 def module(name: str, directory: Path) -> ModuleType:

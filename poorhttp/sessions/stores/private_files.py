@@ -34,14 +34,19 @@ def create(path: str, like: str) -> int:
 
 def write_new(path: str, content: bytes, replaced: str) -> None:
     """Write the file that is about to replace another, with its owner and mode; for the owner alone if there is none.
-    Raises OSError; a part of the file may be left then.
+    Raises OSError; then nothing is left of the file, which would take room on a full disk.
     """
     with suppress(FileNotFoundError):
         os.unlink(path)
-    with open(create(path, replaced), "wb") as file:
-        with suppress(FileNotFoundError):
-            os.fchmod(file.fileno(), S_IMODE(os.stat(replaced).st_mode))
-        file.write(content)
+    try:
+        with open(create(path, replaced), "wb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), S_IMODE(os.stat(replaced).st_mode))
+            file.write(content)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def make_empty(path: str) -> None:
