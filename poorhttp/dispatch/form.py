@@ -10,7 +10,7 @@ from binascii import Error as HexError
 from binascii import unhexlify
 
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
-from poorhttp.dispatch.field import Field, Fields, FormError
+from poorhttp.dispatch.field import Field, Fields, FormError, MissingField
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import IO, Any
 
     from poorhttp.dispatch.request import Request
+
+__all__ = ["Field", "FieldStorage", "Fields", "FormError", "MissingField"]
 
 MAX_FIELDS = 1000
 MAX_MEMORY = 1024 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -41,8 +42,8 @@ def test_a_value_that_holds_itself_is_refused(client: Client) -> None:
 def test_a_session_above_max_bytes_raises_and_the_old_one_stays() -> None:
     client = Client(max_bytes=200)
     client.do(put("a", 1))
-    with pytest.raises(TooLarge, match="above max_bytes, 200"):
-        client.do(put("a", "x" * 200))
+    with pytest.raises(TooLarge, match=r"above max_bytes, 200: .* \(session\['b'\] has 206 bytes of it\)"):
+        client.do(put("b", "x" * 200))
     with pytest.raises(TooLarge):
         client.do(lambda session: (session.rotate(), session.update(a="x" * 200)))
     assert client.do(get("a")) == "1"
@@ -113,7 +114,10 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
 @pytest.mark.parametrize(
     ("store", "settings", "told"),
     [
-        ("cookie:", {}, "need secrets"),
+        ("cookie:", {}, "need secrets=..., which is None: make a secret with python3 -c"),
+        ("cookie:", {"secrets": ""}, "need secrets=..., which is ''"),
+        ("cookie:", {"secrets": [None]}, "of type NoneType"),
+        ("cookie", {}, "it is written Sessions('cookie:', secrets=...)"),
         ("cookie:", {"secrets": "short"}, "has 5 bytes; expected at least 32"),
         ("cookie:", {"secrets": [SECRET, 5]}, "of type int"),
         ("cookie:", {"secrets": SECRET, "concurrency": "lock"}, "have no lock"),
@@ -131,13 +135,39 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("sqlite:///sessions.db", {}, "expected an absolute path"),
         ("sqlite:/a?timeout=never", {}, "timeout of a store is 'never'; expected seconds from 0.05 to 60"),
         ("oracle://host", {}, "begins with 'oracle'; expected one of memory:, file:/path"),
-        ("/var/lib/sessions", {}, "begins with '/var/lib/sessions'"),
+        ("sqllite:/sessions.db", {}, "begins with 'sqllite'; did you mean sqlite:/path/of/sessions.db?"),
+        ("mysqli://host/db", {}, "begins with 'mysqli'; did you mean mariadb://user@host/database?"),
+        ("Cookies:", {}, "did you mean cookie:?"),
+        ("/var/lib/sessions", {}, "begins with '/var/lib/sessions'; did you mean sqlite:/var/lib/sessions?"),
+        ("sqlite:/proc", {}, "is at '/proc', which is a directory; expected the path of a file"),
+        ("directory:/proc/version", {}, "which is a file; expected the path of a directory"),
+        ("redis:localhost", {}, "has no // behind the colon; expected one such as redis://host:6379/0"),
+        ("redis://:se/cret@localhost", {}, "the address redis: cannot be read"),
+        ("memcached://localhost:port", {}, "is the port a number"),
         ("mariadb://root@localhost", {}, "names no database"),
     ],
 )
 def test_a_wrong_setting_is_told(store: str, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(SessionError, match=re.escape(told)):
         Sessions(store, **settings)
+
+
+def test_a_missing_library_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    monkeypatch.delitem(sys.modules, "poorhttp.sessions.stores.redis", raising=False)
+    with pytest.raises(SessionError, match=r"needs the library redis\b.*not installed.*pip install '\.\[redis\]'"):
+        Sessions("redis://localhost")
+
+
+def test_the_error_of_an_address_does_not_tell_the_password() -> None:
+    for address in (
+        "redis://:se/cret@localhost",
+        "mariadb://root:se/cret@localhost/a",
+        "memcached://a:se/cret@localhost",
+    ):
+        with pytest.raises(SessionError) as told:
+            Sessions(address)
+        assert "se" not in re.findall(r"\w+", str(told.value)) and told.value.__suppress_context__
 
 
 def test_memory_is_refused_by_a_server_of_several_processes() -> None:

@@ -213,6 +213,17 @@ def test_a_store_that_goes_down_before_the_save_is_503() -> None:
     assert client.status.startswith("503") and not client.jar
 
 
+def test_a_page_that_the_application_has_made_for_503_is_sent() -> None:
+    store = Noting()
+    client = Client(store)
+    client.do(put("a", 1))
+    before = dict(client.jar)
+    store.is_down = True
+    assert client.ask(page(swallowing(get("a")), "503 Service Unavailable")) == "welcome, stranger"
+    assert client.field("Retry-After") == "5" and client.field("Cache-Control") == "no-store"
+    assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
+
+
 def test_a_page_that_does_not_use_the_session_is_served_all_the_same() -> None:
     store = Noting()
     client = Client(store)

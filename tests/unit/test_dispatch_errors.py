@@ -102,8 +102,9 @@ def test_a_wrong_result_is_explained_in_the_log_and_with_debug_on_the_page(outco
 
 @pytest.mark.parametrize("names", [{}, {"errors": {404: lambda req: ("hidden",)}}], ids=["handler", "error handler"])
 def test_the_page_of_the_server_decides_who_sees_a_wrong_result(names):
-    def own_page(error):
+    def own_page(error, status):
         told.append(str(error))
+        assert status == "500 Internal Server Error"
         return {"Content-Type": "text/plain", "Vary": "Accept"}, b"own page"
 
     told = []

@@ -23,9 +23,9 @@ def test_nothing_on_a_page_is_markup(uri, method, webmaster):
 
 @given(st.text())
 def test_nothing_in_a_traceback_is_markup(trace):
-    text = traceback_page("/", trace, (), "")
+    text = traceback_page(500, "/", trace, (), "")
     striped = text.count("<pre>")
-    assert text.count("<") == traceback_page("/", "", (), "").count("<") + 2 * striped
+    assert text.count("<") == traceback_page(500, "/", "", (), "").count("<") + 2 * striped
     text.encode("utf-8")
 
 
