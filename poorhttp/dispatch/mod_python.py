@@ -126,14 +126,14 @@ def _has_threads() -> bool:
 
 
 def _split(table: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of this package, without their prefix, and those of the application."""
+    """The options of this package, without their prefix; those of the application, in lower case as in an ini file."""
     ours: dict[str, str] = {}
     others: dict[str, str] = {}
     for name in _names(table):
         if name.startswith(OURS):
             ours[name[len(OURS) :]] = table.get(name)
         elif not name.startswith("mod_python."):
-            others[name] = table.get(name)
+            others[name.lower()] = table.get(name)
     return ours, others
 
 

@@ -27,7 +27,7 @@ webmaster = gr\u00fc\u00dfe@example.com
 document = {directory}/www
 index = yes
 [application]
-greeting = ahoj sv\u011bte
+Greeting = ahoj sv\u011bte
 """
 
 TABLE = """

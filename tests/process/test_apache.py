@@ -15,12 +15,25 @@ from server import Server
 
 pytestmark = needs_apache
 
+EXAMPLES = Path(package_home()) / "examples"
+
 OPTIONS = """
     PythonOption poorhttp.webmaster "gr\u00fc\u00dfe@example.com"
     PythonOption poorhttp.document DIRECTORY/www
     PythonOption poorhttp.index yes
-    PythonOption greeting "ahoj sv\u011bte"
+    PythonOption Greeting "ahoj sv\u011bte"
 """
+
+
+def manual() -> str:
+    """The configuration in the manual, with the places of the test."""
+    page = (Path(package_home()) / "docs" / "apache.md").read_text(encoding="utf-8")
+    text = page.partition("```apache\n")[2].partition("```")[0]
+    places = {"/srv/site/www": "DIRECTORY/www", "/srv/site": "DIRECTORY/site-manual", "/srv/poorhttp": package_home()}
+    for place, here in places.items():
+        assert place in text
+        text = text.replace(place, here)
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +43,9 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     started = Apache(
         Site("table", TABLE, OPTIONS),
-        Site("examples", Path(package_home()) / "examples", OPTIONS),
+        Site("examples", EXAMPLES, OPTIONS),
+        Site("tour", EXAMPLES / "tour", OPTIONS + "    PythonInterpreter main_interpreter"),
+        Site("manual", TABLE, location="/unused", host=manual()),
         Site("made", made, host="ServerAdmin root@localhost"),
         Site("unowned", made),
     )
@@ -74,6 +89,20 @@ def test_the_examples_are_the_same(apache: Apache, serve: Callable[..., Server],
     ours = asker(serve(str(apache.application("examples")), ini=INI.format(directory=apache.directory)).address[1])
     assert apache.ask("examples")("GET", path) == ours("GET", path)
     assert "Initialisation ..." in apache.log()
+
+
+@pytest.mark.parametrize("path", ["/", "/hello/w%C3%B6rld", "/sum/20/22", "/countdown", "/old", "/nothing", "/fail"])
+def test_the_tour_is_the_same(apache: Apache, serve: Callable[..., Server], path: str) -> None:
+    settings = {"errors": ("always fails",), "ini": INI.format(directory=apache.directory)}
+    ours = asker(serve(str(apache.application("tour")), **settings).address[1])
+    assert apache.ask("tour")("GET", path) == ours("GET", path)
+
+
+def test_the_configuration_of_the_manual_works(apache: Apache) -> None:
+    ask = apache.ask("manual")
+    assert b'"options":{"greeting":"Good morning"}' in ask("GET", "/cookie")[3]
+    assert b"webmaster: root@localhost" in ask("GET", "/missing")[3]
+    assert ask("GET", "/page.txt")[0] == 200
 
 
 def test_the_table_that_init_writes_is_the_same(apache: Apache, serve: Callable[..., Server]) -> None:

@@ -251,6 +251,14 @@ def test_lines_of_the_log_are_single_lines_of_printable_characters(apache: Apach
     assert "nul \\\\x00 surrogate \\\\udcff end" in log
 
 
+def test_the_page_for_debugging_is_for_clients_on_this_machine(apache: Apache) -> None:
+    secret = {"Authorization": "Basic c2VjcmV0"}
+    status, _, _, body = apache.ask("debug")("GET", "/debug-info", Host="localhost", **secret)
+    assert status == 200 and b"mod_python" in body and b"/upload" in body and b"c2VjcmV0" not in body
+    assert apache.ask("debug")("GET", "/debug-info", Host="example.com")[0] == 404
+    assert apache.ask("table")("GET", "/debug-info", Host="localhost")[0] == 404
+
+
 def test_answers_that_apache_compresses_are_still_conditional(apache: Apache) -> None:
     ask = apache.ask("compressed")
     _, _, fields, body = ask("GET", "/page.txt", Accept_Encoding="gzip")
