@@ -11,6 +11,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from os import PathLike
     from typing import IO, Any
 
 
@@ -40,6 +41,21 @@ class Field:
         self.file = file
         self.type = type
         self._text = text
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write an uploaded file to `path`, which is absolute, and is replaced if it is there: whole or not at all.
+
+        `filename` is the client's choice: make the path of a name of your own. Raises ValueError for a relative path,
+        as a client's name would be, and for a field that is no upload; OSError if the file cannot be written.
+        """
+        from poorhttp.dispatch.whole_file import write
+
+        if self.file is None:
+            raise ValueError(f"the field {self.name!r} is no uploaded file, and has nothing to save")
+        path = str(path)
+        if not path.startswith("/"):
+            raise ValueError(f"save() takes an absolute path, not {path!r}; a name that a client has chosen is no path")
+        write(path, self.file)
 
     @property
     def value(self) -> Any:
@@ -82,6 +98,7 @@ class Fields:
         return default if not values else values[0] if len(values) == 1 else values
 
     def keys(self) -> list[str]:
+        """The names, each once, in the order in which the client sent them."""
         return list(dict.fromkeys(field.name for field in self.list))
 
     def __getitem__(self, name: str) -> Any:
@@ -110,4 +127,5 @@ def _converted(field: Field, convert: Callable[[Any], Any] | None) -> Any:
     try:
         return convert(field.value)
     except ValueError as error:
-        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name!r} has a wrong value: {error}") from error
+        why = str(error)[:200]  # it may have the value in it
+        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name[:80]!r} has a wrong value: {why}") from error

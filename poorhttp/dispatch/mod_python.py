@@ -93,6 +93,8 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "poorhttp.options": options,
         }
     )
+    if req.useragent_ip != req.connection.client_ip:  # by mod_remoteip: the client came through another server
+        environ["poorhttp.forwarded"] = True
     return environ
 
 

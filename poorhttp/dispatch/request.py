@@ -14,7 +14,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -51,9 +51,12 @@ else:
 class Request(Answer):
     """A request and its answer.
 
-    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded; if
-    files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    environ: the WSGI environ (PEP 3333). method: str, `GET`. uri: str, the path below the application's mount point,
+    decoded; if files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    status: int, 200..599, and content_type: str, of the answer; set them at will until output is sent.
     """
+
+    _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
         """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
@@ -158,18 +161,22 @@ class Request(Answer):
         status = status_for(self.environ, etag, modified)
         return OK if status == HTTP_OK else status
 
-    def url_for(self, target: str | Callable[..., Any], /, **values: object) -> str:
-        """`url_for("user", name="a b")` -> `/user/a%20b`: the path that leads to a function of the table.
+    def url_for(
+        self, target: str | Callable[..., Any], fields: Mapping[str, Any] | None = None, /, **values: object
+    ) -> str:
+        """`url_for("user", {"page": 2}, name="a b")` -> `/user/a%20b?page=2`: the path to a function of the table.
 
-        target: the function, or its name. values: of the parameters in the path. With the application's mount point,
-        so a page can link to it. Raises LookupError if the table has no such function, TypeError for missing values,
-        ValueError for values that the pattern would not read back.
+        target: the function, or its name. fields: those of the query: str, numbers, and lists of these. values: of the
+        parameters in the path. With the application's mount point, so a page can link to it. Raises LookupError if the
+        table has no such function, TypeError for missing values and for other values in the query, ValueError for
+        values that the pattern would not read back.
         """
-        from poorhttp.dispatch.percent import PATH, encoded
+        from poorhttp.dispatch.percent import PATH, encoded, query
 
         mount = self.environ.get("SCRIPT_NAME", "").encode("latin-1")
         routes: Routes = self._routes
-        return encoded(mount, PATH) + routes.build(target, values)
+        path = encoded(mount, PATH) + routes.build(target, values)
+        return f"{path}?{query(fields)}" if fields else path
 
     @made_once
     def path_args(self) -> dict[str, Any]:
@@ -213,6 +220,7 @@ class Request(Answer):
 
     @made_once
     def headers_in(self) -> RequestHeaders:
+        """The fields of the request by name, in any case: a mapping of str."""
         return RequestHeaders(self.environ)
 
     @made_once
@@ -227,22 +235,27 @@ class Request(Answer):
 
     @made_once
     def subprocess_env(self) -> WSGIEnvironment:
+        """The environ, by mod_python's name."""
         return self.environ
 
     @made_once
     def remote_addr(self) -> str:
+        """The address of the client (REMOTE_ADDR); "" on a unix socket."""
         return str(self.environ.get("REMOTE_ADDR", ""))
 
     @made_once
     def remote_host(self) -> str:
+        """The name of the client (REMOTE_HOST) if the server knows it, else its address."""
         return str(self.environ.get("REMOTE_HOST") or self.remote_addr)
 
     @made_once
     def user_agent(self) -> str:
+        """The program of the client as it names itself (User-Agent, RFC 9110 section 10.1.5); "" without."""
         return str(self.environ.get("HTTP_USER_AGENT", ""))
 
     @made_once
     def scheme(self) -> str:
+        """`http` or `https`, as the client asked, if the server knows (`wsgi.url_scheme`)."""
         return str(self.environ["wsgi.url_scheme"])
 
     @made_once

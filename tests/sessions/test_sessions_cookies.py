@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_sessions_middleware import SECRET, Client, get, put
+from session_client import SECRET, Client, get, put
 
 from poorhttp.sessions import TooLarge
 from poorhttp.sessions.signing import Signer
