@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from session_client import Client, Noting, get, interleaved, page, put, streaming
 
-from poorhttp.sessions import SessionError, StoreDown
+from poorhttp.sessions import SessionError, StoreDown, locks
+from poorhttp.sessions.locks import Lock
+from poorhttp.sessions.stores.memory import MemoryStore
 
 # Requests at one time
 
@@ -158,6 +160,20 @@ def test_a_lock_that_is_held_too_long_is_503_and_every_end_of_a_request_frees_it
     with pytest.raises(SessionError):
         client.do(put("b", {1}))
     assert client.do(get("a")) == "2"
+
+
+def test_a_lock_that_its_holder_lost_stays_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    first, second, third = (Lock(store, "0" * 64, timeout) for timeout in (0, 20, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "LIFE", 0.1)
+        first.acquire()
+    second.acquire()
+    first.release()
+    with pytest.raises(StoreDown):
+        third.acquire()
+    second.release()
+    third.acquire()
 
 
 # The store is down
