@@ -2,7 +2,9 @@
 
 mod_proxy opens a connection to a backend for each request and closes it afterwards. It tries the next backend where one
 refuses, and leaves the refusing one alone for `disable-time` seconds (default 1); a request that was sent it does not
-send again. All of that is so without a word in its configuration. nginx is one process that sends files, and stands where the servers do.
+send again. All of that is so without a word in its configuration.
+
+nginx is one process that sends files, and stands where the servers do.
 """
 
 from __future__ import annotations
