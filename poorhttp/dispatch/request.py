@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from typing import Any
 
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
     from poorhttp.dispatch.field import Fields
     from poorhttp.dispatch.routes import Routes
@@ -54,15 +54,6 @@ class Request(Answer):
     environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded; if
     files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
     """
-
-    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
-        self.environ = environ
-        self.method: str = environ["REQUEST_METHOD"]
-        # A mount point without a slash leaves an empty path (PEP 3333).
-        self.uri: str = environ.get("PATH_INFO") or "/"
-        self._start = start_response
-        self._hold(limit)
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
