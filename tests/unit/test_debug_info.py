@@ -252,7 +252,7 @@ def test_under_debug_a_page_tells_why(reason):
 
 def test_where_the_server_shows_its_pages_to_this_machine_only_so_are_reasons():
     handler = ASKS["only for &lt;members&gt; 7"]
-    environ = {"poorhttp.debug": True, "poorhttp.error_page": lambda error: ({}, b"")}
+    environ = {"poorhttp.debug": True, "poorhttp.error_page": lambda error, status: ({}, b"")}
     assert "members" in answer(handler, environ={**environ, **LOCAL}).text
     assert "members" not in answer(handler, environ=environ).text
     assert "members" not in answer(handler, environ={**environ, **LOCAL, "HTTP_HOST": "attacker.example"}).text

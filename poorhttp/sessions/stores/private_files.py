@@ -33,8 +33,8 @@ def create(path: str, like: str) -> int:
 
 
 def write_new(path: str, content: bytes, replaced: str) -> None:
-    """Write the file that is about to replace another, with its owner and mode, but closed to others; for the
-    owner alone if there is none. Raises OSError; then nothing is left of the file, which would take room on a full disk.
+    """Write the file that is about to replace another, with its owner and mode, but closed to others; for the owner
+    alone if there is none. Raises OSError; then nothing is left of the file, which would take room on a full disk.
     """
     with suppress(FileNotFoundError):
         os.unlink(path)
