@@ -4,8 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from starter import SHAPES, Start
-from test_lacking import mounts, without
+from starter import SHAPES, Start, mounts, without
 
 TABLE = """
 import os

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client, Noting, put
+from session_client import Client, Noting, put
 
 from poorhttp import http
 from poorhttp.dispatch import application
