@@ -135,7 +135,7 @@ class Dispatcher:
             self._conclude(req, outcome, handler)
         if self._after is not None:
             self._post_process(req, self._after)
-        if req.is_head_stale():
+        if req.sent_head is not None and req.is_head_stale():
             self._log(
                 req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
             )

@@ -240,6 +240,18 @@ def test_a_page_that_the_application_has_made_for_503_is_sent() -> None:
     assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
 
 
+def test_whatever_a_store_says_is_one_line_of_the_log() -> None:
+    class Verbose(Noting):
+        def load(self, key: str) -> Any:
+            raise StoreDown("connection refused\n\tIs the server running?\x1b[31m")
+
+    client = Client(Verbose())
+    client.jar["__Host-session"] = "A" * 43
+    client.do(get("a"), PATH_INFO="/\n\xe9")
+    assert client.log.count("\n") == 1 and client.log[:-1].isprintable()
+    assert "GET '/\\n\\xe9' is answered 503: connection refused  Is the server running? [31m" in client.log
+
+
 def test_a_page_that_does_not_use_the_session_is_served_all_the_same() -> None:
     store = Noting()
     client = Client(store)
