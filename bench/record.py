@@ -17,6 +17,7 @@ from bench.report import Results
 from bench.servers import Server
 
 RECORDS = HERE / "records"
+CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
@@ -35,6 +36,7 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "python of the peers": said([setting.peers, *interpreter]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
+        "congestion control": CONGESTION.read_text().strip(),
         "servers": {server.name: server_version(server, setting) for server in dict.fromkeys(servers)},
     }
 
