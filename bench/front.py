@@ -28,6 +28,7 @@ server.max-keep-alive-requests = 65535
 proxy.server = ( "" => (
 {backends}
 ) )
+{more}
 """
 
 
@@ -45,12 +46,12 @@ def backend(where: Where) -> str:
 
 
 @contextlib.contextmanager
-def lighttpd(backends: Sequence[Where], setting: Setting, core: int) -> Iterator[Running]:
-    """lighttpd, on one core, before these backends; ready when it accepts."""
+def lighttpd(backends: Sequence[Where], setting: Setting, core: int, more: str = "") -> Iterator[Running]:
+    """lighttpd, on one core, before these backends; ready when it accepts. more: further lines of configuration."""
     port = free_port()
     lines = ",\n".join(f"    {backend(where)}" for where in backends)
     configuration = setting.work / "lighttpd.conf"
-    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines))
+    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines, more=more))
     with pinned({core}):
         process = subprocess.Popen(
             [program(), "-D", "-f", str(configuration)], start_new_session=True, stdin=subprocess.DEVNULL,
