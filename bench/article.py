@@ -25,7 +25,7 @@ from bench.workloads import Row, Target, Workload
 
 SECONDS = 60.0
 STARTING, WEIGHING = 1.0, 4.0  # seconds, guessed: a start, and a row of the memory table
-BURSTS = (10, 100)  # parallel requests before memory is read
+BURSTS, SETTLE = (10, 100), 1.0  # parallel requests before memory is read, and seconds until it is
 TESTS = ("serial", "parallel", "memory")
 PAGES = {
     name: Workload(name, f"the article's {name} page", OURS, module="dispatched", app="application",
@@ -161,7 +161,8 @@ def weight(configuration: Configuration, setting: Setting, look: Callable[[], ob
     sizes = []
     with serving(configuration, page, setting) as served:
         for burst in BURSTS:
-            visits.parallel(served.port, page.path, answer, 1, look, each=burst)
+            visits.burst(served.port, page.path, answer, burst, look)
+            time.sleep(SETTLE)
             sizes.append(weigh(configuration, served))
     return {**sizes[-1], "size after 10": sizes[0]["size"]}
 

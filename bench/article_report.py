@@ -37,8 +37,8 @@ WHAT = {
 }
 # A chart's title, what it shows by COLUMNS, and by how much that is divided.
 DRAWN = {
-    "serial": (("/s, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
-    "parallel": (("/s, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
+    "serial": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
+    "parallel": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
     "memory": (("MiB, smaller is better", 3, 1024.0),),
 }
 # fmt: on

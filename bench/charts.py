@@ -20,12 +20,19 @@ SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "bench", "font.family": "sans-serif", "font.size": 8,
     "axes.spines.top": False, "axes.spines.right": False,
 }  # fmt: skip
+NOTHING_MORE = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 # Half of what matplotlib writes: parts of micrometres, turns by nothing, and the font of each single text.
 SHORTER = (
-    (r"(\.\d\d)\d+", r"\1"), (r' transform="rotate\(-0 [^)]*\)"', ""), (r" font-family: [^;\"]*;", ""),
-    (r"<!--.*?-->", ""), (r"(?m)^\s+", ""), (r"\n(?=[LzQ\"])", " "), (r"\n(?=</g>)", ""),
+    (r"(\.\d\d)\d+", r"\1"),
+    (r' transform="rotate\(-0 [^)]*\)"', ""),
+    (r" font-family: [^;\"]*;", ""),
+    (r"<!--.*?-->", ""),
+    (r' id="[a-z]+(\d[a-z])?(_\d+|\.axis_\d+)"', ""),
+    (r"(?m)^\s+", ""),
+    (r"\n(?=[LzQ]|\"[ />])", ""),
+    (r"\n(?=</g>)", ""),
     (r"<svg ", '<svg font-family="Helvetica, Arial, DejaVu Sans, sans-serif" '),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ def svg(charts: Sequence[Bars], columns: int = 2) -> str:
         for i, chart in enumerate(charts):
             _draw(figure.add_subplot(grid[i // columns, i % columns]), chart)
         output = io.StringIO()
-        figure.savefig(output, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(output, format="svg", metadata=NOTHING_MORE)
     text = output.getvalue()
     for found, instead in SHORTER:
         text = re.sub(found, instead, text, flags=re.DOTALL)
@@ -71,18 +78,18 @@ def svg(charts: Sequence[Bars], columns: int = 2) -> str:
 def _draw(axes, chart: Bars) -> None:
     count = len(chart.series)
     for i, (name, values) in enumerate(chart.series.items()):
-        places = [group * (count + 1) + i for group in range(len(chart.groups))]
-        bars = axes.barh(places, [value or 0 for value in values], height=0.9, label=name, color=COLOURS[i],
-                         clip_on=False)  # fmt: skip
-        axes.bar_label(bars, ["" if value is None else number(value) for value in values], padding=2, fontsize=7)
+        places = [group * (count + 1) + i for group, value in enumerate(values) if value is not None]
+        sizes = [value for value in values if value is not None]
+        bars = axes.barh(places, sizes, height=0.9, label=name, color=COLOURS[i], clip_on=False)
+        axes.bar_label(bars, list(map(number, sizes)), padding=2, fontsize=7)
     for group, name in enumerate(chart.groups):
         if name in chart.absent:
             place = group * (count + 1) + (count - 1) / 2
             axes.text(0, place, f" {chart.absent[name]}", va="center", fontsize=7, color="#666666")
     axes.set_yticks([group * (count + 1) + (count - 1) / 2 for group in range(len(chart.groups))], chart.groups)
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.margins(x=0.14, y=0.01)
+    axes.set_ylim(len(chart.groups) * (count + 1) - 1.2, -0.8)
+    axes.margins(x=0.14)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(_few_ticks())
     axes.set_title(chart.title, fontsize=9, fontweight="bold", loc="left", pad=18)

@@ -1,4 +1,4 @@
-/* The two clients of the article of 2010: one request after another, and a hundred at once each second.
+/* The clients of the article of 2010: one request after another, a hundred at once each second, and some at once.
  *
  * Each request has a connection and, in the parallel test, a thread of its own. Three moments are taken: just before
  * connect(), after 15 bytes (a status line, `HTTP/1.0 200 OK`) and at the end of the connection. `arrived` is when the
@@ -10,6 +10,7 @@
  *
  *     visits serial PORT PATH SECONDS <PAGE
  *     visits parallel PORT PATH SECONDS EACH LIMIT <PAGE
+ *     visits burst PORT PATH COUNT <PAGE
  *
  * It prints one line of JSON; times are seconds.
  */
@@ -177,31 +178,49 @@ static void serial(double end)
     }
 }
 
-/* Whether the test lasted to its end. */
-static bool parallel(double begin, int seconds, int each, int limit)
+/* Whether so many could be started without there being more than the limit. */
+static bool start(int count, int limit)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    for (int i = 0; i < count; i++) {
+        pthread_t thread;
+        pthread_mutex_lock(&lock);
+        bool is_full = started - finished >= limit;
+        started += !is_full;
+        pthread_mutex_unlock(&lock);
+        if (is_full)
+            return false;
+        if (pthread_create(&thread, &attributes, visit, NULL)) {
+            fprintf(stderr, "cannot start thread %ld\n", started);
+            exit(1);
+        }
+    }
+    return true;
+}
+
+/* Whether the test lasted to its end. */
+static bool parallel(double begin, int seconds, int each, int limit)
+{
     for (int second = 0; second < seconds; second++) {
         sleep_until(begin + second);
-        for (int i = 0; i < each; i++) {
-            pthread_t thread;
-            pthread_mutex_lock(&lock);
-            bool is_full = started - finished >= limit;
-            started += !is_full;
-            pthread_mutex_unlock(&lock);
-            if (is_full)
-                return false;
-            if (pthread_create(&thread, &attributes, visit, NULL)) {
-                fprintf(stderr, "cannot start thread %ld\n", started);
-                exit(1);
-            }
-        }
+        if (!start(each, limit))
+            return false;
     }
     sleep_until(begin + seconds);
     return true;
+}
+
+static void burst(int count)
+{
+    start(count, count);
+    for (bool is_over = false; !is_over; usleep(1000)) {
+        pthread_mutex_lock(&lock);
+        is_over = finished == count;
+        pthread_mutex_unlock(&lock);
+    }
 }
 
 static int compare(const void *a, const void *b)
@@ -237,17 +256,20 @@ static void print_results(double seconds, bool is_whole)
 
 int main(int argc, char **argv)
 {
-    bool is_serial = argc == 5 && !strcmp(argv[1], "serial"), is_whole = true;
-    if (!is_serial && !(argc == 7 && !strcmp(argv[1], "parallel"))) {
-        fprintf(stderr, "usage: visits serial PORT PATH SECONDS <PAGE, or visits parallel PORT PATH SECONDS EACH LIMIT <PAGE\n");
+    const char *test = argc > 4 ? argv[1] : "";
+    bool is_whole = true;
+    if (argc != (strcmp(test, "parallel") ? 5 : 7)) {
+        fprintf(stderr, "usage: visits serial|parallel|burst PORT PATH NUMBER... <PAGE\n");
         return 2;
     }
     port = atoi(argv[2]);
     snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", argv[3]);
     page_size = fread(page, 1, sizeof page, stdin);
     double begin = now(CLOCK_MONOTONIC);
-    if (is_serial)
+    if (!strcmp(test, "serial"))
         serial(begin + atof(argv[4]));
+    else if (!strcmp(test, "burst"))
+        burst(atoi(argv[4]));
     else
         is_whole = parallel(begin, atoi(argv[4]), atoi(argv[5]), atoi(argv[6]));
     double seconds = now(CLOCK_MONOTONIC) - begin;

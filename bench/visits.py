@@ -38,6 +38,11 @@ def parallel(
     return parse(_run(["parallel", str(port), path, str(whole), str(each), str(limit)], page, whole, look))
 
 
+def burst(port: int, path: str, page: bytes, count: int, look: Callable[[], object] = bool) -> dict[str, float]:
+    """So many requests at once; waits for all of them."""
+    return parse(_run(["burst", str(port), path, str(count)], page, 0, look))
+
+
 def parse(text: str) -> dict[str, float]:
     """What a client printed, by the article's names: `ans t`, `res t` in seconds, and `ans/s`, `res/s`, `real/s`.
 
@@ -49,8 +54,8 @@ def parse(text: str) -> dict[str, float]:
     right, kinds = data["right"], {kind: data[kind] for kind in FAULTS if data[kind]}
     errors = sum(kinds.values())
     if not right or errors > right * TOLERATED:
-        told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-        raise Failure(f"{right:,} of {data['started']:,} answers were right; {told or 'nothing else'}")
+        told = ", ".join(f"{count:,} {kind}" for kind, count in {**kinds, "unfinished": data["unfinished"]}.items())
+        raise Failure(f"{right:,} of {data['started']:,} answers were right; {told}")
     return {
         "ans t": data["ans"], "res t": data["res"], "ans/s": 1 / data["ans"], "res/s": 1 / data["res"],
         "real/s": right / data["seconds"], "arrived": data["arrived"], "client us": 1e6 * data["cpu"] / data["started"],
