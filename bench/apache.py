@@ -1,4 +1,4 @@
-"""A real Apache: prefork and mod_python, configured as in the article of 2010, with the examples' dispatch table.
+"""A real Apache: prefork and mod_python, configured as in the article of 2010, with the pages of the examples.
 
 Knows its configuration, how it is started and how it ends; measures nothing.
 """
@@ -14,12 +14,13 @@ from pathlib import Path
 
 from bench.client import Failure
 from bench.front import PLACES
-from bench.launch import ROOT, Running, Setting, expected, free_port, last_line, pinned, stop, wait_until_right
+from bench.launch import APPS, ROOT, Running, Setting, expected, free_port, last_line, pinned, stop, wait_until_right
 from bench.workloads import Workload
 
 MODULES = Path("/usr/lib/apache2/modules")
-AS_THEN = {"spare": 10, "requests": 2000}
-KEPT = {"spare": 220, "requests": 0}  # no child is ended, so none imports the application anew
+AS_THEN = {"spare": 10, "requests": 2000, "handler": "poorhttp.dispatch.mod_python"}
+KEPT = {**AS_THEN, "spare": 220, "requests": 0}  # no child is ended, so none imports the application anew
+PLAIN = {**KEPT, "handler": "mod_python_pages"}
 PYTHON = "/usr/bin/python3"  # the one that Debian's mod_python has inside
 # The numbers are the article's, which names no access log. Apache makes MaxSpareServers one more than MinSpareServers.
 CONFIGURATION = """\
@@ -47,7 +48,7 @@ MaxConnectionsPerChild {requests}
 PythonOptimize On
 <Location />
     SetHandler mod_python
-    PythonHandler poorhttp.dispatch.mod_python
+    PythonHandler {handler}
     PythonPath "['{directory}/examples', '{directory}/package'] + sys.path"
     PythonDebug Off
     PythonAutoReload Off
@@ -67,10 +68,10 @@ def program() -> str:
 
 
 @contextlib.contextmanager
-def apache(workload: Workload, setting: Setting, children: Mapping[str, int]) -> Iterator[Running]:
+def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> Iterator[Running]:
     """Apache on the servers' cores, ready when it gives the right answer; a Failure meanwhile gets a line of its log.
 
-    The workload's page must be one of the examples. children: AS_THEN or KEPT.
+    The workload's page must be one of the examples. kind: AS_THEN, KEPT or PLAIN.
     """
     binary, port = program(), free_port()
     directory = _directory(setting)
@@ -78,7 +79,7 @@ def apache(workload: Workload, setting: Setting, children: Mapping[str, int]) ->
     log.unlink(missing_ok=True)
     configuration = directory / "httpd.conf"
     user = "User nobody\nGroup nogroup" if os.getuid() == 0 else ""
-    names = {"directory": directory, "port": port, "modules": MODULES, "user": user, **children}
+    names = {"directory": directory, "port": port, "modules": MODULES, "user": user, **kind}
     configuration.write_text(CONFIGURATION.format_map(names))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with (directory / "output").open("wb") as output, pinned(setting.cores):
@@ -104,6 +105,7 @@ def _directory(setting: Setting) -> Path:
     if not directory.exists():
         setting.work.chmod(0o711)
         shutil.copytree(ROOT / "examples", directory / "examples")
+        shutil.copy(APPS / "mod_python_pages.py", directory / "examples")
         no_engine = shutil.ignore_patterns("*.so", "__pycache__")
         shutil.copytree(ROOT / "poorhttp", directory / "package" / "poorhttp", ignore=no_engine)
         # Else each child would compile all of it anew, as it may write nothing there.

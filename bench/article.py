@@ -49,21 +49,24 @@ ALL = (
     Configuration("single", "Single", "single"),
     Configuration("forking", "Forking", "forking", workers=4),
     Configuration("threading", "Threading", "threading"),
-    Configuration("apache", "Apache prefork", "apache", workers=4, warm_up=10.0),  # each child imports for itself
+    Configuration("apache", "Apache prefork", "apache", workers=4, warm_up=20.0),  # each child imports for itself
     Configuration("lighttpd-1", "Lighttpd + Single", "single", 1, tests=("serial", "parallel")),
     Configuration("lighttpd-2", "Lighttpd + 2 x Single", "single", 2, tests=("serial", "parallel")),
     Configuration("lighttpd-4", "Lighttpd + 4 x Single", "single", 4, workers=4),
-    Configuration("apache-kept", "Apache, children kept", "apache", warm_up=10.0, tests=("serial", "parallel")),
+    Configuration("apache-kept", "Apache, children kept", "apache", warm_up=20.0, tests=("serial", "parallel")),
+    Configuration("apache-plain", "the same, plain handler", "apache", warm_up=20.0, tests=("serial", "parallel")),
     Configuration("bare", "Bare loop (the limit)", "bare", tests=("serial", "parallel")),
     Configuration("lighttpd", "Lighttpd", "single", 1, tests=("memory",)),
 )
 CONFIGURATIONS = {each.name: each for each in ALL}
+APACHES = {"apache": apache.AS_THEN, "apache-kept": apache.KEPT, "apache-plain": apache.PLAIN}
 MEMORY_ORDER = ("lighttpd", "single", "lighttpd-4", "forking", "threading", "apache")
 NAMES = (*TESTS, *PAGES, *CONFIGURATIONS)
 RATIO = 0.5
 TARGETS = (
     *(Target(f"parallel {page}, {name}: ended early, at {visits.LIMIT} requests without an answer",
              (f"parallel {page}", name), "stopped", "<=", 0, "") for page in PAGES for name in OURS),
+    # Of those that serve by the same dispatch table.
     *(Target(f"{test} {page}, ans t: {name} / the better Apache", (f"{test} {page}", name), "ans t", "<=", RATIO,
              over=((f"{test} {page}", "apache"), (f"{test} {page}", "apache-kept")))
       for test in ("parallel", "serial") for page in PAGES for name in OURS),
@@ -226,8 +229,7 @@ def serving(configuration: Configuration, page: Workload, setting: Setting) -> I
     """The configuration's servers, ready and giving the right page; afterwards nothing is left of them."""
     with contextlib.ExitStack() as stack:
         if configuration.server == "apache":
-            children = apache.KEPT if configuration.name == "apache-kept" else apache.AS_THEN
-            runs = [stack.enter_context(apache.apache(page, setting, children))]
+            runs = [stack.enter_context(apache.apache(page, setting, APACHES[configuration.name]))]
         else:
             numbered = [replace(page, name=f"{page.name}-{i}") for i in range(max(1, configuration.backends))]
             server = SERVERS[configuration.server]

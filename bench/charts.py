@@ -21,9 +21,8 @@ SETTINGS = {
     "axes.spines.top": False, "axes.spines.right": False,
 }  # fmt: skip
 NOTHING_MORE = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-# Half of what matplotlib writes: parts of micrometres, turns by nothing, and the font of each single text.
+# Half of what matplotlib writes: turns by nothing, names that nothing refers to, and the font of each single text.
 SHORTER = (
-    (r"(\.\d\d)\d+", r"\1"),
     (r' transform="rotate\(-0 [^)]*\)"', ""),
     (r" font-family: [^;\"]*;", ""),
     (r"<!--.*?-->", ""),
@@ -70,6 +69,8 @@ def svg(charts: Sequence[Bars], columns: int = 2) -> str:
         output = io.StringIO()
         figure.savefig(output, format="svg", metadata=NOTHING_MORE)
     text = output.getvalue()
+    # Parts of micrometres go too, within tags: between them stand the numbers of the chart.
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), text)
     for found, instead in SHORTER:
         text = re.sub(found, instead, text, flags=re.DOTALL)
     return text

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 15, ANSWER_BYTES = 1 << 15, STACK_BYTES = 1 << 17, PATIENCE = 10 };
+enum { STATUS_BYTES = 15, ANSWER_BYTES = 1 << 15, STACK_BYTES = 1 << 17, PATIENCE = 30 };
 enum outcome { RIGHT, REFUSED, RESET, SILENT, STATUS, WRONG, OUTCOMES };
 
 static const char *const NAMES[] = {"right", "refused", "reset", "silent", "status", "wrong"};

@@ -15,7 +15,7 @@ from bench.launch import BUILD, last_line
 from bench.load import TOLERATED
 
 EACH, LIMIT = 100, 600  # requests that start each second; requests without an answer that end the parallel test
-PATIENCE = 20.0  # seconds beyond those of the test; a request waits for 10
+PATIENCE = 60.0  # seconds beyond those of the test; a request waits for 30
 FAULTS = ("refused", "reset", "silent", "status", "wrong")
 
 
