@@ -14,7 +14,19 @@ from pathlib import Path
 
 from bench.client import Failure
 from bench.front import PLACES
-from bench.launch import APPS, ROOT, Running, Setting, expected, free_port, last_line, pinned, stop, wait_until_right
+from bench.launch import (
+    APPS,
+    ENDS_WITH_US,
+    ROOT,
+    Running,
+    Setting,
+    expected,
+    free_port,
+    last_line,
+    pinned,
+    stop,
+    wait_until_right,
+)
 from bench.workloads import Workload
 
 MODULES = Path("/usr/lib/apache2/modules")
@@ -85,7 +97,7 @@ def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> 
     with (directory / "output").open("wb") as output, pinned(setting.cores):
         # In a session of its own: Apache sends the signal that ends it to its whole process group.
         process = subprocess.Popen(
-            [binary, "-f", str(configuration), "-DFOREGROUND"], env=environ, start_new_session=True,
+            [*ENDS_WITH_US, binary, "-f", str(configuration), "-DFOREGROUND"], env=environ, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
     try:

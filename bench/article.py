@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from bench import apache, front, measure, proc, record, visits
 from bench.client import Failure, check
-from bench.launch import SERVER_CORE, Setting, expected, running
+from bench.launch import ENDS_WITH_US, SERVER_CORE, Setting, expected, running
 from bench.servers import OURS, SERVERS
 from bench.workloads import Row, Target, Workload
 
@@ -233,6 +233,7 @@ def serving(configuration: Configuration, page: Workload, setting: Setting) -> I
         else:
             numbered = [replace(page, name=f"{page.name}-{i}") for i in range(max(1, configuration.backends))]
             server = SERVERS[configuration.server]
+            server = replace(server, command=(*ENDS_WITH_US, *server.command))
             runs = [stack.enter_context(running(server, each, setting)) for each in numbered]
         servers = [run.process.pid for run in runs]
         if not configuration.backends:

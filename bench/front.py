@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bench.client import Failure, connect
-from bench.launch import READY, STOP, Running, Setting, Where, free_port, last_line, pinned
+from bench.launch import ENDS_WITH_US, READY, STOP, Running, Setting, Where, free_port, last_line, pinned
 
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 CONFIGURATION = """\
@@ -54,8 +54,8 @@ def lighttpd(backends: Sequence[Where], setting: Setting, core: int, more: str =
     configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines, more=more))
     with pinned({core}):
         process = subprocess.Popen(
-            [program(), "-D", "-f", str(configuration)], start_new_session=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            [*ENDS_WITH_US, program(), "-D", "-f", str(configuration)], start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     try:
         _wait(process, port)

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from bench.client import CLOCK, Failure
-from bench.launch import BUILD, last_line
+from bench.launch import BUILD, ENDS_WITH_US, last_line
 from bench.load import TOLERATED
 
 EACH, LIMIT = 100, 600  # requests that start each second; requests without an answer that end the parallel test
@@ -71,7 +71,10 @@ def masked(page: bytes) -> bytes:
 
 def _run(arguments: Sequence[str], page: bytes, seconds: float, look: Callable[[], object]) -> str:
     process = subprocess.Popen(
-        [str(BUILD / "visits"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*ENDS_WITH_US, str(BUILD / "visits"), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     text: bytes | None = masked(page)
     try:
