@@ -48,7 +48,8 @@ HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 def main() -> int:
     arguments = parse()
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
-        signal.signal(signum, lambda *_: sys.exit(1))
+        if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
+            signal.signal(signum, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
@@ -227,6 +228,8 @@ def parse() -> argparse.Namespace:
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
+    if not getattr(arguments, "seconds", 1.0) > 0:
+        parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:
         arguments.seconds = 1.0

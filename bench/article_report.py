@@ -35,7 +35,7 @@ WHAT = {
     "parallel": f"{EACH} requests at once each second, until {LIMIT} have no answer",
     "memory": "after 10 and then 100 parallel requests; KiB",
 }
-# A chart's title, what it shows by COLUMNS, and by how much that is divided.
+# A chart's unit, what it shows of COLUMNS, and by how much that is divided.
 DRAWN = {
     "serial": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
     "parallel": (("per second, larger is better", 3, 1.0), ("ms, smaller is better", -2, 1e-3)),
@@ -97,15 +97,18 @@ def _title(workload: str, name: str) -> str:
     return {"apache": "Apache"}.get(name, title if title.startswith("Lighttpd") else f"Poor Http {title}")
 
 
-def pictures(results: report.Results, now: str) -> Iterator[tuple[str, str]]:
-    """The article's charts as pictures, each with a name; now: what this run's charts are called. Raises Failure."""
+def pictures(results: report.Results, now: str, columns: int = 2) -> Iterator[tuple[str, str]]:
+    """The article's charts as pictures, each with a name. Raises Failure where they cannot be drawn.
+
+    now: what the charts of the results are called. columns: how many charts stand side by side.
+    """
     for workload in dict.fromkeys(row[0] for row in results):
         both = [
             chart
             for what, which, unit in DRAWN[workload.partition(" ")[0]]
             for chart in _charts(results, workload, what, which, unit, now)
         ]
-        yield workload.replace(" ", "-"), charts.svg(both)
+        yield workload.replace(" ", "-"), charts.svg(both, columns)
 
 
 def _charts(
@@ -116,13 +119,13 @@ def _charts(
     shown = dict(columns[:which] if which > 0 else columns[which:])
     names = [server for of, server in results if of == workload and server != "bare"]
 
-    def bars(title: str, numbers: Numbers, ended: Container[str], absent: str) -> charts.Bars:
+    def bars(title: str, numbers: Numbers, ended: Container[str], absent: str, note: str = "") -> charts.Bars:
         groups = {name: _title(workload, name) + " *" * (name in ended) for name in names}
-        star = ", * ended early" * any(name in ended for name in names)
+        star = "; * ended early" * any(name in ended for name in names)
         series = {heading: [value and value / unit for value in numbers[column]] for heading, column in shown.items()}
         missing = {groups[name]: absent for i, name in enumerate(names)
                    if all(values[i] is None for values in numbers.values())}  # fmt: skip
-        return charts.Bars(f"{title}: {workload}, {what}{star}", list(groups.values()), series, missing)
+        return charts.Bars(f"{title}: {workload}", what + star + note, list(groups.values()), series, missing)
 
     if printed := PRINTED.get(workload):
         then: Numbers = {
@@ -130,7 +133,9 @@ def _charts(
                      for name in names]
             for column in shown.values()
         }  # fmt: skip
-        yield bars("2010", then, ENDED_EARLY if workload == "parallel light" else (), "not measured")
+        early = ENDED_EARLY if workload == "parallel light" else ()
+        left_out = "; 4 x size of Apache, 896, was left out" if workload == LEFT_OUT[0] else ""
+        yield bars("2010", then, early, "not measured", left_out)
     rows: list[Row] = [(workload, name) for name in names]
     values: Numbers = {column: [report.middle(results[row], column) for row in rows] for column in shown.values()}
     yield bars(now, values, [row[1] for row in rows if report.middle(results[row], "stopped")], "failed")

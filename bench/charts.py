@@ -15,7 +15,7 @@ from bench.client import Failure
 from bench.report import number
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # of Okabe and Ito, told apart by the colour-blind too
-WIDTH, BAR, AROUND = 5.2, 0.17, 1.0  # inches: of a chart, of a bar's height, of what is above and below the bars
+WIDTH, BAR, AROUND = 5.2, 0.17, 1.1  # inches: of a chart, of a bar's height, of what is above and below the bars
 SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "bench", "font.family": "sans-serif", "font.size": 8,
     "axes.spines.top": False, "axes.spines.right": False,
@@ -42,6 +42,7 @@ class Bars:
     """
 
     title: str
+    unit: str  # and in which direction it is better
     groups: Sequence[str]
     series: Mapping[str, Sequence[float | None]]
     absent: Mapping[str, str]  # group -> why it has no bars, which is written in their place
@@ -93,6 +94,7 @@ def _draw(axes, chart: Bars) -> None:
     axes.margins(x=0.14)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(_few_ticks())
+    axes.set_xlabel(chart.unit)
     axes.set_title(chart.title, fontsize=9, fontweight="bold", loc="left", pad=18)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=count, frameon=False, borderpad=0, handlelength=1)
 
