@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from bench import apache, front, measure, proc, record, visits
+from bench import apache, article_memory, front, measure, proc, record, visits
 from bench.client import Failure, check
 from bench.launch import ENDS_WITH_US, SERVER_CORE, Setting, expected, running
 from bench.servers import OURS, SERVERS
@@ -158,7 +157,7 @@ def speed(
 
 
 def weight(configuration: Configuration, setting: Setting, look: Callable[[], object]) -> dict[str, float]:
-    """What ps and psutil tell after 10 and then 100 parallel requests for the light page; see `weigh`."""
+    """What ps and psutil tell after 10 and then 100 parallel requests for the light page."""
     setting = _of(configuration, setting)
     page = PAGES["light"]
     answer = expected(page, setting)
@@ -167,62 +166,9 @@ def weight(configuration: Configuration, setting: Setting, look: Callable[[], ob
         for burst in BURSTS:
             visits.burst(served.port, page.path, answer, burst, look)
             time.sleep(SETTLE)
-            sizes.append(weigh(configuration, served))
+            weighed = [] if configuration.name == "lighttpd" else served.servers
+            sizes.append(article_memory.weigh(weighed, served.front, configuration.workers))
     return {**sizes[-1], "size after 10": sizes[0]["size"]}
-
-
-def weigh(configuration: Configuration, served: Served) -> dict[str, float]:
-    """`size` and `vsize` of one worker (with lighttpd's where it stands before it), by ps, in KiB; `4 x size` as the
-    article has it: that of four workers, their parent and lighttpd; `N` workers that live, and `N x size`, that of all
-    processes that live; `pss` and `uss` of all of these, in bytes.
-    """
-    told = ps()
-    before = [served.front] if served.front else []
-    roots = [] if configuration.name == "lighttpd" else served.servers
-    trees = [[pid for pid in proc.tree(root) if pid in told] for root in roots]  # Apache starts and ends children
-    workers = [[pid for pid in tree if pid != root] or [root] for root, tree in zip(roots, trees, strict=True)]
-    largest = max((told[pid] for pids in workers for pid in pids), default=(0, 0))
-    in_front = [sum(told[pid][i] for pid in before) for i in (0, 1)]
-    parents = sum(told[root][0] for root, pids in zip(roots, workers, strict=True) if root not in pids)
-    everyone = [*before, *(pid for tree in trees for pid in tree)]
-    size, vsize = (largest[i] + in_front[i] for i in (0, 1))
-    count = configuration.workers
-    return {
-        "size": size, "vsize": vsize,
-        "4 x size": count * largest[0] + in_front[0] + (parents if count > 1 else 0),
-        "N": sum(map(len, workers)) or 1, "N x size": sum(told[pid][0] for pid in everyone),
-        **dict(zip(("pss", "uss"), _shared(everyone), strict=True)),
-    }  # fmt: skip
-
-
-def ps() -> dict[int, tuple[int, int]]:
-    """`size` and `vsize` (KiB) of each process, by the article's command, with the process number too."""
-    command = ["ps", "axo", "pid,ppid,size,vsize,cmd"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except FileNotFoundError as error:
-        raise Failure("ps is not installed: apt-get install procps") from error
-    except subprocess.SubprocessError as error:
-        raise Failure(f"`{' '.join(command)}` failed: {error}") from error
-    return parse_ps(done.stdout)
-
-
-def parse_ps(text: str) -> dict[int, tuple[int, int]]:
-    lines = (line.split(None, 4) for line in text.splitlines()[1:])
-    return {int(pid): (int(size), int(vsize)) for pid, _, size, vsize, *_ in lines}
-
-
-def _shared(processes: Iterable[int]) -> tuple[int, int]:
-    """PSS and USS of the processes together."""
-    try:
-        import psutil
-    except ImportError as error:
-        raise Failure("psutil is not installed: pip install 'poorhttp[bench]'") from error
-    sizes = []
-    for pid in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            sizes.append(psutil.Process(pid).memory_full_info())
-    return sum(each.pss for each in sizes), sum(each.uss for each in sizes)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import apache, article, article_report, charts, front, launch, record, report, visits
+from bench import apache, article, article_memory, article_report, charts, front, launch, record, report, visits
 from bench.article_2010 import ENDED_EARLY, PRINTED
 from bench.client import Failure
 from bench.launch import Setting
@@ -166,25 +166,25 @@ def test_the_article_is_copied_rightly() -> None:
 
 def test_ps_is_read() -> None:
     text = "    PID    PPID  SIZE    VSZ CMD\n      1       0   100   2000 a b c\n  22222       1     0      0 [x]\n"
-    assert article.parse_ps(text) == {1: (100, 2000), 22222: (0, 0)}
-    assert article.ps()[os.getpid()][1] > 1000
+    assert article_memory.parse_ps(text) == {1: (100, 2000), 22222: (0, 0)}
+    assert article_memory.ps()[os.getpid()][1] > 1000
 
 
 def test_sizes_are_added_as_in_the_article(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parent, 10, with workers of 100 and 120; lighttpd, 5, before servers of one process."""
     sizes = {1: (10, 1000), 2: (100, 2000), 3: (120, 3000), 4: (5, 50), 5: (200, 600), 6: (210, 700)}
-    monkeypatch.setattr(article, "ps", lambda: sizes)
-    monkeypatch.setattr(article.proc, "tree", lambda root: {1: [1, 2, 3]}.get(root, [root]))
-    monkeypatch.setattr(article, "_shared", lambda pids: (len(pids), 0))
+    monkeypatch.setattr(article_memory, "ps", lambda: sizes)
+    monkeypatch.setattr(article_memory.proc, "tree", lambda root: {1: [1, 2, 3]}.get(root, [root]))
+    monkeypatch.setattr(article_memory, "shared", lambda pids: (len(pids), 0))
 
-    def weighed(name: str, servers: list[int], in_front: int) -> list[float]:
-        found = article.weigh(article.CONFIGURATIONS[name], article.Served(0, servers, in_front))
+    def weighed(servers: list[int], in_front: int, multiplied: int) -> list[float]:
+        found = article_memory.weigh(servers, in_front, multiplied)
         return [found[column] for column in ("size", "vsize", "4 x size", "N", "N x size", "pss")]
 
-    assert weighed("apache", [1], 0) == [120, 3000, 4 * 120 + 10, 2, 230, 3]
-    assert weighed("single", [5], 0) == [200, 600, 200, 1, 200, 1]
-    assert weighed("lighttpd-4", [5, 6], 4) == [215, 750, 4 * 210 + 5, 2, 415, 3]
-    assert weighed("lighttpd", [5], 4) == [5, 50, 5, 1, 5, 1]
+    assert weighed([1], 0, 4) == [120, 3000, 4 * 120 + 10, 2, 230, 3]
+    assert weighed([5], 0, 1) == [200, 600, 200, 1, 200, 1]
+    assert weighed([5, 6], 4, 4) == [215, 750, 4 * 210 + 5, 2, 415, 3]
+    assert weighed([], 4, 1) == [5, 50, 5, 1, 5, 1]
 
 
 def chosen(*names: str) -> list[tuple[str, str]]:
