@@ -1,4 +1,4 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|article`.
+"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article`.
 
 Prints Markdown and keeps it as a record.
 
@@ -16,11 +16,25 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import article, article_report, faults, front, launch, measure, record, reload, report, robust, scale
+from bench import (
+    article,
+    article_report,
+    faults,
+    front,
+    launch,
+    measure,
+    record,
+    reload,
+    report,
+    robust,
+    scale,
+    sessions,
+    table,
+)
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import ALL as ALL_SERVERS
-from bench.servers import OURS, RELOADING, SERVERS
+from bench.servers import OURS, RELOADING, SERVERS, Server
 from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
@@ -57,9 +71,8 @@ def main() -> int:
             setting.before = arguments.before and os.path.abspath(arguments.before)
             setting.peers = os.path.abspath(arguments.peers)
         try:
-            if arguments.command not in SCENARIOS:
-                launch.compile_c("bare")
-                launch.compile_c("visits" if arguments.command == "article" else "tally")
+            for name in PROGRAMS.get(arguments.command, ()):
+                launch.compile_c(name)
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)
@@ -75,8 +88,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_fronted = arguments.command == "cost" and arguments.front
     rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
     chosen = list(rows(arguments, setting))
-    known = RELOADING if arguments.command == "reload" else SERVERS
-    facts = record.surroundings(setting, (known[row[1]] for row, _ in chosen if row[1] in known), sys.argv[1:])
+    facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
@@ -106,6 +118,14 @@ def pictures(results: report.Results, date: str) -> dict[str, str]:
     except Failure as failure:
         print(f"no pictures: {failure}", file=sys.stderr)
         return {}
+
+
+def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
+    """The servers of the rows; those of `sessions` are stores, all used by one server."""
+    known = RELOADING if arguments.command == "reload" else SERVERS
+    if arguments.command == "sessions":
+        yield SERVERS["single"]
+    yield from (known[row[1]] for row, _ in rows if row[1] in known)
 
 
 def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
@@ -181,7 +201,9 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload}
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
+PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
+            **dict.fromkeys(("table", "sessions"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
@@ -191,7 +213,18 @@ COMMANDS = {
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
-ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1, "faults": 1, "scale": 3, "reload": 1, "article": 1}
+ROUNDS = {
+    "cost": 5,
+    "memory": 3,
+    "start": 20,
+    "robust": 1,
+    "faults": 1,
+    "scale": 3,
+    "reload": 1,
+    "table": 3,
+    "sessions": 3,
+    "article": 1,
+}
 
 
 def parse() -> argparse.Namespace:

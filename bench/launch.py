@@ -44,6 +44,7 @@ class Setting:
     work: Path = field(default_factory=Path)  # a temporary directory
     cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
+    variables: dict[str, str] = field(default_factory=dict)  # of the servers' environment, besides ours
 
 
 @dataclass
@@ -105,7 +106,7 @@ def start(
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(
-                command, cwd=APPS, env=environment(is_ours(server)), start_new_session=True,
+                command, cwd=APPS, env=environment(is_ours(server)) | setting.variables, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:

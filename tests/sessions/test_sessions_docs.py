@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client
+from session_client import Client
 
+from poorhttp import http
 from poorhttp.dispatch import application
-from poorhttp.sessions import Sessions
+from poorhttp.sessions import SessionError, Sessions
 from poorhttp.sessions.addresses import FORMS
 from poorhttp.sessions.policy import Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TEXT, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    """Modules that are named like those of other tests are gone when the test is over."""
+    yield
+    for name in SNIPPETS:
+        sys.modules.pop(name, None)
 
 
 def module(name: str, directory: Path) -> ModuleType:
@@ -37,7 +48,7 @@ def asked(app: Any, times: int = 2) -> list[str]:
 
 
 def test_every_snippet_is_known() -> None:
-    assert len(SNIPPETS) == TEXT.count("```python") == 5
+    assert len(SNIPPETS) == TEXT.count("```python") == 6
 
 
 def test_the_table(tmp_path: Path) -> None:
@@ -64,12 +75,37 @@ def test_login_and_logout(tmp_path: Path) -> None:
 
 
 def test_the_signed_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SESSION_SECRET", raising=False)
+    with pytest.raises(SessionError, match=r"need secrets=\.\.\., which is None: make a secret with python3 -c"):
+        module("signed", tmp_path)
     monkeypatch.setenv("SESSION_SECRET", "s" * 32)
     sessions: Sessions = module("signed", tmp_path).sessions
     client = Client()
     client.sessions = sessions
     client.do(lambda session: session.update(a="x" * 2900))
     assert client.do(lambda session: len(session["a"])) == "2900"
+
+
+def test_the_token_of_a_form(tmp_path: Path) -> None:
+    tokens, client = module("tokens", tmp_path), Client()
+    handlers = {"/": (http.METHOD_GET_POST, lambda req: "changed" if req.method == "POST" else tokens.token(req))}
+    made = SimpleNamespace(handlers=handlers, sessions=client.sessions, pre_process=tokens.pre_process)
+    app = application(made)
+    client.sessions = SimpleNamespace(wrap=lambda inner: inner)  # type: ignore[assignment]
+
+    def post(form: bytes) -> str:
+        kind = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "CONTENT_LENGTH": str(len(form))}
+        text = client.ask(app, REQUEST_METHOD="POST", **kind, **{"wsgi.input": io.BytesIO(form)})
+        return text if client.status == "200 OK" else client.status
+
+    assert post(b"token=") == "403 Forbidden"
+    value = client.ask(app)
+    assert len(value) == 43 and client.ask(app) == value
+    assert post(f"a=1&token={value}".encode()) == "changed"
+    for form in b"", b"token=", b"token=x", "token=é".encode(), f"token={value[:-1]}".encode():
+        assert post(form) == "403 Forbidden"
+    client.jar.clear()
+    assert post(f"token={value}".encode()) == "403 Forbidden"
 
 
 def test_the_tables_have_every_address_and_every_setting() -> None:

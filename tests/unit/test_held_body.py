@@ -217,6 +217,7 @@ def test_only_a_process_that_has_the_engine_uses_it(first, module):
 @pytest.mark.parametrize("plugins", [[], ["-p", "poorhttp._engine"]], ids=["another server", "poorhttp"])
 def test_dispatch_is_the_same_under_both(tmp_path, plugins):
     # A directory of its own: pytest removes old ones, and would meet those of the processes beside it at that.
-    tests = ["tests/unit/test_dispatch.py", "-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/inner"]
-    done = run("-m", "pytest", *plugins, *tests)
+    modules = sorted(map(str, Path(__file__).parent.glob("test_dispatch_*.py")))
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/inner"]
+    done = run("-m", "pytest", *plugins, *modules, *options)
     assert done.returncode == 0, done.stdout

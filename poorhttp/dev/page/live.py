@@ -178,6 +178,9 @@ class Refreshed:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         has_script: list[bool] = []
+        if "text/html" in environ.get("HTTP_ACCEPT", ""):  # the page of the browser's cache may have another script
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+            environ.pop("HTTP_IF_MODIFIED_SINCE", None)
 
         def begin(status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Any:
             has_script[:] = [_is_page(status, fields)]
