@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from poorhttp.dispatch import error_log
 from poorhttp.dispatch.answer import Answer
-from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_OK, LOG_NOTICE, OK
+from poorhttp.dispatch.constants import (
+    HTTP_BAD_REQUEST,
+    HTTP_LENGTH_REQUIRED,
+    HTTP_OK,
+    HTTP_REQUEST_TIME_OUT,
+    LOG_NOTICE,
+    OK,
+)
 from poorhttp.dispatch.headers import RequestHeaders
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from typing import Any
 
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
     from poorhttp.dispatch.field import Fields
     from poorhttp.dispatch.routes import Routes
@@ -58,26 +65,23 @@ class Request(Answer):
 
     _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
 
-    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
-        self.environ = environ
-        self.method: str = environ["REQUEST_METHOD"]
-        # A mount point without a slash leaves an empty path (PEP 3333).
-        self.uri: str = environ.get("PATH_INFO") or "/"
-        self._start = start_response
-        self._hold(limit)
-
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
 
-        Raises SERVER_RETURN with 400 if Content-Length is not a number.
+        Raises SERVER_RETURN: 408 if the client stops before the end, 411 if the server leaves a body in the chunked
+        coding to the application, 400 if Content-Length is not a number.
         """
-        stream = self.environ["wsgi.input"]
-        if self.environ.get("wsgi.input_terminated"):
-            return bytes(stream.read(length))
-        # Without that promise a read beyond the body would wait for the client's next request.
+        if not self.environ.get("CONTENT_LENGTH") and self.environ.get("wsgi.input_terminated"):
+            return self._received(length)  # of a body in the chunked coding
+        # Other servers end a body where the client has left, or wait behind it for the client's next request.
         left = self._unread()
-        data: bytes = stream.read(left if length < 0 else min(length, left))
+        wanted = left if length < 0 else min(length, left)
+        data = self._received(wanted)
+        while len(data) < wanted:
+            more = self._received(wanted - len(data))
+            if not more:
+                raise SERVER_RETURN(HTTP_REQUEST_TIME_OUT, f"the body ends {left - len(data)} bytes too early")
+            data += more
         self._left = left - len(data)
         return data
 
@@ -270,14 +274,24 @@ class Request(Answer):
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
+    def _received(self, length: int) -> bytes:
+        try:
+            return bytes(self.environ["wsgi.input"].read(length))
+        except OSError as error:  # so says a server that the client has left, or waits for too long
+            raise SERVER_RETURN(HTTP_REQUEST_TIME_OUT, f"the body cannot be read: {error}") from error
+
     def _unread(self) -> int:
         left: int | None = self.__dict__.get("_left")
         if left is not None:
             return left
-        length = self.environ.get("CONTENT_LENGTH") or "0"
-        # int() would take +5, -5, 5_0 and digits of other scripts.
-        if not (length.isascii() and length.isdecimal()):
-            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
+        length = self.environ.get("CONTENT_LENGTH")
+        if not length:
+            if "HTTP_TRANSFER_ENCODING" in self.environ:
+                raise SERVER_RETURN(HTTP_LENGTH_REQUIRED, "this server cannot read a body in the chunked coding")
+            return 0
+        # int() would take +5, -5, 5_0 and digits of other scripts, and raise for thousands of digits.
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number of bytes: {length[:80]!r}")
         return int(length)
 
 

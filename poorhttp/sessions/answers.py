@@ -38,8 +38,8 @@ class Answer:
     _status = ""
     _headers: list[tuple[str, str]]
     _exc_info: OptExcInfo | None = None
-    _write: Callable[[bytes], object] | None = None
-    is_started = is_refused = _is_begun = _is_told = False
+    _write: Callable[[bytes], object]
+    is_started = is_refused = _has_begun = _is_told = False
     page: list[bytes]
 
     def __init__(
@@ -62,7 +62,7 @@ class Answer:
         """The application's start_response: the server's is called when the session was saved. Raises what saving does
         if the application makes pages of it.
         """
-        if self._is_begun and not self.is_refused:
+        if self._has_begun and not self.is_refused:
             return self._start_response(status, headers, exc_info)  # too late; the server raises it again
         if self._status and exc_info is None:
             raise AssertionError("start_response was called twice without exc_info (PEP 3333)")
@@ -82,20 +82,19 @@ class Answer:
 
     def write(self, data: bytes) -> None:
         """The application's write()."""
-        self.begin()
-        if not self.is_refused and self._write is not None:
-            self._write(data)
+        send = self.begin()
+        if not self.is_refused:
+            send(data)
 
-    def begin(self) -> None:
-        """Save the session and send the head, once."""
-        if self._is_begun:
-            return
+    def begin(self) -> Callable[[bytes], object]:
+        """Save the session and send the head, once; return the server's write()."""
+        if self._has_begun:
+            return self._write
         try:
             extra = self._fields()
         except StoreDown as error:
             if not self._makes_pages:
-                self._refuse(error)
-                return
+                return self._refuse(error)
             self._is_told = True
             raise
         except BaseException:
@@ -107,12 +106,13 @@ class Answer:
             self._write = self._start_response(self._status, headers)
         else:
             self._write = self._start_response(self._status, headers, self._exc_info)
-        self._is_begun = True
+        self._has_begun = True  # said by itself, for the start_response of a test often returns None
+        return self._write
 
     def refused(self, error: StoreDown) -> Iterable[bytes]:
         """Answer 503 for an application that raised; raise the error again if part of an answer was sent."""
         self._session.abandon()
-        if self._is_begun and not self.is_refused:
+        if self._has_begun and not self.is_refused:
             raise error
         if not self.is_refused:
             self._refuse(error)
@@ -133,16 +133,19 @@ class Answer:
         is_failed = self._is_told or (self._status.startswith("5") and failure is None)
         return self._sessions.fields(self._environ, self._session, is_failed)
 
-    def _refuse(self, error: StoreDown) -> None:
-        self.is_refused = self._is_begun = True
+    def _refuse(self, error: StoreDown) -> Callable[[bytes], object]:
+        self.is_refused = True
         self.page = [] if self._environ["REQUEST_METHOD"] == "HEAD" else [UNAVAILABLE]
         self._note("503", error)
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(UNAVAILABLE))), *DOWN]
-        self._start_response("503 Service Unavailable", headers)
+        self._write = self._start_response("503 Service Unavailable", headers)
+        self._has_begun = True
+        return self._write
 
     def _note(self, status: str, error: StoreDown) -> None:
         asked = f"{self._environ['REQUEST_METHOD']} {self._environ.get('PATH_INFO', '')!a}"
-        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {error}\n")
+        why = "".join([char if char.isprintable() else " " for char in str(error)])  # libraries write several lines
+        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {why}\n")
 
 
 class Streamed:

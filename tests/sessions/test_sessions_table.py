@@ -7,7 +7,7 @@ from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import pytest
-from test_sessions_middleware import Client, Noting, put
+from session_client import Client, Noting, put
 
 from poorhttp import http
 from poorhttp.dispatch import application

@@ -10,8 +10,8 @@ from poorhttp import http
 from poorhttp.dispatch import codings, preconditions, ranges
 from poorhttp.dispatch.cookies import cookies_of
 from poorhttp.dispatch.error_log import printable
-from poorhttp.dispatch.pages import escape
 from poorhttp.dispatch.redirect import checked_target
+from poorhttp.pages.document import escape
 from poorhttp.sessions.cookies import Cookie
 
 MULTIPART = "multipart/form-data; boundary=" + "b" * 70

@@ -8,6 +8,8 @@ from dispatching import answer, ask
 from poorhttp import http
 from poorhttp.dispatch.request import Request
 
+URLENCODED = "application/x-www-form-urlencoded"
+
 
 @pytest.mark.parametrize(
     ("environ", "hostname", "url"),
@@ -82,7 +84,52 @@ def test_read_goes_to_the_end_where_the_server_marks_it():
     )
 
 
-@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0"])
+class Trickling(io.BytesIO):
+    """Gives at most two bytes at a time, and at the end what it was told to."""
+
+    def __init__(self, data, end=b""):
+        super().__init__(data)
+        self.end = end
+
+    def read(self, length=-1):
+        data = super().read(2 if length < 0 else min(length, 2))
+        if not data and self.end:
+            raise self.end
+        return data
+
+
+@pytest.mark.parametrize("is_terminated", [True, False])
+@pytest.mark.parametrize("end", [b"", OSError("the client has left")])
+def test_of_a_body_that_ends_too_early_nothing_is_used(is_terminated, end):
+    """408 and no traceback, whether the server says so by an error or by an early end."""
+    environ = {"wsgi.input_terminated": is_terminated, "CONTENT_LENGTH": "10", "CONTENT_TYPE": URLENCODED}
+    for handler in (lambda req: req.read(), lambda req: req.read(8), lambda req: req.form["a"]):
+        log = io.StringIO()
+        body = Trickling(b"a=1&b=2", end)
+        sent = answer(handler, method="POST", environ={**environ, "wsgi.input": body, "wsgi.errors": log})
+        assert (sent.code, log.getvalue()) == (408, "")
+
+
+def test_read_goes_on_where_a_server_gives_less_at_a_time():
+    environ = {"wsgi.input": Trickling(b"abcde"), "CONTENT_LENGTH": "5"}
+    sent = answer(lambda req: req.read(3) + b"|" + req.read(), method="POST", environ=environ)
+    assert sent.body == b"abc|de"
+
+
+def test_a_chunked_body_that_the_server_cannot_read_is_refused():
+    """Else it would be taken for an empty one."""
+    body = io.BytesIO(b"3\r\na=1\r\n0\r\n\r\n")
+    environ = {
+        "HTTP_TRANSFER_ENCODING": "chunked",
+        "CONTENT_LENGTH": "",
+        "CONTENT_TYPE": URLENCODED,
+        "wsgi.input": body,
+    }
+    assert answer(lambda req: req.form["a"], method="POST", environ=environ).code == 411
+    assert answer(lambda req: "unread", method="POST", environ=environ).code == 200
+
+
+@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0", "9" * 5000])
 def test_read_refuses_a_wrong_content_length(length):
     sent = answer(lambda req: req.read() and http.DONE, method="POST", valid=False, environ={"CONTENT_LENGTH": length})
     assert sent.code == 400
