@@ -294,7 +294,7 @@ def test_a_root_that_is_none(tmp_path):
     ],
 )
 def test_what_is_no_media_type(tmp_path, ending, kind):
-    with pytest.raises(TableError, match="the media type of .* is .*; expected one such as text/html"):
+    with pytest.raises(TableError, match=r"the media type of .* is .*; expected one such as text/html"):
         application(table(), document=str(tmp_path), mime_types={ending: kind})
 
 
