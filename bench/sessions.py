@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from bench import launch, scenario
+from bench import launch, record, scenario
 from bench.client import Failure
 from bench.launch import LOAD_CORE, Setting
 from bench.scenario import Scenario
-from bench.stores import STORES, Missing, Redis, Store
+from bench.stores import STORES, Missing, Redis, Served, Store
 from bench.table import FULL, QUICK, TABLE, Size, added, middles, served, take_turns, with_cookie
 from bench.workloads import Target
 
@@ -47,9 +47,10 @@ def session(kind: type[Store], setting: Setting, size: Size) -> dict[str, object
         store.stop()
     beyond = {f"{name} {column}": added(turns, name, "plain", column)
               for name in pages if name != "plain" for column in ("cpu", "wall")}  # fmt: skip
+    version = record.said([store.command[0], "--version"]) if isinstance(store, Served) else ""
     if asking:
         beyond |= {f"{name} times": beyond[f"{name} cpu"] / beyond["get cpu"] for name in ("read", "write")}
-    return {"plain": middles(turns)["plain"], **beyond}
+    return {"plain": middles(turns)["plain"], **beyond, "remark": version}
 
 
 def ensure_library(kind: type[Store], setting: Setting) -> None:

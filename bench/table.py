@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
-from bench import load, proc, scenario
+from bench import front, load, proc, record, scenario
 from bench.client import Failure, check
-from bench.front import nginx
 from bench.launch import Running, Setting, expected, running
 from bench.scenario import Limit, Scenario
 from bench.servers import SERVERS, Server
@@ -40,7 +39,7 @@ QUICK = Size(1, 0.5)
 
 @dataclass(frozen=True)
 class Page:
-    """Where a page is asked for, and what is asked. remark: see `bench.client.check`."""
+    """Where a page is asked for, what is asked, and what the answer must be."""
 
     run: Running
     workload: Workload
@@ -160,7 +159,7 @@ def cookie(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     return {**middles(turns), "adds": adds, "flask adds": theirs, "times": adds / theirs}
 
 
-def file(server: Server, setting: Setting, size: Size, tally: bool) -> dict[str, float]:
+def file(server: Server, setting: Setting, size: Size, tally: bool) -> dict[str, object]:
     """A file by the document root of the table, and by nginx."""
     root = setting.work / "document"
     root.mkdir(exist_ok=True)
@@ -168,10 +167,11 @@ def file(server: Server, setting: Setting, size: Size, tally: bool) -> dict[str,
     workload = replace(TABLE, name="file", path=f"/{FILE_NAME}", answer=FILE, tally=tally)
     with ExitStack() as stack:
         ours = served(stack, workload, setting, extra=("--document", str(root)))
-        theirs = Page(stack.enter_context(nginx(root, setting)), workload, FILE)
+        theirs = Page(stack.enter_context(front.nginx(root, setting)), workload, FILE)
         check(theirs.run.port, workload, FILE)
         turns = take_turns({"table": ours, "nginx": theirs}, size)
-    return {**middles(turns), "times": times(turns, "table", "nginx")}
+    version = record.said([front.program("nginx"), "-v"])
+    return {**middles(turns), "times": times(turns, "table", "nginx"), "remark": version}
 
 
 # fmt: off

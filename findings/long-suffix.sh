@@ -46,13 +46,13 @@ for name in ("large", "small"):
         seen = str(error).partition(":")[0].lower()
     print(f"{sys.argv[1]}, {os.path.getsize(f'www/{name}.zip')} bytes: {seen}")
 PY
-seen=$(for name in werkzeug webob express; do
+for name in werkzeug webob express; do
     serve "exec $([ $name = express ] && echo node express.js || echo python wsgi.py $name)"
-    python read.py $name
-done 2>&1)
+    python read.py $name >>seen 2>&1
+done
 verdict "werkzeug, 100108 bytes: ['a.txt']
 werkzeug, 113 bytes: 416 client error
 webob, 100108 bytes: ['a.txt']
 webob, 113 bytes: 416 client error
 express, 100108 bytes: ['a.txt']
-express, 113 bytes: 416 client error" "$seen"
+express, 113 bytes: 416 client error" "$(cat seen)"

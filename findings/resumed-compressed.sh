@@ -77,10 +77,10 @@ tag = {None: "no ETag", first.headers["ETag"]: "the same ETag"}.get(second.heade
 print(f"{sys.argv[1]}: {first.status} {first.headers['Content-Encoding']}, then {second.status}", end=" ")
 print(f"{second.headers['Content-Encoding']}, {second.headers['Content-Range']}, {tag}; together: {result}")
 PY
-seen=$(for name in starlette tornado cherrypy; do
+for name in starlette tornado cherrypy; do
     serve "exec python ${name}_server.py"
-    python resume.py "$name"
-done 2>&1)
+    python resume.py "$name" >>seen 2>&1
+done
 verdict "starlette: 200 gzip, then 206 None, bytes 1000-108893/108894, the same ETag; together: no file (error)
 tornado: 200 gzip, then 206 gzip, bytes 1000-108893/108894, the same ETag; together: no file (error)
-cherrypy: 200 gzip, then 206 gzip, bytes 1000-108893/108894, no ETag; together: no file (error)" "$seen"
+cherrypy: 200 gzip, then 206 gzip, bytes 1000-108893/108894, no ETag; together: no file (error)" "$(cat seen)"

@@ -41,7 +41,8 @@ class Answer(HeldBody):
     """The half of a request that goes out.
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
-    A status that is no final one is a ValueError when the head is sent, and so the page for 500.
+    A status that is no final one is a ValueError when the head is sent, and so the page for 500. sent_head: what
+    `flush` has sent as the head, for the dispatcher.
     """
 
     # What each answer needs stands in slots, and what few need in the class: so a request needs no dict of attributes

@@ -38,7 +38,7 @@ class Answer:
     _status = ""
     _headers: list[tuple[str, str]]
     _exc_info: OptExcInfo | None = None
-    _write: Callable[[bytes], object] | None = None
+    _write: Callable[[bytes], object]
     is_started = is_refused = _has_begun = _is_told = False
     page: list[bytes]
 
@@ -82,7 +82,7 @@ class Answer:
 
     def write(self, data: bytes) -> None:
         """The application's write()."""
-        send = self._write or self.begin()
+        send = self.begin()
         if not self.is_refused:
             send(data)
 

@@ -91,8 +91,8 @@ def test_forms_of_other_sites(reader: Reader, evil: int, tmp_path: Path) -> None
         see("127.0.0.1", "/", "ada, 20")
         home("Log out ada", entries=1)
         see("localhost", "/login", "Log out eve")
-        see("localhost", "/logout", "Log in to write")
-        home("Log in to write", entries=1)
+        see("localhost", "/logout", "Log out eve")
+        home("Log out eve", entries=1)
         reader.follow(tutorial.steps()[BEFORE])
         log_in()
         for host in "localhost", "127.0.0.1":
