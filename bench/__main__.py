@@ -33,9 +33,8 @@ from bench import (
 )
 from bench.client import Failure
 from bench.measure import Measurement, named
-from bench.servers import ALL as ALL_SERVERS
-from bench.servers import OURS, RELOADING, SERVERS, Server
-from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
+from bench.servers import RELOADING, SERVERS, Server, members
+from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 # fmt: off
@@ -56,7 +55,6 @@ WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "
 IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
                 "bytes of each": "each"}
 # fmt: on
-HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 
 
 def main() -> int:
@@ -150,7 +148,7 @@ def cost_sections(results: report.Results) -> Iterator[str]:
 def front_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for name in arguments.workload or ("hello", "light"):
         for over in (TCP, UNIX):
-            for server in named(arguments.only, FRONTED):
+            for server in named(arguments.only, members("fronted")):
                 measurement = partial(measure.cost_behind, server, WORKLOADS[name], setting, arguments.seconds, over)
                 yield (f"{name}, {over}", server.name), measurement
 
@@ -164,9 +162,9 @@ def front_sections(results: report.Results) -> Iterator[str]:
 
 
 def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, dict.fromkeys((*OURS, *(server.name for server in ALL_SERVERS)))):
+    for server in named(arguments.only, members("memory")):
         yield ("hello", server.name), partial(measure.weight, server, setting)
-    for server in named(arguments.only, HELD):
+    for server in named(arguments.only, members("idle")):
         seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
         yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
     if not arguments.only:

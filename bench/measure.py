@@ -24,7 +24,7 @@ from bench.client import Failure, check, compare, connect, read_answer, request
 from bench.front import lighttpd
 from bench.launch import APPS, LOAD_CORE, Running, Setting, environment, expected, running, started
 from bench.report import Result
-from bench.servers import OURS, SERVERS, THREADED, Server
+from bench.servers import OURS, SERVERS, Server, members
 from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
@@ -123,7 +123,7 @@ def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[s
 
 def threaded(workload: Workload, server: Server) -> Workload:
     """The workload with 32 threads for the servers that are there to have threads."""
-    return replace(workload, threads=32) if server.name in THREADED else workload
+    return replace(workload, threads=32) if server.name in members("32 threads") else workload
 
 
 def open_idle(stack: ExitStack, port: int, workload: Workload, count: int) -> None:

@@ -23,7 +23,6 @@ from bench import client, launch, load, measure, proc, record, report, robust, s
 from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
-from bench.servers import ALL as ALL_SERVERS
 from bench.servers import OURS, SERVERS
 from bench.workloads import COST, MEMORY, STARTING, WORKLOADS, Target
 
@@ -95,11 +94,6 @@ def test_one_failed_round_is_a_failure_and_no_number() -> None:
 
 def test_a_target_without_its_rows_was_not_run() -> None:
     assert {"not run"} == {report.verdict(target, {}) for target in (*COST, *MEMORY, *STARTING)}
-
-
-def test_cost_targets_name_rows_that_are_measured() -> None:
-    measured = {(each.name, server) for each in WORKLOADS.values() for server in with_before(each.servers)}
-    assert {row for target in COST for row in (target.row, *target.over)} <= measured
 
 
 @pytest.mark.parametrize(
@@ -405,12 +399,6 @@ def test_a_store_in_small_gives_the_numbers_that_are_shown(kind: type[stores.Sto
     of_redis = {"get cpu", "read times", "write times"}
     shown = {column.removeprefix("~") for column in sessions.SCENARIOS["sessions"].columns.values()}
     assert shown - of_redis <= numbers.keys() and (of_redis <= numbers.keys()) is (kind is stores.Redis)
-
-
-@pytest.mark.parametrize("server", ALL_SERVERS, ids=lambda server: server.name)
-def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> None:
-    setting = launch.Setting(work=tmp_path)
-    assert not any("{" in part for part in launch.fill(server, HELLO, setting, 8080))
 
 
 def test_another_build_and_the_peers_have_their_own_interpreters(tmp_path: Path) -> None:
