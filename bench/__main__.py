@@ -61,8 +61,8 @@ def main() -> int:
     arguments = parse()
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
-            signal.signal(signum, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
+            signal.signal(signum, interrupted)
+    signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         if arguments.command == "cost":
@@ -77,9 +77,16 @@ def main() -> int:
             return 1
         try:
             return run(arguments, setting)
-        except KeyboardInterrupt:
-            print("\nended by Ctrl-C: all servers are ended, nothing is recorded", file=sys.stderr)
-            return 1
+        except Failure as failure:
+            print(f"error: {failure}", file=sys.stderr)
+        except KeyboardInterrupt as end:
+            print(f"\nended by {end}: all servers are ended, nothing is recorded", file=sys.stderr)
+        return 1
+
+
+def interrupted(signum: int, _: object) -> None:
+    """Let the run end; one signal after another must not keep it from that."""
+    raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
@@ -93,20 +100,49 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts["lighttpd"] = record.said([front.program(), "-v"])
     if arguments.command == "article":
         facts |= article.facts()
-    results = measure.take_turns(chosen, arguments.rounds)
+    results = {row: report.Result() for row, _ in chosen}
+    resumed = resume(arguments.resume, facts, results) if arguments.resume else None
+    try:
+        measure.take_turns(chosen, arguments.rounds, results)
+    except KeyboardInterrupt as end:
+        if arguments.quick or arguments.no_record or not any(result.turns() for result in results.values()):
+            raise
+        done, all_turns = sum(result.turns() for result in results.values()), len(chosen) * arguments.rounds
+        facts["partial"] = f"ended by {end} after {done} of {all_turns} measurements"
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
     if arguments.quick:
         verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
-    markdown = f"# {arguments.command}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
+    is_partial = "partial" in facts
+    title = f"{arguments.command}{', PARTIAL' * is_partial}"
+    markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
     print(markdown)
     if not (arguments.quick or arguments.no_record):
+        name = arguments.record or ("cost-front" if is_fronted else arguments.command)
+        has_pictures = arguments.command == "article" and not is_partial
         path = record.write(
-            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown,
-            pictures(results, str(facts["date"])[:10]) if arguments.command == "article" else {},
+            name + "-partial" * is_partial, facts, results, markdown,
+            pictures(results, str(facts["date"])[:10]) if has_pictures else {},
         )  # fmt: skip
         print(f"record: bench/records/{path.name}", file=sys.stderr)
+        if resumed:
+            record.remove(resumed)
+        if is_partial:
+            print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+            return 1
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+
+
+def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
+    """Take over what an interrupted run has measured; returns its record. Raises Failure if that does not fit."""
+    path, earlier, measured = record.read_partial(name)
+    record.ensure_same(earlier, facts)
+    if other := [row for row in measured if row not in results]:
+        row = ", ".join(other[0])
+        raise Failure(f"{name} has the row {row}, which is not measured here; its command: {earlier['command']}")
+    results |= measured
+    facts["resumed"] = f"begun {earlier['date']}, {earlier['partial']}"
+    return path
 
 
 def pictures(results: report.Results, date: str) -> dict[str, str]:
@@ -245,6 +281,7 @@ def parse() -> argparse.Namespace:
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
         command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
         command.add_argument("--no-record", action="store_true")
+        command.add_argument("--resume", metavar="RECORD", help="of an interrupted run: measure what is missing there")
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
@@ -259,6 +296,8 @@ def parse() -> argparse.Namespace:
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
+    if arguments.resume and (arguments.quick or arguments.no_record):
+        parser.error("--resume goes on with a record: give neither --quick nor --no-record")
     if not getattr(arguments, "seconds", 1.0) > 0:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
