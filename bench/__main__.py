@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
-        facts["lighttpd"] = record.said([front.program(), "-v"])
+        facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
     results = {row: report.Result() for row, _ in chosen}

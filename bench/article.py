@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bench import apache, article_memory, front, measure, proc, record, visits
-from bench.client import Failure, check
+from bench.client import check
 from bench.launch import SERVER_CORE, Setting, expected, running
 from bench.servers import OURS, SERVERS
 from bench.workloads import Row, Target, Workload
@@ -162,12 +162,10 @@ def _cpu(served: Served) -> float:
 
 def facts() -> dict[str, object]:
     """What else stands in a record: the versions of what is not poorhttp."""
-    versions: dict[str, object] = {}
-    for name, program, option in (("apache", apache.program, "-v"), ("lighttpd", front.program, "-v")):
-        try:
-            versions[name] = record.said([program(), option])
-        except Failure as failure:
-            versions[name] = str(failure)
+    versions: dict[str, object] = {
+        "apache": record.version_of(apache.program, "-v"),
+        "lighttpd": record.version_of(front.program, "-v"),
+    }
     versions["mod_python"] = record.said(["dpkg-query", "-W", "-f", "${Version}", "libapache2-mod-python"])
     version = "import platform as p; print(p.python_implementation(), p.python_version())"
     versions["python of mod_python"] = record.said([apache.PYTHON, "-c", version])

@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ def said(command: list[str], ours: bool = False) -> str:
         return f"unknown ({type(error).__name__})"
     lines = (done.stdout or done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown (printed nothing)"
+
+
+def version_of(program: Callable[[], str], option: str) -> str:
+    """What a program says of its version, or that it is not installed. program: finds it; may raise Failure."""
+    try:
+        return said([program(), option])
+    except Failure as failure:
+        return str(failure)
 
 
 def cpu_name() -> str:
