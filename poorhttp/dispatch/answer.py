@@ -299,7 +299,7 @@ class Answer(HeldBody):
         self._swallowed += len(body)
         if self._file is not None:
             self._swallowed += self._file.size or 0
-            self._is_endless = self._file.size is None
+            self._is_endless = self._is_endless or self._file.size is None
             self._file.close()
             self._file = None
 

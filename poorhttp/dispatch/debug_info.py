@@ -158,7 +158,8 @@ def _function(function: Any) -> str:
             break
         inner = wrapped
     named = inner if hasattr(inner, "__qualname__") else type(inner)
-    name = _code(f"{named.__module__}.{named.__qualname__}")
+    module = getattr(named, "__module__", None)  # a method of C, such as str.upper, has none
+    name = _code(f"{module}.{named.__qualname__}" if module else named.__qualname__)
     code: Any = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     if not hasattr(code, "co_firstlineno"):  # as of what is not written in Python
         return name
