@@ -14,7 +14,7 @@ import pytest
 from apache import Apache, Site, needs_apache
 from comparing import Ask, asker
 from login import COOKIE, LOGIN, SQLITE, Browser
-from processes import package_home
+from processes import package_home, wait_for
 
 pytestmark = needs_apache
 
@@ -196,3 +196,11 @@ def test_below_a_pattern_of_locations_paths_are_whole(apache: Apache) -> None:
     facts = facts_of(apache.ask("pattern"), "/named/x")
     assert (facts["SCRIPT_NAME"], facts["PATH_INFO"]) == ("", "/named/x")
     assert facts["link"] == "http://localhost/named/a%20b"
+
+
+def test_a_graceful_restart_serves_changed_code(apache: Apache) -> None:
+    table = apache.application("pattern") / "dispatch_table.py"
+    table.write_text(FACTS + 'handlers["/changed"] = (http.METHOD_GET, lambda req: "changed")\n')
+    apache.reload()
+    ask = apache.ask("pattern")
+    wait_for(lambda: ask("GET", "/unused/changed")[0] == 200, "the changed table to be served")
