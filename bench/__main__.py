@@ -1,4 +1,4 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload`.
+"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article`.
 
 Prints Markdown and keeps it as a record.
 
@@ -16,11 +16,25 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import faults, front, launch, measure, record, reload, report, robust, scale
+from bench import (
+    article,
+    article_report,
+    faults,
+    front,
+    launch,
+    measure,
+    record,
+    reload,
+    report,
+    robust,
+    scale,
+    sessions,
+    table,
+)
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import ALL as ALL_SERVERS
-from bench.servers import OURS, RELOADING, SERVERS
+from bench.servers import OURS, RELOADING, SERVERS, Server
 from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
@@ -47,7 +61,9 @@ HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 
 def main() -> int:
     arguments = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended on the way out
+    for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
+        if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
+            signal.signal(signum, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
@@ -55,26 +71,30 @@ def main() -> int:
             setting.before = arguments.before and os.path.abspath(arguments.before)
             setting.peers = os.path.abspath(arguments.peers)
         try:
-            if arguments.command not in SCENARIOS:
-                launch.compile_c("bare")
-                launch.compile_c("tally")
+            for name in PROGRAMS.get(arguments.command, ()):
+                launch.compile_c(name)
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)
             return 1
-        return run(arguments, setting)
+        try:
+            return run(arguments, setting)
+        except KeyboardInterrupt:
+            print("\nended by Ctrl-C: all servers are ended, nothing is recorded", file=sys.stderr)
+            return 1
 
 
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_fronted = arguments.command == "cost" and arguments.front
     rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
     chosen = list(rows(arguments, setting))
-    known = RELOADING if arguments.command == "reload" else SERVERS
-    facts = record.surroundings(setting, (known[row[1]] for row, _ in chosen if row[1] in known), sys.argv[1:])
+    facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
         facts["lighttpd"] = record.said([front.program(), "-v"])
+    if arguments.command == "article":
+        facts |= article.facts()
     results = measure.take_turns(chosen, arguments.rounds)
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
@@ -84,10 +104,28 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     print(markdown)
     if not (arguments.quick or arguments.no_record):
         path = record.write(
-            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown
-        )
+            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown,
+            pictures(results, str(facts["date"])[:10]) if arguments.command == "article" else {},
+        )  # fmt: skip
         print(f"record: bench/records/{path.name}", file=sys.stderr)
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+
+
+def pictures(results: report.Results, date: str) -> dict[str, str]:
+    """The article's charts; none, and a word why, where they cannot be drawn."""
+    try:
+        return dict(article_report.pictures(results, date))
+    except Failure as failure:
+        print(f"no pictures: {failure}", file=sys.stderr)
+        return {}
+
+
+def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
+    """The servers of the rows; those of `sessions` are stores, all used by one server."""
+    known = RELOADING if arguments.command == "reload" else SERVERS
+    if arguments.command == "sessions":
+        yield SERVERS["single"]
+    yield from (known[row[1]] for row, _ in rows if row[1] in known)
 
 
 def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
@@ -163,16 +201,30 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload}
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
+PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
+            **dict.fromkeys(("table", "sessions"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
+    "article": (article.rows, article_report.sections, article.TARGETS),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
-ROUNDS = {"cost": 5, "memory": 3, "start": 20, "robust": 1, "faults": 1, "scale": 3, "reload": 1}
+ROUNDS = {
+    "cost": 5,
+    "memory": 3,
+    "start": 20,
+    "robust": 1,
+    "faults": 1,
+    "scale": 3,
+    "reload": 1,
+    "table": 3,
+    "sessions": 3,
+    "article": 1,
+}
 
 
 def parse() -> argparse.Namespace:
@@ -182,6 +234,9 @@ def parse() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
+        if name == "article":
+            names = list(article.NAMES)
+            what = f"tests, pages and configurations: {', '.join(names)}"
         if name in SCENARIOS:
             scenarios = SCENARIOS[name].SCENARIOS
             servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
@@ -194,6 +249,8 @@ def parse() -> argparse.Namespace:
         command.add_argument("--no-record", action="store_true")
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
+    commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
+                                             help="of each test of each configuration, default 60")  # fmt: skip
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
@@ -204,6 +261,8 @@ def parse() -> argparse.Namespace:
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
+    if not getattr(arguments, "seconds", 1.0) > 0:
+        parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:
         arguments.seconds = 1.0

@@ -39,6 +39,8 @@ def request(workload: Workload, path: str = "") -> bytes:
     head = f"{'POST' if workload.request_body else 'GET'} {path or workload.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     if workload.close:
         head += "Connection: close\r\n"
+    if workload.cookie:
+        head += f"Cookie: {workload.cookie}\r\n"
     if workload.request_body:
         head += f"Content-Length: {workload.request_body}\r\n"
     return head.encode() + b"\r\n" + b"x" * workload.request_body

@@ -1,8 +1,10 @@
-"""A real lighttpd before some servers: its configuration, start and end.
+"""A real lighttpd before some servers, and a real nginx beside them: configuration, start and end.
 
 mod_proxy opens a connection to a backend for each request and closes it afterwards. It tries the next backend where one
 refuses, and leaves the refusing one alone for `disable-time` seconds (default 1); a request that was sent it does not
 send again. All of that is so without a word in its configuration.
+
+nginx is one process that sends files, and stands where the servers do.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from bench.client import Failure, connect
-from bench.launch import READY, STOP, Running, Setting, Where, free_port, last_line, pinned
+from bench.launch import ENDS_WITH_US, READY, STOP, Running, Setting, Where, free_port, last_line, pinned
 
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 CONFIGURATION = """\
@@ -28,14 +31,35 @@ server.max-keep-alive-requests = 65535
 proxy.server = ( "" => (
 {backends}
 ) )
+{more}
+"""
+NGINX = """\
+daemon off;
+master_process off;
+worker_processes 1;
+pid {directory}/nginx.pid;
+error_log stderr;
+events {{ }}
+http {{
+    access_log off;
+    sendfile on;
+    types {{ text/plain txt; }}
+    keepalive_requests 1000000000;
+    client_body_temp_path {directory}/nginx-body;
+    proxy_temp_path {directory}/nginx-proxy;
+    fastcgi_temp_path {directory}/nginx-fastcgi;
+    uwsgi_temp_path {directory}/nginx-uwsgi;
+    scgi_temp_path {directory}/nginx-scgi;
+    server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
 """
 
 
-def program() -> str:
-    """The path of lighttpd; raises Failure where there is none."""
-    found = shutil.which("lighttpd", path=PLACES)
+def program(name: str = "lighttpd") -> str:
+    """The path of a program; raises Failure where there is none."""
+    found = shutil.which(name, path=PLACES)
     if found is None:
-        raise Failure("lighttpd is not installed: apt-get install lighttpd")
+        raise Failure(f"{name} is not installed: apt-get install {name}")
     return found
 
 
@@ -45,16 +69,33 @@ def backend(where: Where) -> str:
 
 
 @contextlib.contextmanager
-def lighttpd(backends: Sequence[Where], setting: Setting, core: int) -> Iterator[Running]:
-    """lighttpd, on one core, before these backends; ready when it accepts."""
+def lighttpd(backends: Sequence[Where], setting: Setting, core: int, more: str = "") -> Iterator[Running]:
+    """lighttpd, on one core, before these backends; ready when it accepts. more: further lines of configuration."""
     port = free_port()
     lines = ",\n".join(f"    {backend(where)}" for where in backends)
     configuration = setting.work / "lighttpd.conf"
-    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines))
-    with pinned({core}):
+    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines, more=more))
+    with _running([program(), "-D", "-f", str(configuration)], port, {core}) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def nginx(root: Path, setting: Setting) -> Iterator[Running]:
+    """nginx, on the core of the servers, for the files of a directory; ready when it accepts."""
+    port = free_port()
+    configuration = setting.work / "nginx.conf"
+    configuration.write_text(NGINX.format(directory=setting.work, root=root, port=port))
+    command = [program("nginx"), "-p", str(setting.work), "-e", "stderr", "-c", str(configuration)]
+    with _running(command, port, setting.cores) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def _running(command: list[str], port: int, cores: Collection[int]) -> Iterator[Running]:
+    with pinned(cores):
         process = subprocess.Popen(
-            [program(), "-D", "-f", str(configuration)], start_new_session=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            [*ENDS_WITH_US, *command], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )  # fmt: skip
     try:
         _wait(process, port)
@@ -65,12 +106,12 @@ def lighttpd(backends: Sequence[Where], setting: Setting, core: int) -> Iterator
 
 
 def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + READY
+    deadline, name = time.monotonic() + READY, process.args[len(ENDS_WITH_US)]
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise Failure(f"lighttpd ended: {last_line(process.communicate()[1])}")
+            raise Failure(f"{name} ended: {last_line(process.communicate()[1])}")
         with contextlib.suppress(OSError):
             connect(port).close()
             return
         time.sleep(0.02)
-    raise Failure("lighttpd does not accept")
+    raise Failure(f"{name} does not accept")

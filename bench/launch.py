@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -28,6 +29,8 @@ PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
 BUILD = HERE / "build"
 SERVER_CORE, LOAD_CORE = 0, 1
 READY, STOP = 15.0, 5.0  # seconds
+# Before a command: the kernel ends it when the bench is gone, however that came about.
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
 Where = int | str  # a port of 127.0.0.1, or the path of a unix socket
 
 
@@ -41,6 +44,7 @@ class Setting:
     work: Path = field(default_factory=Path)  # a temporary directory
     cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
+    variables: dict[str, str] = field(default_factory=dict)  # of the servers' environment, besides ours
 
 
 @dataclass
@@ -102,7 +106,7 @@ def start(
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(
-                command, cwd=APPS, env=environment(is_ours(server)), start_new_session=True,
+                command, cwd=APPS, env=environment(is_ours(server)) | setting.variables, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:

@@ -31,6 +31,7 @@ def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[st
     whole = max(1, round(seconds))
     command = ["wrk", "-t1", f"-c{workload.connections}", f"-d{whole}s", "-s", str(HERE / "wrk.lua")]
     command += ["-H", "Connection: close"] * workload.close
+    command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
     command += [f"http://127.0.0.1:{port}{workload.path}", "--", str(workload.pipeline), str(workload.request_body)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=whole + 15, check=False)

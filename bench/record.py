@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from bench.report import Results
 from bench.servers import Server
 
 RECORDS = HERE / "records"
+CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+NONE: Mapping[str, str] = {}
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
@@ -35,6 +37,7 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "python of the peers": said([setting.peers, *interpreter]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
+        "congestion control": CONGESTION.read_text().strip(),
         "servers": {server.name: server_version(server, setting) for server in dict.fromkeys(servers)},
     }
 
@@ -71,8 +74,13 @@ def heading(facts: dict[str, object]) -> str:
     return "\n".join(lines)
 
 
-def write(name: str, facts: dict[str, object], results: Results, markdown: str) -> Path:
-    """Write bench/records/DATE-NAME.json and .md, never over an older record; returns the latter's path."""
+def write(
+    name: str, facts: dict[str, object], results: Results, markdown: str, pictures: Mapping[str, str] = NONE
+) -> Path:
+    """Write bench/records/DATE-NAME.json and .md, never over an older record; returns the latter's path.
+
+    pictures: SVG by name, written to DATE-NAME-PICTURE.svg and shown at the end of the Markdown.
+    """
     RECORDS.mkdir(exist_ok=True)
     stem = f"{time.strftime('%Y-%m-%d')}-{name}"
     taken = {path.stem for path in RECORDS.iterdir()}
@@ -81,7 +89,11 @@ def write(name: str, facts: dict[str, object], results: Results, markdown: str) 
     path = RECORDS / f"{stem}.md"
     text = json.dumps({"surroundings": facts, "results": rows}, indent=1, ensure_ascii=False)
     path.with_suffix(".json").write_text(without_paths(text) + "\n")
-    path.write_text(without_paths(markdown) + "\n")
+    shown = "\n\n## Pictures" * bool(pictures)
+    for picture, svg in pictures.items():
+        path.with_name(f"{stem}-{picture}.svg").write_text(svg)
+        shown += f"\n\n![{picture}]({stem}-{picture}.svg)"
+    path.write_text(without_paths(markdown) + shown + "\n")
     return path
 
 

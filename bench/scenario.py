@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import proc
 from bench.launch import Setting
-from bench.servers import OURS, SERVERS, Server
+from bench.servers import OURS, SERVERS
 from bench.workloads import Row, Target
 
 STOLEN = 1.0  # percent of the time of all processors that other machines of the host may have meanwhile
@@ -33,7 +33,7 @@ class Limit:
 class Scenario:
     name: str
     what: str
-    measure: Callable[[Server, Setting, Any], dict[str, float]]  # the last one: how much of everything
+    measure: Callable[[Any, Setting, Any], dict[str, Any]]  # of a server; the last one: how much of everything
     limits: tuple[Limit, ...]
     columns: dict[str, str]
     servers: tuple[str, ...] = OURS
@@ -52,9 +52,12 @@ def targets(scenarios: Iterable[Scenario]) -> Iterator[Target]:
 
 def rows(
     scenarios: Iterable[Scenario], names: Iterable[str] | None, setting: Setting, size: Any,
-    servers: Mapping[str, Server] = SERVERS,
+    servers: Mapping[str, Any] = SERVERS,
 ) -> Iterator[tuple[Row, Callable[[], dict[str, Any]]]]:  # fmt: skip
-    """The measurements that names of scenarios and of servers choose; all where none of its sort is named."""
+    """The measurements that names of scenarios and of servers choose; all where none of its sort is named.
+
+    servers: what a measurement is given for the name of a server.
+    """
     known = {scenario.name: scenario for scenario in scenarios}
     chosen = set(names or ())
     for scenario in known.values():

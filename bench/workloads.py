@@ -32,6 +32,7 @@ class Workload:
     pipeline: int = 1
     close: bool = False
     request_body: int = 0  # bytes
+    cookie: str = ""  # that the client sends
     probe: bool = False  # not wrk, but single requests while all threads but one are blocked
     tally: bool = False  # not wrk, but tally.c, which counts what each client gets
     long: int = 0  # more clients, that ask for /long (with tally)

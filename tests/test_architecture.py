@@ -47,6 +47,7 @@ SERVING = [
     "listen.systemd",
     "listen.unix_sockets",
     "logs.log",
+    "pages.document",
     "process.start.facts",
     "process.fork_hooks",
     "process.serving.leaving",

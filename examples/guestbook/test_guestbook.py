@@ -29,16 +29,20 @@ class Browser:
     def post(self, path, **fields):
         return self.ask("POST", path, urlencode(fields).encode())
 
-    def ask(self, method, path, body=b"", **more):
+    def ask(self, method, path, form=b"", **more):
         environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_COOKIE": self.cookie, **more}
-        environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        environ |= {"wsgi.input": io.BytesIO(form), "CONTENT_LENGTH": str(len(form))}
         environ.setdefault("CONTENT_TYPE", "application/x-www-form-urlencoded")
         setup_testing_defaults(environ)
-        head = []
-        text = b"".join(self.site(environ, lambda status, fields, *_: head.extend([status, dict(fields)])))
-        status, fields = head
-        self.cookie = fields.get("Set-Cookie", self.cookie).partition(";")[0]
-        return int(status[:3]), text.decode()
+        body = []
+
+        def start_response(status, fields, exc_info=None):
+            self.status = int(status[:3])
+            self.cookie = dict(fields).get("Set-Cookie", self.cookie).partition(";")[0]
+            return body.append
+
+        body += self.site(environ, start_response)
+        return self.status, b"".join(body).decode()
 
 
 class GuestBook(unittest.TestCase):

@@ -41,27 +41,43 @@ class Answer(HeldBody):
     """The half of a request that goes out.
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
-    A status that is no final one is a ValueError when the head is sent, and so the page for 500.
+    A status that is no final one is a ValueError when the head is sent, and so the page for 500. sent_head: what
+    `flush` has sent as the head, for the dispatcher.
     """
 
-    status = 200
-    content_type = DEFAULT_TYPE
+    # What each answer needs stands in slots, and what few need in the class: so a request needs no dict of attributes
+    # unless the application adds one, and the interpreter finds an attribute at once.
+    __slots__ = (
+        *("environ", "method", "uri", "status", "content_type", "sent_head", "_start", "_send", "_file", "_raw"),
+        *("_headers_out", "_err_headers_out", "_defaults"),
+    )
     environ: WSGIEnvironment
     method: str
-
-    # Values that most requests share stand in the class, so that making a request costs nothing for it.
-    _headers_out: Headers | None = None
-    _err_headers_out: Headers | None = None
-    _defaults: Sequence[tuple[str, str]] = ()  # see `set_defaults`
-    _file: FileBody | BlockStream | None = None  # follows the text that is held back
-    _send: Callable[[bytes], object] | None = None  # the server's write(), once the head has been sent
-    _sent_head: object = None  # what `flush` sent as the head, to be compared
+    uri: str
+    sent_head: object  # what `flush` sent as the head, to be compared
+    _start: StartResponse
+    _send: Callable[[bytes], object] | None  # the server's write(), once the head has been sent
+    _file: FileBody | BlockStream | None  # follows the text that is held back
+    _raw: bool  # whether the body has bytes in it whose charset only the application knows
+    _headers_out: Headers | None
+    _err_headers_out: Headers | None
+    _defaults: Sequence[tuple[str, str]]  # see `set_defaults`
     _swallowed = 0  # bytes that the answer to HEAD leaves out
     _is_endless = False  # whether nobody knows how many these are
 
-    _raw = False  # whether the body has bytes in it whose charset only the application knows
-
-    _start: StartResponse
+    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
+        """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
+        self.environ = environ
+        self.method = environ["REQUEST_METHOD"]
+        # A mount point without a slash leaves an empty path (PEP 3333).
+        self.uri = environ.get("PATH_INFO") or "/"
+        self.status = 200
+        self.content_type = DEFAULT_TYPE
+        self._start = start_response
+        self.sent_head = self._send = self._file = self._headers_out = self._err_headers_out = None
+        self._defaults = ()
+        self._raw = False
+        self._hold(limit)
 
     @property
     def headers_out(self) -> Headers:
@@ -88,7 +104,7 @@ class Answer(HeldBody):
             return
         if self._send is None:
             self._send = self._begin(None)
-            self._sent_head = self._head()
+            self.sent_head = self._head()
         if body:
             self._send(body)
         self._send_file(self._send)
@@ -152,7 +168,7 @@ class Answer(HeldBody):
 
     def is_head_stale(self) -> bool:
         """Whether status or fields, which have been sent, were changed afterwards."""
-        return self._sent_head is not None and self._sent_head != self._head()
+        return self.sent_head != self._head()
 
     def _head(self) -> object:
         outs = [headers.items() if headers else [] for headers in (self._headers_out, self._err_headers_out)]

@@ -36,12 +36,12 @@ from poorhttp.dispatch.table import allowed, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from poorhttp.dispatch.routes import Handler
+    from poorhttp.dispatch.routes import Handler, Methods
 
 BUFFER_LIMIT = 65536
 DEBUG_INFO = "/debug-info"
@@ -121,11 +121,13 @@ class Dispatcher:
                 environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
                 hook(req)
-            try:
-                handler, values = self._exact[req.uri][req.method], None
-            except KeyError:
-                handler, values = self._unrouted(req)
-            outcome = handler(req) if values is None else handler(req, *values)
+            methods = self._exact.get(req.uri)
+            if methods is not None and req.method in methods:
+                handler = methods[req.method]
+                outcome = handler(req)
+            else:
+                handler, values = self._unrouted(req, methods)
+                outcome = handler(req, *values)
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
@@ -135,7 +137,7 @@ class Dispatcher:
             self._conclude(req, outcome, handler)
         if self._after is not None:
             self._post_process(req, self._after)
-        if req.is_head_stale():
+        if req.sent_head is not None and req.is_head_stale():
             self._log(
                 req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
             )
@@ -145,21 +147,24 @@ class Dispatcher:
             self._crashed(req, error, f", answer of{place_of(handler)}" if handler else "")
             return req.finish(sys.exc_info())
 
-    def _unrouted(self, req: Request) -> tuple[Handler, list[Any] | None]:
-        """The handler of a request for which no path without parameters has one, and the values for it."""
+    def _unrouted(self, req: Request, methods: Methods | None) -> tuple[Handler, Sequence[Any]]:
+        """The handler of a request for which no path without parameters has one, and the values for it.
+
+        methods: those of its path, if that stands in the table.
+        """
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
-        methods, values = self._exact.get(req.uri), None
+        values: Sequence[Any] = ()
         if methods is None:
             found = self._routes.find(req.uri if self._files is None else undecoded(req))
             if found is None:
                 if req.uri == DEBUG_INFO and self._may_see_debug_info(req):
-                    return self._debug_info, None
+                    return self._debug_info, ()
                 if self._files is not None:
-                    return self._files.answer, None
+                    return self._files.answer, ()
                 if self._default is None:
                     raise SERVER_RETURN(HTTP_NOT_FOUND)
-                return self._default, None
+                return self._default, ()
             pattern, methods, values = found
             req.path_args = dict(zip(pattern.names, values, strict=True))
         if req.method not in methods:

@@ -80,7 +80,8 @@ class Fields:
     ) -> Any:
         """The first value of `name`, passed through `convert` if given; `default`, as it is, if there is none.
 
-        Raises FormError, which ends the handler with 400 and is a ValueError, if `convert` raises ValueError.
+        Raises FormError, which ends the handler with 400 and is a ValueError, if `convert` raises ValueError or
+        ArithmeticError, as Decimal does.
         fce: another name of `convert`.
         """
         for field in self.list:
@@ -126,6 +127,6 @@ def _converted(field: Field, convert: Callable[[Any], Any] | None) -> Any:
         return field.value
     try:
         return convert(field.value)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         why = str(error)[:200]  # it may have the value in it
         raise FormError(HTTP_BAD_REQUEST, f"the field {field.name[:80]!r} has a wrong value: {why}") from error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from typing import Any
 
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
     from poorhttp.dispatch.field import Fields
     from poorhttp.dispatch.routes import Routes
@@ -64,15 +64,6 @@ class Request(Answer):
     """
 
     _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
-
-    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
-        """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
-        self.environ = environ
-        self.method: str = environ["REQUEST_METHOD"]
-        # A mount point without a slash leaves an empty path (PEP 3333).
-        self.uri: str = environ.get("PATH_INFO") or "/"
-        self._start = start_response
-        self._hold(limit)
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
@@ -298,9 +289,9 @@ class Request(Answer):
             if "HTTP_TRANSFER_ENCODING" in self.environ:
                 raise SERVER_RETURN(HTTP_LENGTH_REQUIRED, "this server cannot read a body in the chunked coding")
             return 0
-        # int() would take +5, -5, 5_0 and digits of other scripts.
-        if not (length.isascii() and length.isdecimal()):
-            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
+        # int() would take +5, -5, 5_0 and digits of other scripts, and raise for thousands of digits.
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number of bytes: {length[:80]!r}")
         return int(length)
 
 

@@ -5,7 +5,7 @@ Knows `start_response`, `write()` and iteration of PEP 3333. Knows nothing of ho
 
 from __future__ import annotations
 
-from poorhttp.sessions.errors import StoreDown
+from poorhttp.sessions.errors import SessionError, StoreDown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Answer:
     _status = ""
     _headers: list[tuple[str, str]]
     _exc_info: OptExcInfo | None = None
-    _write: Callable[[bytes], object] | None = None
-    is_started = is_refused = _is_told = False
+    _write: Callable[[bytes], object]
+    is_started = is_refused = _has_begun = _is_told = False
     page: list[bytes]
 
     def __init__(
@@ -62,7 +62,7 @@ class Answer:
         """The application's start_response: the server's is called when the session was saved. Raises what saving does
         if the application makes pages of it.
         """
-        if self._write is not None and not self.is_refused:
+        if self._has_begun and not self.is_refused:
             return self._start_response(status, headers, exc_info)  # too late; the server raises it again
         if self._status and exc_info is None:
             raise AssertionError("start_response was called twice without exc_info (PEP 3333)")
@@ -72,21 +72,23 @@ class Answer:
         if self._makes_pages:
             try:
                 self.begin()
-            except BaseException:
+            except BaseException as error:
                 self._status = ""  # so that another answer may be started
+                if isinstance(error, SessionError):  # the lines in here that found it tell an author nothing
+                    raise error.with_traceback(None) from error.__cause__
                 raise
         self.is_started = True
         return self.write
 
     def write(self, data: bytes) -> None:
         """The application's write()."""
-        send = self._write or self.begin()
+        send = self.begin()
         if not self.is_refused:
             send(data)
 
     def begin(self) -> Callable[[bytes], object]:
         """Save the session and send the head, once; return the server's write()."""
-        if self._write is not None:
+        if self._has_begun:
             return self._write
         try:
             extra = self._fields()
@@ -104,12 +106,13 @@ class Answer:
             self._write = self._start_response(self._status, headers)
         else:
             self._write = self._start_response(self._status, headers, self._exc_info)
+        self._has_begun = True  # said by itself, for the start_response of a test often returns None
         return self._write
 
     def refused(self, error: StoreDown) -> Iterable[bytes]:
         """Answer 503 for an application that raised; raise the error again if part of an answer was sent."""
         self._session.abandon()
-        if self._write is not None and not self.is_refused:
+        if self._has_begun and not self.is_refused:
             raise error
         if not self.is_refused:
             self._refuse(error)
@@ -136,11 +139,13 @@ class Answer:
         self._note("503", error)
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(UNAVAILABLE))), *DOWN]
         self._write = self._start_response("503 Service Unavailable", headers)
+        self._has_begun = True
         return self._write
 
     def _note(self, status: str, error: StoreDown) -> None:
         asked = f"{self._environ['REQUEST_METHOD']} {self._environ.get('PATH_INFO', '')!a}"
-        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {error}\n")
+        why = "".join([char if char.isprintable() else " " for char in str(error)])  # libraries write several lines
+        self._environ["wsgi.errors"].write(f"sessions: {asked} is answered {status}: {why}\n")
 
 
 class Streamed:

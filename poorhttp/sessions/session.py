@@ -106,7 +106,8 @@ class Session(MutableMapping[str, "Any"]):
         self._changeable()
         held, self._held = self._held, None
         self._data = {}
-        self._is_ended = True
+        # A form of another site comes without the cookie (SameSite). It must not log the user out.
+        self._is_ended = bool(self._find(self._environ))
         if held is not None:
             try:
                 self._keeper.end(held)

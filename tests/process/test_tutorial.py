@@ -5,9 +5,7 @@ state is examples/guestbook/. The server of its last step is tried behind the re
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,75 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 import tutorial
-from starter import ROOT, Server, Start
+from fronts import program
+from starter import ROOT, Start
+from tutorial import PASSWORD, Reader
 
 EXAMPLE = ROOT / "examples" / "guestbook"
-PASSWORD = "correct horse"
 PNG = b"\x89PNG\r\n\x1a\n and more"
-DEV = "poorhttp dev "
-
-
-class Reader:
-    """Somebody with two terminals and a browser."""
-
-    def __init__(self, directory: Path, launch: Start) -> None:
-        self.directory = directory
-        self.said = ""  # by the last block of commands
-        self.browser = requests.Session()
-        self._launch = launch
-        self.server: Server | None = None
-        programs = directory / "programs"
-        programs.mkdir()
-        for name, words in {"poorhttp": "-m poorhttp", "python3": ""}.items():
-            program = programs / name
-            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
-            program.chmod(0o755)
-        search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        self.environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": search}
-
-    def follow(self, blocks: list[tutorial.Block]) -> None:
-        for block in blocks:
-            if block.kind == "typed":
-                self.type(block.text)
-            else:
-                tutorial.written(block, self.directory)
-
-    def type(self, text: str) -> None:
-        """Type the lines of a block; a server that runs until Ctrl-C gets the first terminal."""
-        served = [line for line in text.splitlines() if line.startswith(DEV)]
-        typed = "\n".join(line for line in text.splitlines() if line not in served)
-        if self.server is not None:
-            typed = typed.replace("127.0.0.1:8080", f"127.0.0.1:{self.server.port}")
-        place = self.directory / "place"
-        done = subprocess.run(
-            ["bash", "-ec", f"{typed}\npwd > {shlex.quote(str(place))}"],
-            cwd=self.directory,
-            env=self.environ,
-            input=PASSWORD + "\n",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            start_new_session=True,  # so that no password is asked for at the terminal of who runs the tests
-            check=False,
-        )
-        assert done.returncode == 0, f"{typed}\n{done.stdout}"
-        self.said = done.stdout
-        self.directory = Path(place.read_text().strip())
-        place.unlink()
-        for line in served:
-            arguments = shlex.split(line.replace("poorhttp.ini", str(self.directory / "poorhttp.ini")))[1:]
-            self.server = self._launch(*arguments, "--port=0")
-            self.server.await_address()
-
-    def get(self, path: str = "/") -> str:
-        return self.ask(path).text
-
-    def ask(self, path: str, **form: object) -> requests.Response:
-        """Load a page, or send a form to it (arguments of `requests.post`), and follow a redirect."""
-        assert self.server is not None
-        url = f"http://127.0.0.1:{self.server.port}{path}"
-        return self.browser.post(url, timeout=20, **form) if form else self.browser.get(url, timeout=20)
 
 
 def a_page(reader: Reader) -> None:
@@ -216,6 +151,7 @@ SERVED = "A server"
 
 @pytest.fixture
 def reader(tmp_path: Path, launch: Start) -> Iterator[Reader]:
+    program("curl")
     with contextlib.closing(requests.Session()) as browser:
         made = Reader(tmp_path, launch)
         made.browser = browser

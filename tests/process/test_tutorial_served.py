@@ -20,10 +20,10 @@ import requests
 import tutorial
 from fronts import free_port, listens, program
 from starter import ROOT, Server, Start, wait_for
+from tutorial import PASSWORD
 
 EXAMPLE = ROOT / "examples" / "guestbook"
 PLACES = "/opt/", "/etc/", "/run/", "/var/"
-PASSWORD = "correct horse"
 PNG = b"\x89PNG\r\n\x1a\n and more"
 HOST = "www.example.com"
 
@@ -115,12 +115,13 @@ class Machine:
         challenge = webroot / ".well-known/acme-challenge/token"
         challenge.parent.mkdir(parents=True)
         challenge.write_text("proof")
-        assert requests.get(f"http://127.0.0.1:{self.ports['80']}/.well-known/acme-challenge/token").text == "proof"
+        url = f"http://127.0.0.1:{self.ports['80']}/.well-known/acme-challenge/token"
+        assert requests.get(url, timeout=20).text == "proof"
         live = self.root / "etc/letsencrypt/live" / HOST
         live.mkdir(parents=True)
         subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST},IP:127.0.0.1"]
         files = ["-keyout", live / "privkey.pem", "-out", live / "fullchain.pem"]
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files]
+        command = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def manage(self, order: str) -> None:

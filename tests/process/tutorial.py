@@ -2,17 +2,27 @@
 
 Knows the rule of the page: the first line of a block says which file it is, or that it holds changes in one, or where its
 commands are typed. Knows nothing of what the program does. Contract: a block without such a line is typed into the
-terminal, and a block that the rule does not cover raises ValueError.
+terminal, and a block that the rule does not cover raises ValueError. `Reader` does what the page says.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from starter import ROOT
+import requests
+from starter import ROOT, Server, Start
+
+PASSWORD = "correct horse"
+"""What the reader types if a password is asked for."""
+
+DEV = "poorhttp dev "
 
 TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
@@ -108,3 +118,66 @@ def _joined(pieces: dict[str, str]) -> str:
         text += ("\n\n\n" if is_block or is_after_block else "\n\n") * bool(text) + source
         is_after_block = is_block
     return text + "\n"
+
+
+class Reader:
+    """Somebody with two terminals and a browser."""
+
+    def __init__(self, directory: Path, launch: Start) -> None:
+        self.directory = directory
+        self.said = ""  # by the last block of commands
+        self.browser = requests.Session()
+        self._launch = launch
+        self.server: Server | None = None
+        programs = directory / "programs"
+        programs.mkdir()
+        for name, words in {"poorhttp": "-m poorhttp", "python3": ""}.items():
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+            program.chmod(0o755)
+        search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        self.environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": search}
+
+    def follow(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            if block.kind == "typed":
+                self.type(block.text)
+            else:
+                written(block, self.directory)
+
+    def type(self, text: str) -> None:
+        """Type the lines of a block; a server that runs until Ctrl-C gets the first terminal."""
+        served = [line for line in text.splitlines() if line.startswith(DEV)]
+        typed = "\n".join(line for line in text.splitlines() if line not in served)
+        if self.server is not None:
+            typed = typed.replace("127.0.0.1:8080", f"127.0.0.1:{self.server.port}")
+        place = self.directory / "place"
+        done = subprocess.run(
+            ["bash", "-ec", f"{typed}\npwd > {shlex.quote(str(place))}"],
+            cwd=self.directory,
+            env=self.environ,
+            input=PASSWORD + "\n",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            start_new_session=True,  # so that no password is asked for at the terminal of who runs the tests
+            check=False,
+        )
+        assert done.returncode == 0, f"{typed}\n{done.stdout}"
+        self.said = done.stdout
+        self.directory = Path(place.read_text().strip())
+        place.unlink()
+        for line in served:
+            arguments = shlex.split(line.replace("poorhttp.ini", str(self.directory / "poorhttp.ini")))[1:]
+            self.server = self._launch(*arguments, "--port=0")
+            self.server.await_address()
+
+    def get(self, path: str = "/") -> str:
+        return self.ask(path).text
+
+    def ask(self, path: str, **form: object) -> requests.Response:
+        """Load a page, or send a form to it (arguments of `requests.post`), and follow a redirect."""
+        assert self.server is not None
+        url = f"http://127.0.0.1:{self.server.port}{path}"
+        return self.browser.post(url, timeout=20, **form) if form else self.browser.get(url, timeout=20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import sys
 from collections.abc import Iterator
@@ -86,26 +85,19 @@ def test_the_signed_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert client.do(lambda session: len(session["a"])) == "2900"
 
 
-def test_the_token_of_a_form(tmp_path: Path) -> None:
-    tokens, client = module("tokens", tmp_path), Client()
-    handlers = {"/": (http.METHOD_GET_POST, lambda req: "changed" if req.method == "POST" else tokens.token(req))}
-    made = SimpleNamespace(handlers=handlers, sessions=client.sessions, pre_process=tokens.pre_process)
-    app = application(made)
+def test_forms_of_other_sites(tmp_path: Path) -> None:
+    handlers = {"/": (http.METHOD_POST, lambda req: "changed")}
+    app = application(SimpleNamespace(handlers=handlers, pre_process=module("origin", tmp_path).pre_process))
+    client = Client()
     client.sessions = SimpleNamespace(wrap=lambda inner: inner)  # type: ignore[assignment]
 
-    def post(form: bytes) -> str:
-        kind = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "CONTENT_LENGTH": str(len(form))}
-        text = client.ask(app, REQUEST_METHOD="POST", **kind, **{"wsgi.input": io.BytesIO(form)})
-        return text if client.status == "200 OK" else client.status
+    def post(**fields: str) -> str:
+        client.ask(app, REQUEST_METHOD="POST", **fields)
+        return client.status
 
-    assert post(b"token=") == "403 Forbidden"
-    value = client.ask(app)
-    assert len(value) == 43 and client.ask(app) == value
-    assert post(f"a=1&token={value}".encode()) == "changed"
-    for form in b"", b"token=", b"token=x", "token=é".encode(), f"token={value[:-1]}".encode():
-        assert post(form) == "403 Forbidden"
-    client.jar.clear()
-    assert post(f"token={value}".encode()) == "403 Forbidden"
+    assert post() == post(HTTP_ORIGIN="https://www.example.org") == "200 OK"
+    for origin in "http://www.example.org", "https://www.example.org:444", "https://evil.example", "null", "":
+        assert post(HTTP_ORIGIN=origin) == "403 Forbidden"
 
 
 def test_the_tables_have_every_address_and_every_setting() -> None:

@@ -168,6 +168,13 @@ def test_an_invalidated_session_is_gone_and_what_follows_is_a_new_one() -> None:
     assert client.token != old and client.do(dict) == "{'b': 2}"
 
 
+def test_a_logout_without_the_cookie_removes_none() -> None:
+    """A form of another site comes without the cookie, and must not log the user out."""
+    client = Client()
+    client.do(lambda session: session.invalidate())
+    assert "Set-Cookie" not in dict(client.headers)
+
+
 def test_a_logout_that_answers_with_an_error_is_a_logout() -> None:
     store = Noting()
     client = Client(store)

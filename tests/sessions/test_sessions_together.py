@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from session_client import Client, Noting, get, interleaved, page, put, streaming
 
-from poorhttp.sessions import SessionError
+from poorhttp.sessions import SessionError, StoreDown, locks
+from poorhttp.sessions.locks import Lock
+from poorhttp.sessions.stores.memory import MemoryStore
 
 # Requests at one time
 
@@ -160,6 +162,20 @@ def test_a_lock_that_is_held_too_long_is_503_and_every_end_of_a_request_frees_it
     assert client.do(get("a")) == "2"
 
 
+def test_a_lock_that_its_holder_lost_stays_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    first, second, third = (Lock(store, "0" * 64, timeout) for timeout in (0, 20, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "LIFE", 0.1)
+        first.acquire()
+    second.acquire()
+    first.release()
+    with pytest.raises(StoreDown):
+        third.acquire()
+    second.release()
+    third.acquire()
+
+
 # The store is down
 
 
@@ -222,6 +238,18 @@ def test_a_page_that_the_application_has_made_for_503_is_sent() -> None:
     assert client.ask(page(swallowing(get("a")), "503 Service Unavailable")) == "welcome, stranger"
     assert client.field("Retry-After") == "5" and client.field("Cache-Control") == "no-store"
     assert client.jar == before and client.log == "sessions: GET '/' is answered 503: the store is away\n"
+
+
+def test_whatever_a_store_says_is_one_line_of_the_log() -> None:
+    class Verbose(Noting):
+        def load(self, key: str) -> Any:
+            raise StoreDown("connection refused\n\tIs the server running?\x1b[31m")
+
+    client = Client(Verbose())
+    client.jar["__Host-session"] = "A" * 43
+    client.do(get("a"), PATH_INFO="/\n\xe9")
+    assert client.log.count("\n") == 1 and client.log[:-1].isprintable()
+    assert "GET '/\\n\\xe9' is answered 503: connection refused  Is the server running? [31m" in client.log
 
 
 def test_a_page_that_does_not_use_the_session_is_served_all_the_same() -> None:

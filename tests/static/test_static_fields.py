@@ -236,6 +236,16 @@ def test_parts_of_a_compressed_file(app, place):
     assert sent.header("Content-Encoding") == "gzip"
 
 
+def test_a_resumed_download_goes_on_in_the_coding_it_began_in(app, place):
+    compressed = (place / "www/page.html.gz").read_bytes()
+    plain, coded = (get(app, "/page.html", accept_encoding=coding).header("ETag") for coding in ("", "gzip"))
+    rest = get(app, "/page.html", accept_encoding="gzip", range="bytes=10-", if_range=coded)
+    assert (rest.code, rest.body, rest.header("ETag")) == (206, compressed[10:], coded)
+    for accepted, tag in ("gzip", plain), ("", coded):
+        whole = get(app, "/page.html", accept_encoding=accepted, range="bytes=10-", if_range=tag)
+        assert (whole.code, whole.header("Content-Range")) == (200, None)
+
+
 @given(st.text(max_size=100) | st.text("gzipbrstd;q=01., *", max_size=100))
 def test_any_accept_encoding_is_read(field):
     assert set(codings.accepted(field)) <= set(codings.SUFFIXES)

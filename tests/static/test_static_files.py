@@ -280,6 +280,24 @@ def test_a_root_that_is_none(tmp_path):
             application(table(), document=str(bad))
 
 
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ("x", ""),
+        ("x", "text"),
+        ("x", "text/"),
+        ("x", "text/a b"),
+        ("x", "text/html\r\nX-Evil: 1"),
+        ("x", "text/\u017e"),
+        ("x", 5),
+        (5, "text/x"),
+    ],
+)
+def test_what_is_no_media_type(tmp_path, ending, kind):
+    with pytest.raises(TableError, match=r"the media type of .* is .*; expected one such as text/html"):
+        application(table(), document=str(tmp_path), mime_types={ending: kind})
+
+
 def test_a_root_that_holds_the_application(tmp_path):
     module = types.ModuleType("dispatch_table")
     module.handlers = {}

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import client, launch, load, measure, proc, record, report, robust
+from bench import client, launch, load, measure, proc, record, report, robust, sessions, stores, table
 from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
@@ -316,6 +316,48 @@ def test_records_hold_no_directory_of_the_machine() -> None:
     assert record.without_paths(text) == "log: python3: No module; http://127.0.0.1:80/a/b; `bench/records/x`"
 
 
+@pytest.mark.parametrize("module", [table, sessions], ids=lambda module: module.__name__)
+def test_targets_of_the_table_and_of_sessions_name_rows_and_columns_that_are_shown(module) -> None:
+    rows = {row for row, _ in module.rows((), launch.Setting(), module.QUICK)}
+    targets = list(module.targets())
+    assert targets and {target.row for target in targets} <= rows
+    for target in targets:
+        assert target.column in module.SCENARIOS[target.row[0]].columns.values()
+
+
+def test_each_store_of_sessions_is_a_row() -> None:
+    from poorhttp.sessions.addresses import KINDS
+
+    kinds = {"ferretdb" if kind == "mongodb" else kind for kind in KINDS}  # as which it is labelled
+    assert set(stores.STORES) == {"cookie", *kinds}
+    assert [row for row, _ in sessions.rows(["redis"], launch.Setting(), sessions.QUICK)] == [("sessions", "redis")]
+
+
+def test_pages_are_compared_within_a_turn() -> None:
+    def turns(*cpu: float) -> list[dict[str, float]]:
+        return [{"cpu": each, "wall": 2 * each} for each in cpu]
+
+    taken = {"mine": turns(20, 50, 12), "other": turns(10, 40, 4)}
+    assert table.middles(taken) == {"mine": 20, "other": 10}
+    assert table.times(taken, "mine", "other") == 2
+    assert table.added(taken, "mine", "other") == 10 and table.added(taken, "mine", "other", "wall") == 20
+
+
+def test_the_client_sends_its_cookie() -> None:
+    assert b"\r\nCookie: a=B\r\n" in client.request(replace(HELLO, cookie="a=B"))
+
+
+def test_a_store_that_is_not_installed_has_that_in_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoLibrary(stores.Memory):
+        library, extra = "no_such_library", "redis"
+
+    told = sessions.session(NoLibrary, launch.Setting(), sessions.QUICK)
+    assert told == {"remark": "no_such_library is not there, install it: pip install 'poorhttp[redis]'"}
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    told = sessions.session(stores.Memcached, launch.Setting(), sessions.QUICK)
+    assert told == {"remark": "memcached is not there, install it: apt-get install memcached"}
+
+
 MAY_MOUNT = shutil.which("unshare") and not subprocess.call(
     ["unshare", "--mount", "--map-root-user", "true"], stderr=subprocess.DEVNULL
 )
@@ -332,6 +374,37 @@ def test_a_scenario_in_small_gives_the_numbers_that_are_judged(name: str, tmp_pa
     numbers = robust.SCENARIOS[name].measure(SERVERS["single"], launch.Setting(work=tmp_path), TINY)
     for limit in robust.SCENARIOS[name].limits:
         assert isinstance(numbers[limit.column], (int, float))
+
+
+def needs(name: str, package: str) -> pytest.MarkDecorator:
+    missing = not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    return pytest.mark.skipif(missing, reason=f"needs {name}: apt-get install {package}")
+
+
+@needs("cc", "gcc")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("light", marks=needs("wrk", "wrk")), "patterns", "cookie",
+     pytest.param("file-tally", marks=needs("nginx", "nginx"))],
+)  # fmt: skip
+def test_a_scenario_of_the_table_in_small_gives_the_numbers_that_are_shown(name: str, tmp_path: Path) -> None:
+    launch.compile_c("tally")
+    scenario = table.SCENARIOS[name]
+    numbers = scenario.measure(SERVERS["single"], launch.Setting(work=tmp_path), table.Size(1, 0.1))
+    for column in scenario.columns.values():
+        assert numbers[column.removeprefix("~")] > 0
+
+
+@needs("cc", "gcc")
+@pytest.mark.parametrize("kind", [stores.Cookie, stores.Sqlite, stores.Redis], ids=lambda kind: kind.__name__)
+def test_a_store_in_small_gives_the_numbers_that_are_shown(kind: type[stores.Store], tmp_path: Path) -> None:
+    launch.compile_c("tally")
+    numbers = sessions.session(kind, launch.Setting(work=tmp_path), sessions.Size(1, 0.2))
+    if "plain" not in numbers:
+        pytest.skip(numbers["remark"])
+    of_redis = {"get cpu", "read times", "write times"}
+    shown = {column.removeprefix("~") for column in sessions.SCENARIOS["sessions"].columns.values()}
+    assert shown - of_redis <= numbers.keys() and (of_redis <= numbers.keys()) is (kind is stores.Redis)
 
 
 @pytest.mark.parametrize("server", ALL_SERVERS, ids=lambda server: server.name)

@@ -129,7 +129,7 @@ def test_a_chunked_body_that_the_server_cannot_read_is_refused():
     assert answer(lambda req: "unread", method="POST", environ=environ).code == 200
 
 
-@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0"])
+@pytest.mark.parametrize("length", ["x", "+5", "5_0", "\u0665", "1.0", "9" * 5000])
 def test_read_refuses_a_wrong_content_length(length):
     sent = answer(lambda req: req.read() and http.DONE, method="POST", valid=False, environ={"CONTENT_LENGTH": length})
     assert sent.code == 400

@@ -7,7 +7,7 @@ from dispatching import LOG_LINE, answer, call, raises, returns, table, write
 
 from poorhttp import http
 from poorhttp.dispatch import application
-from poorhttp.dispatch.pages import escape
+from poorhttp.pages.document import escape
 
 # What a handler returns
 

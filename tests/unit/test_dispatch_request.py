@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from decimal import Decimal
 
 import pytest
 from dispatching import answer, ask, call, code_of, table
@@ -110,6 +111,12 @@ def test_a_handler_may_look_after_a_missing_or_wrong_field():
             req.args.getfirst("n", 0, int)
 
     ask(question, QUERY_STRING="n=five")
+
+
+@pytest.mark.parametrize(("convert", "value"), [(Decimal, "x"), (lambda text: int(float(text)), "1e999")])
+def test_arithmetic_that_fails_is_a_wrong_value(convert, value):
+    assert code_of(lambda req: req.args.getfirst("n", 0, convert), QUERY_STRING=f"n={value}") == 400
+    assert code_of(lambda req: req.args.getlist("n", convert), QUERY_STRING=f"n={value}") == 400
 
 
 # JSON

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from poorhttp import http
 from poorhttp.dispatch import application
-from poorhttp.dispatch.pages import escape
 from poorhttp.dispatch.table import read_routes
+from poorhttp.pages.document import escape
 
 
 def built(target, *, handlers=None, environ=None, converters=None, **values):

@@ -8,8 +8,11 @@ import types
 from pathlib import Path
 
 from dispatching import call
+from werkzeug.test import Client
 
+from poorhttp import http
 from poorhttp.dispatch import application
+from poorhttp.sessions import Sessions
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE = b"\x89PNG<script>"
@@ -48,3 +51,14 @@ def test_the_tests_of_the_guest_book(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_sessions_in_memory_under_the_client_of_werkzeug():
+    def count(req):
+        req.session["count"] = req.session.get("count", 0) + 1
+        return str(req.session["count"])
+
+    table = types.SimpleNamespace(handlers={"/": (http.METHOD_GET, count)}, sessions=Sessions("memory:"))
+    client = Client(application(table))
+    assert [client.get("/").text for _ in range(3)] == ["1", "2", "3"]
+    assert Client(application(table)).get("/").text == "1"

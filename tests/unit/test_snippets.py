@@ -28,6 +28,8 @@ ELSEWHERE = {
     "sessions": "sessions/test_sessions_docs.py",
     "monitoring": "process/test_metrics.py",
     "tutorial": "process/test_tutorial.py",
+    "uploads": "unit/test_guides.py",
+    "testing": "unit/test_guides.py",
 }
 FORM = {"CONTENT_TYPE": "application/x-www-form-urlencoded"}
 HERE = [(page, number) for page in SNIPPETS if page not in ELSEWHERE for number in range(len(SNIPPETS[page]))]
