@@ -1,6 +1,6 @@
 """The page /debug-info: the table as the dispatcher has read it, and what it knows of the server and of the request.
 
-Knows html. Which clients get it is known by the dispatcher. Contract: every text is escaped; values whose names look
+Knows html. The dispatcher knows which clients get it. Contract: every text is escaped; values whose names look
 like those of secrets are hidden, wherever they stand; objects of the application are shown by their types alone.
 Imported only when somebody asks for it.
 """
@@ -149,7 +149,7 @@ def _headers(environ: dict[str, Any]) -> dict[str, Any]:
 
 
 def _function(function: Any) -> str:
-    """Its name with the module, and the place of its code; of what a decorator has wrapped the inner one."""
+    """Its name with the module, and the place of its code; of a function in a wrapper, not those of the wrapper."""
     inner = function
     for _ in range(100):
         is_partial = type(inner).__module__ == "functools" and hasattr(inner, "func")
@@ -176,7 +176,7 @@ def _shown(name: str, value: Any) -> str:
     if is_secret(name):
         return HIDDEN
     if type(value) is str:
-        # A query has no path before it here, by which it would be known for one.
+        # With its question mark it is recognized as a query.
         text = target_without_secrets(f"?{value}")[1:] if name == "QUERY_STRING" else target_without_secrets(value)
         return cut(_readable(text), LONGEST)
     if type(value) in _PLAIN or (type(value) is tuple and all(type(each) in _PLAIN for each in value)):

@@ -106,7 +106,7 @@ def _native(read: Callable[..., str | None], *arguments: Any) -> str:
 
 
 def _names(table: Any) -> Iterable[str]:
-    """The names in a table of mod_python, of which keys() and get() alone raise where [] and items() are not safe."""
+    """The names in a table of mod_python. With bytes that are not UTF-8 only keys() and get() are safe: they raise."""
     names: Iterable[str] = table.keys()
     return names
 

@@ -60,8 +60,8 @@ class Answer:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: OptExcInfo | None = None
     ) -> Callable[[bytes], object]:
-        """The application's start_response: the server's is called when the session was saved. Raises what saving does
-        if the application makes pages of it.
+        """The application's start_response; the server's is called when the session was saved. Raises what saving
+        raises, if the application makes pages of that.
         """
         if self._has_begun and not self.is_refused:
             # The server raises it again if something was sent; else this head takes the place of the one before.

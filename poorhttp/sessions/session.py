@@ -1,7 +1,6 @@
 """A session as the application sees it: a mapping that is loaded when it is first used, and saved once.
 
-Knows the life of a session in one request. Where sessions are kept is a `Keeper`'s to know, how the client holds
-one, the cookie's.
+Knows the life of a session in one request. A `Keeper` knows where sessions are kept, `Cookie` how the client holds one.
 """
 
 from __future__ import annotations
