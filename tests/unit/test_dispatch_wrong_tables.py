@@ -60,6 +60,15 @@ def test_a_wrong_converter_is_refused_at_load(converters, says):
         in_table("/", converters=converters)
 
 
+@pytest.mark.parametrize(("name", "says"), [("route", r"@table.route\('/path'\)"), ("error", r"@table.error\(http")])
+def test_a_decorator_without_parentheses_is_refused(name, says):
+    def page(req):
+        return "page"
+
+    with pytest.raises(TableError, match=f"above page without an argument; expected {says}"):
+        getattr(Table(), name)(page)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
