@@ -86,7 +86,6 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "wsgi.multithread": _has_threads(),
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
-            "poorhttp.debug": ours.get("debug", "no"),
             "poorhttp.log_level": ours.get("log_level", "info"),
             "poorhttp.options": options,
         }
@@ -154,6 +153,7 @@ def _made(ours: Mapping[str, str]) -> WSGIApplication:
             raise TableError(f"PythonOption {OURS}{name} is unknown", f"one of {names}")
     return application(
         import_module("dispatch_table"),
+        debug=_is_on(ours, "debug"),
         document=ours.get("document", ""),
         index=_is_on(ours, "index"),
         mime_types=kinds,

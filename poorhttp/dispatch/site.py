@@ -57,8 +57,8 @@ class Site:
         self._webmaster = webmaster
 
     def is_debugging(self, environ: Mapping[str, Any]) -> bool:
-        """Whether `debug` is on: as the server says, by a bool or by a text (Apache has only texts), else as the
-        application was made.
+        """Whether `debug` is on: as the server says, by a bool or by a text such as `yes`, else as the application was
+        made.
         """
         debug = environ.get("poorhttp.debug", self._debug)
         return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
