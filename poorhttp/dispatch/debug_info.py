@@ -52,7 +52,7 @@ def write(req: Request, site: Site) -> None:
         ("Versions", _pairs(_versions(environ))),
         ("Settings", _pairs(_settings(req, site))),
         ("Options", _values(req.get_options())),
-        ("Headers", _values(_headers(environ))),
+        ("Headers", _values(dict(req.headers_in.items()))),
         ("Environ", _values({name: value for name, value in environ.items() if name != "poorhttp.options"})),
     ]
     body = "".join(f"  <h2>{heading}</h2>\n{content}" for heading, content in sections)
@@ -137,15 +137,6 @@ def _settings(req: Request, site: Site) -> dict[str, str]:
         "user": f"{os.geteuid()}, group {os.getegid()}",
         "directory": os.getcwd(),
     }
-
-
-def _headers(environ: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the request by the names that they have on the wire."""
-    found = {}
-    for name, value in environ.items():
-        if name.startswith("HTTP_") or (name in ("CONTENT_TYPE", "CONTENT_LENGTH") and value):
-            found[name.removeprefix("HTTP_").replace("_", "-").title()] = value
-    return found
 
 
 def _function(function: Any) -> str:

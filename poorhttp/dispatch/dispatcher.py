@@ -138,9 +138,7 @@ class Dispatcher:
         if self._after is not None:
             self._post_process(req, self._after)
         if req.sent_head is not None and req.is_head_stale():
-            self._log(
-                req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
-            )
+            self._log(req, "status or headers were set too late: flush(), or a full buffer, had sent the head")
         try:
             return req.finish()
         except Exception as error:  # also of the session, which is saved when the head is sent
