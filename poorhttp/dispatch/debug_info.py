@@ -14,7 +14,7 @@ from poorhttp import __version__
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.error_log import printable
 from poorhttp.dispatch.percent import NAME, encoded
-from poorhttp.pages.document import document, escape
+from poorhttp.pages.document import POLICY, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIELDS = [
     ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ("Content-Security-Policy", POLICY),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "no-referrer"),
     ("X-Content-Type-Options", "nosniff"),

@@ -177,16 +177,12 @@ class StaticFiles:
             if req.method not in ("GET", "HEAD"):
                 return _other_method(req)
             from poorhttp.dispatch.listing import Listing
+            from poorhttp.pages.document import POLICY
 
             listing = Listing(descriptor, self.type_of, lambda name: self._root.is_inside([*names, name]))
         finally:
             os.close(descriptor)
-        req.set_defaults(
-            [
-                ("X-Content-Type-Options", "nosniff"),
-                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"),
-            ]
-        )
+        req.set_defaults([("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", POLICY)])
         mount = req.environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "surrogateescape")
         req.write(listing.page(mount + req.uri, req.environ.get("QUERY_STRING", ""), has_parent=bool(names)))
         return DONE

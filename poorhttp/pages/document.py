@@ -5,6 +5,9 @@ Knows html and css. Knows nothing of what a page tells. Contract: no page runs a
 
 from __future__ import annotations
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""The Content-Security-Policy of these pages (Content Security Policy Level 3)."""
+
 STYLE = """\
    :root { color-scheme: light dark; --paper: #fff; --ink: #1f2328; --faint: #59636e; --line: #d8dce0;
     --stripe: #f4f5f7; --link: #0550ae; --mark: #ffe1e1; --edge: #c9302c; }

@@ -6,7 +6,7 @@ Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a c
 
 from __future__ import annotations
 
-from poorhttp.pages.document import document, escape
+from poorhttp.pages.document import POLICY, document, escape
 from poorhttp.status.layout import FAILED, SUCCEEDED
 from poorhttp.status.reader import STATES, read_scoreboard
 from poorhttp.stdlib import os, time
@@ -167,7 +167,7 @@ def wanted(path: str, query: str, accept: str) -> str:
 
 def _send(start_response: Callable[..., Any], status: str, kind: str, body: str, *more: tuple[str, str]) -> list[bytes]:
     data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
-    policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+    policy = ("Content-Security-Policy", POLICY)
     fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
     start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
     return [data]

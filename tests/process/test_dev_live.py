@@ -175,6 +175,21 @@ def serve_files(launch: Start, tmp_path: Path) -> Server:
     return server
 
 
+@pytest.mark.skipif(PATH is None, reason=MISSING)
+@pytest.mark.parametrize(("path", "text"), [("/sub/", "index.py"), ("/debug-info", "Python")])
+def test_pages_of_the_table_may_run_the_script(launch: Start, tmp_path: Path, path: str, text: str) -> None:
+    (tmp_path / "dispatch_table.py").write_text("handlers = {}\n")
+    (tmp_path / "www" / "sub").mkdir(parents=True)
+    (tmp_path / "www" / "sub" / "index.py").write_text("")
+    server = launch("dev", "--live", "--document=www", "--index=yes", "--port=0")
+    server.await_address()
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(f"http://localhost:{server.port}{path}")
+        browser.await_text(text)
+        (tmp_path / "dispatch_table.py").write_text(f"1 / 0  # {text}\n")
+        browser.await_text("ZeroDivisionError")
+
+
 def test_files_in_document_are_watched(serve_files: Server, tmp_path: Path) -> None:
     stream = Stream(*told_to(serve_files.get()[1]))
     serve_files.get("/style.css")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 from session_client import Client, Noting, put
@@ -159,3 +160,12 @@ def test_an_error_page_saves_nothing_and_a_page_after_it_does() -> None:
     site = Site(lambda req: put("a", 1)(req.session) or http.HTTP_BAD_GATEWAY)
     site.get()
     assert site.status.startswith("502") and not site.jar
+
+
+def test_a_server_whose_start_response_returns_nothing_gets_one_answer() -> None:
+    """It breaks PEP 3333, and is what a quick test of a site looks like."""
+    environ: dict[str, Any] = {}
+    setup_testing_defaults(environ)
+    heads: list[str] = []
+    body = Site(lambda req: put("a", 1)(req.session) or "page").app(environ, lambda status, *_: heads.append(status))
+    assert b"".join(body) == b"page" and heads == ["200 OK"]

@@ -10,7 +10,7 @@ import re
 from json import dumps
 
 from poorhttp.pages.audience import may_see
-from poorhttp.pages.document import document, escape
+from poorhttp.pages.document import POLICY, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets, without_secrets
 from poorhttp.stdlib import os
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from poorhttp.dev.page.problem import Problem
 
     Answer = tuple[str, list[tuple[str, str]], bytes]
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 _FIELDS = [
     ("Cache-Control", "no-store"),
