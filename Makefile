@@ -15,7 +15,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(BIN)/python  ## install into .venv and serve the examples
+run: $(BIN)/python  ## install into .venv and serve the tour of examples/
 	$(BIN)/pip install --quiet .
 	$(BIN)/poorhttp -c poorhttp.ini
 

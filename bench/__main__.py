@@ -1,4 +1,4 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions`.
+"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article`.
 
 Prints Markdown and keeps it as a record.
 
@@ -16,7 +16,21 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import faults, front, launch, measure, record, reload, report, robust, scale, sessions, table
+from bench import (
+    article,
+    article_report,
+    faults,
+    front,
+    launch,
+    measure,
+    record,
+    reload,
+    report,
+    robust,
+    scale,
+    sessions,
+    table,
+)
 from bench.client import Failure
 from bench.measure import Measurement, named
 from bench.servers import ALL as ALL_SERVERS
@@ -47,7 +61,9 @@ HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 
 def main() -> int:
     arguments = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are ended on the way out
+    for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
+        if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
+            signal.signal(signum, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
@@ -61,7 +77,11 @@ def main() -> int:
         except Failure as failure:
             print(f"error: {failure}", file=sys.stderr)
             return 1
-        return run(arguments, setting)
+        try:
+            return run(arguments, setting)
+        except KeyboardInterrupt:
+            print("\nended by Ctrl-C: all servers are ended, nothing is recorded", file=sys.stderr)
+            return 1
 
 
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
@@ -73,6 +93,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
         facts["lighttpd"] = record.said([front.program(), "-v"])
+    if arguments.command == "article":
+        facts |= article.facts()
     results = measure.take_turns(chosen, arguments.rounds)
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
@@ -82,10 +104,20 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     print(markdown)
     if not (arguments.quick or arguments.no_record):
         path = record.write(
-            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown
-        )
+            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown,
+            pictures(results, str(facts["date"])[:10]) if arguments.command == "article" else {},
+        )  # fmt: skip
         print(f"record: bench/records/{path.name}", file=sys.stderr)
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+
+
+def pictures(results: report.Results, date: str) -> dict[str, str]:
+    """The article's charts; none, and a word why, where they cannot be drawn."""
+    try:
+        return dict(article_report.pictures(results, date))
+    except Failure as failure:
+        print(f"no pictures: {failure}", file=sys.stderr)
+        return {}
 
 
 def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurement]]) -> Iterator[Server]:
@@ -171,12 +203,13 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
-            **dict.fromkeys(("table", "sessions"), ("tally",))}  # fmt: skip
+            **dict.fromkeys(("table", "sessions"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
+    "article": (article.rows, article_report.sections, article.TARGETS),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
@@ -190,6 +223,7 @@ ROUNDS = {
     "reload": 1,
     "table": 3,
     "sessions": 3,
+    "article": 1,
 }
 
 
@@ -200,6 +234,9 @@ def parse() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
+        if name == "article":
+            names = list(article.NAMES)
+            what = f"tests, pages and configurations: {', '.join(names)}"
         if name in SCENARIOS:
             scenarios = SCENARIOS[name].SCENARIOS
             servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
@@ -212,6 +249,8 @@ def parse() -> argparse.Namespace:
         command.add_argument("--no-record", action="store_true")
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
+    commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
+                                             help="of each test of each configuration, default 60")  # fmt: skip
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
@@ -222,6 +261,8 @@ def parse() -> argparse.Namespace:
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
+    if not getattr(arguments, "seconds", 1.0) > 0:
+        parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
     if arguments.quick:
         arguments.seconds = 1.0

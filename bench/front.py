@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from bench.client import Failure, connect
-from bench.launch import READY, STOP, Running, Setting, Where, free_port, last_line, pinned
+from bench.launch import ENDS_WITH_US, READY, STOP, Running, Setting, Where, free_port, last_line, pinned
 
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 CONFIGURATION = """\
@@ -31,6 +31,7 @@ server.max-keep-alive-requests = 65535
 proxy.server = ( "" => (
 {backends}
 ) )
+{more}
 """
 NGINX = """\
 daemon off;
@@ -68,12 +69,12 @@ def backend(where: Where) -> str:
 
 
 @contextlib.contextmanager
-def lighttpd(backends: Sequence[Where], setting: Setting, core: int) -> Iterator[Running]:
-    """lighttpd, on one core, before these backends; ready when it accepts."""
+def lighttpd(backends: Sequence[Where], setting: Setting, core: int, more: str = "") -> Iterator[Running]:
+    """lighttpd, on one core, before these backends; ready when it accepts. more: further lines of configuration."""
     port = free_port()
     lines = ",\n".join(f"    {backend(where)}" for where in backends)
     configuration = setting.work / "lighttpd.conf"
-    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines))
+    configuration.write_text(CONFIGURATION.format(directory=setting.work, port=port, backends=lines, more=more))
     with _running([program(), "-D", "-f", str(configuration)], port, {core}) as run:
         yield run
 
@@ -93,7 +94,7 @@ def nginx(root: Path, setting: Setting) -> Iterator[Running]:
 def _running(command: list[str], port: int, cores: Collection[int]) -> Iterator[Running]:
     with pinned(cores):
         process = subprocess.Popen(
-            command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [*ENDS_WITH_US, *command], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )  # fmt: skip
     try:
@@ -105,12 +106,12 @@ def _running(command: list[str], port: int, cores: Collection[int]) -> Iterator[
 
 
 def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + READY
+    deadline, name = time.monotonic() + READY, process.args[len(ENDS_WITH_US)]
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise Failure(f"{process.args[0]} ended: {last_line(process.communicate()[1])}")
+            raise Failure(f"{name} ended: {last_line(process.communicate()[1])}")
         with contextlib.suppress(OSError):
             connect(port).close()
             return
         time.sleep(0.02)
-    raise Failure(f"{process.args[0]} does not accept")
+    raise Failure(f"{name} does not accept")

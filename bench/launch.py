@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -28,6 +29,8 @@ PEERS_PYTHON = HERE / ".venv-peers" / "bin" / "python"
 BUILD = HERE / "build"
 SERVER_CORE, LOAD_CORE = 0, 1
 READY, STOP = 15.0, 5.0  # seconds
+# Before a command: the kernel ends it when the bench is gone, however that came about.
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
 Where = int | str  # a port of 127.0.0.1, or the path of a unix socket
 
 

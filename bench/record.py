@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.servers import Server
 
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+NONE: Mapping[str, str] = {}
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
@@ -73,8 +74,13 @@ def heading(facts: dict[str, object]) -> str:
     return "\n".join(lines)
 
 
-def write(name: str, facts: dict[str, object], results: Results, markdown: str) -> Path:
-    """Write bench/records/DATE-NAME.json and .md, never over an older record; returns the latter's path."""
+def write(
+    name: str, facts: dict[str, object], results: Results, markdown: str, pictures: Mapping[str, str] = NONE
+) -> Path:
+    """Write bench/records/DATE-NAME.json and .md, never over an older record; returns the latter's path.
+
+    pictures: SVG by name, written to DATE-NAME-PICTURE.svg and shown at the end of the Markdown.
+    """
     RECORDS.mkdir(exist_ok=True)
     stem = f"{time.strftime('%Y-%m-%d')}-{name}"
     taken = {path.stem for path in RECORDS.iterdir()}
@@ -83,7 +89,11 @@ def write(name: str, facts: dict[str, object], results: Results, markdown: str) 
     path = RECORDS / f"{stem}.md"
     text = json.dumps({"surroundings": facts, "results": rows}, indent=1, ensure_ascii=False)
     path.with_suffix(".json").write_text(without_paths(text) + "\n")
-    path.write_text(without_paths(markdown) + "\n")
+    shown = "\n\n## Pictures" * bool(pictures)
+    for picture, svg in pictures.items():
+        path.with_name(f"{stem}-{picture}.svg").write_text(svg)
+        shown += f"\n\n![{picture}]({stem}-{picture}.svg)"
+    path.write_text(without_paths(markdown) + shown + "\n")
     return path
 
 

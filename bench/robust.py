@@ -9,6 +9,7 @@ like: milliseconds; `mcpu`: thousandths of a second of CPU), sizes bytes.
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing.connection
 import os
 import re
@@ -26,11 +27,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bench import load, proc, scenario
 from bench.client import Failure, check, compare, connect, read_answer, request
-from bench.launch import Running, Setting, running
+from bench.launch import APPS, Running, Setting, environment, last_line, python_of, running
 from bench.measure import allow_descriptors
 from bench.report import percentile
 from bench.scenario import Limit, Scenario
@@ -554,6 +555,19 @@ def in_pieces(server: Server, setting: Setting, size: Size, kind: str) -> dict[s
     }  # fmt: skip
 
 
+def parsing(server: Server, setting: Setting, size: Size) -> dict[str, Any]:
+    """Hostile cookies, forms, uploads, JSON, ranges: the one whose time grows most with its size."""
+    command = [python_of(server, setting), str(APPS / "parsing.py")]
+    done = subprocess.run(
+        command, cwd=setting.work, env=environment(ours=True), capture_output=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise Failure(f"apps/parsing.py ended with {done.returncode}: {last_line(done.stderr)}")
+    grows = json.loads(done.stdout)
+    worst = max(grows, key=grows.__getitem__)
+    return {"inputs": len(grows), "grows": grows[worst], "remark": f"most: {worst}"}
+
+
 def one_byte_chunks(port: int, count: int, alone: bool = False) -> None:
     """A body of `count` chunks of one byte; alone: each sent by itself."""
     with connect(port) as sock, sock.makefile("rb") as stream:
@@ -768,6 +782,8 @@ ALL = (
              PIECES_COLUMNS, ONE),
     Scenario("pipeline", "100,000 pipelined requests", partial(in_pieces, kind="pipeline"), (LINEAR, AT_MOST_8),
              PIECES_COLUMNS),
+    Scenario("parsing", "cookies, forms, uploads, JSON and ranges, 16 times as large", parsing,
+             (Limit("CPU for 16n / for n", "grows", "<", 80, "x"),), {"inputs": "inputs", "at most": "grows"}, ONE),
     Scenario("million", "a million requests", million, (Limit("memory above that after 10,000", "growth", "<=", 2,
                                                               "MiB"),),
              {"requests": "requests", **MEMORY}, ("single", "threading")),

@@ -1,7 +1,4 @@
-"""The table of the example: which function answers which URI.
-
-Run it from here with `poorhttp .`, or from anywhere with `poorhttp -c poorhttp.ini`.
-"""
+"""Two pages that are measured: which function answers which URI. Run it from here with `poorhttp .`."""
 
 import re
 

@@ -138,10 +138,11 @@ def _main(argv: Sequence[str], directory: str) -> int:
         from poorhttp.dev.serve import child
 
         child.run(argv, directory)
-    if tuple(argv[:2]) == PURGE:
+    asks_purge = tuple(argv[:2]) in ((PURGE[0], "--help"), (PURGE[0], "-h"))
+    if asks_purge or tuple(argv[:2]) == PURGE:
         from poorhttp.operate import purge
 
-        return purge.run(argv[2:], os.environ)
+        return purge.run(argv[1 if asks_purge else 2 :], os.environ)
     flags = parse_flags(argv, directory)
     if flags.command in ("help", "version", "dump_config", "init"):
         return _without_settings(flags, directory)

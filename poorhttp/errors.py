@@ -91,13 +91,6 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def html_text(text: str) -> str:
-    """Escape a text for html, without the html module, which imports regular expressions."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
-
-
 def returned_text(answer: object) -> str:
     """Return the message about an application that returned a str, or bytes, in place of a list of bytes (PEP 3333); ""
     for any other answer.

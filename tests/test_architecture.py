@@ -47,6 +47,7 @@ SERVING = [
     "listen.systemd",
     "listen.unix_sockets",
     "logs.log",
+    "pages.document",
     "process.start.facts",
     "process.fork_hooks",
     "process.serving.leaving",
@@ -107,7 +108,7 @@ HEAVY = {
 
 # Each part may import those before it, not its neighbours in a row, and never one that comes later.
 LAYERS = [
-    {"stdlib"},
+    {"stdlib", "pages"},
     {"errors"},
     {"system"},
     {"config"},
@@ -190,7 +191,8 @@ def test_dispatch_imports_nothing_of_the_server(path: Path) -> None:
     known = {name for name in imports_of(path, everywhere=True) if name.split(".")[0] == "poorhttp"}
     if path.name in ("answer.py", "contained.py"):
         known -= {"poorhttp._engine", "poorhttp._engine.HeldBody", "poorhttp._engine.OpenFile"}
-    assert all(name.startswith("poorhttp.dispatch") for name in known - {"poorhttp", "poorhttp.__version__"}), known
+    ours = known - {"poorhttp", "poorhttp.__version__"}
+    assert all(name.startswith(("poorhttp.dispatch", "poorhttp.pages.")) for name in ours), known
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "sessions").rglob("*.py")), ids=name_of)
@@ -306,6 +308,9 @@ BEFORE_THE_APPLICATION = {
     "poorhttp/operate/background.py: contextlib": "a command about a server",
     "poorhttp/dev/page/live.py: socket": "imported before the application by the processes that load one",
     "poorhttp/dev/ahead/preload.py: importlib": "part of the interpreter",
+    "poorhttp/pages/audience.py: ipaddress": "imported with `dev`, else by the dispatcher, which is the application's",
+    "poorhttp/pages/audience.py: re": "the same",
+    "poorhttp/pages/redaction.py: re": "the same",
     "poorhttp/logs/program.py: fcntl": "when logs are opened",
     "poorhttp/logs/program.py: shlex": "when logs are opened",
     "poorhttp/process/pid1.py: os": "PID 1 loads no application",
@@ -343,6 +348,11 @@ def test_modules_of_python_that_are_needed_late_come_from_one_place() -> None:
         modules = {each.partition(".")[0] for each in counted} & (sys.stdlib_module_names - ALWAYS)
         found |= {f"{name}: {module}" for module in modules}
     assert found == set(BEFORE_THE_APPLICATION)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "poorhttp" / "pages").rglob("*.py")), ids=name_of)
+def test_what_pages_share_knows_nothing_of_the_server(path: Path) -> None:
+    assert parts_of(imports_of(path, everywhere=True)) <= {"pages"}
 
 
 def test_stdlib_imports_nothing_of_the_server() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from poorhttp.app.places import NOT_THEIRS, TABLE, is_own, seen, table_of, title, wsgi_modules
-from poorhttp.config.commands import ACTIONS, COMMANDS, MAKING
+from poorhttp.config.commands import ACTIONS, COMMANDS, MAKING, PURGE
 from poorhttp.errors import LoadError, nearest, suggestion
 from poorhttp.stdlib import os
 
@@ -112,6 +112,8 @@ def no_module(missing: str, directory: str, spec: str, may_be_command: bool) -> 
             hint = f"a command goes before everything else: poorhttp {spec}"
         elif spec.replace("-", "_") in COMMANDS:
             hint = f"did you mean --{spec}?"
+        elif spec == PURGE[0]:
+            hint = f"did you mean poorhttp {' '.join(PURGE)} ADDRESS?"
     otherwise = "set chdir to its directory, or start poorhttp from the environment in which it is installed"
     hint = hint or suggestion(missing, modules, otherwise)
     return LoadError(f"no module {missing!r} in {place} or on Python's path", hint)

@@ -14,6 +14,7 @@ from poorhttp.config.commands import (
     DEV,
     FLAGS,
     MAKING,
+    PURGE,
     SHORT,
     SWITCHES,
     SWITCHES_OF_DEV,
@@ -84,6 +85,8 @@ def _take_argument(flags: Flags, word: str, directory: str) -> None:
         first, source, _ = flags.given["application"]
         commands = (*ACTIONS, *MAKING) if source == "argument" and first.isalpha() else ()
         hint = suggestion(first, commands, "poorhttp serves one: [APP] [options]")
+        if first == PURGE[0]:
+            hint = f"did you mean poorhttp {' '.join(PURGE)} ADDRESS?"
         raise ConfigError(f"two applications are named, {first!r} and {word!r}", hint)
     if word.endswith(".ini") and os.path.isfile(os.path.join(directory, word)):
         raise ConfigError(f"{quoted(word)} is an ini file, not an application", f"write -c {word}")

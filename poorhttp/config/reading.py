@@ -12,6 +12,7 @@ from poorhttp.config.flags import Flags
 from poorhttp.config.given import parse, quoted, unknown
 from poorhttp.config.ini import IniFile, free_text, text_of
 from poorhttp.config.model import Config
+from poorhttp.config.paths import split_application
 from poorhttp.config.settings import ENVIRON, IS_TRIAL, MIME_TYPES, OPTIONS, PREFIX, PRESETS, SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, nearest
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 NO_SETTINGS = ("POORHTTP_RELOAD_GENERATION", IS_TRIAL)
 """Variables with our prefix that the server sets for the application; a child may inherit them."""
 
+USUAL_NAME = "poorhttp.ini"
+"""The name of an ini file in the documents, and of the one that `init` writes."""
+
 NEEDED = ("pidfile", "graceful_timeout")
 """The settings that a command about a running server needs."""
 
@@ -38,10 +42,23 @@ def read(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:
     """Return the configuration. directory: the current one, absolute. Raises ConfigError."""
     ini = IniFile(flags.config, directory)
     settings = _merge(ini, choose(ini, flags, environ, directory), DEFAULTS_OF_DEV if flags.is_dev else None)
+    if not flags.config:
+        settings = settings.replace(notes=(*settings.notes, *_unread(settings, directory)))
     if (flags.live or flags.public) and not flags.is_dev and not settings.autoreload:
         hint = "without them the address decides who can reach the server"
         raise ConfigError("--live and --public are for dev and --reload", hint)
     return settings
+
+
+def _unread(settings: Config, directory: str) -> list[str]:
+    """The note about an ini file beside the application, which a user may expect to be read."""
+    place, _ = split_application(settings.application)
+    if not os.path.isabs(place):
+        place = settings.import_directory
+    path = os.path.join(place if os.path.isdir(place) else os.path.dirname(place), USUAL_NAME)
+    if not os.path.isfile(path):
+        return []
+    return [f"{path} is not read; -c {os.path.relpath(path, directory)} reads it"]
 
 
 def read_roughly(flags: Flags, environ: Mapping[str, str], directory: str) -> Config:

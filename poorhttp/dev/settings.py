@@ -5,8 +5,6 @@ Knows the settings. Does not know how the application is served.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 from poorhttp.app.places import wsgi_modules
 from poorhttp.config.addresses import Address
 from poorhttp.config.paths import split_application
@@ -14,6 +12,7 @@ from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, LoadError
 from poorhttp.listen import sockets, systemd
+from poorhttp.pages.audience import is_loopback
 from poorhttp.stdlib import os, socket
 
 TYPE_CHECKING = False
@@ -61,7 +60,7 @@ def for_process(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
 
 def for_stand_in(settings: Config, accept_pauses: tuple[int, ...]) -> Config:
     """The configuration of a process that serves a page because the application cannot be loaded. With `debug` the
-    environ says whether a proxy is between (see `pages.may_see`).
+    environ says whether a proxy is between (see `pages.audience`).
     """
     changes: dict[str, Any] = {"type": "single", "processes": Span(1, 1), "threads": 1, "debug": True}
     changes |= {"accept_pauses": accept_pauses, "keepalive_timeout": 0.0, "health": "", "max_requests": 0, **NOT_SERVED}
@@ -123,12 +122,3 @@ def _address_of(descriptor: int) -> Address:
         return Address() if sock.family == socket.AF_UNIX else Address(str(place[0]), place[1])
     finally:
         sock.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only; False for a name."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

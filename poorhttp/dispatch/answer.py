@@ -41,6 +41,8 @@ class Answer(HeldBody):
     """The half of a request that goes out.
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
+    A status that is no final one is a ValueError when the head is sent, and so the page for 500. sent_head: what
+    `flush` has sent as the head, for the dispatcher.
     """
 
     # What each answer needs stands in slots, and what few need in the class: so a request needs no dict of attributes
@@ -79,20 +81,23 @@ class Answer(HeldBody):
 
     @property
     def headers_out(self) -> Headers:
-        """Fields of the answer; an error page does without them."""
+        """Fields of the answer, as `Headers`; an error page does without them."""
         if self._headers_out is None:
             self._headers_out = Headers()
         return self._headers_out
 
     @property
     def err_headers_out(self) -> Headers:
-        """Fields that are sent with error pages too."""
+        """Fields that are sent with error pages too, as `Headers`."""
         if self._err_headers_out is None:
             self._err_headers_out = Headers()
         return self._err_headers_out
 
     def flush(self) -> None:
-        """Send what has been written; from here on the status and the headers are fixed."""
+        """Send what has been written; from here on the status and the headers are fixed.
+
+        Raises what the server does, as if the client has left; SessionError, for the session is saved before.
+        """
         body = self._take()
         if self._send is None and self._leaves_out_body():
             self._swallow(body)
@@ -104,13 +109,16 @@ class Answer(HeldBody):
             self._send(body)
         self._send_file(self._send)
 
-    def sendfile(self, path: str, offset: int = 0, limit: int = -1) -> int:
+    def sendfile(self, path: str, offset: int = 0, limit: int = -1, *, download: str | None = None) -> int:
         """Add `limit` bytes (-1: to the end) of the file from `offset` to the body; returns how many bytes it will be.
 
         Through `wsgi.file_wrapper` where the file is the end of the answer. Whether the client may see `path` is the
         application's to know. Without a content type of your own it is that of the name (`mimetypes`), else
         application/octet-stream. A whole file that is all of an answer to GET or HEAD has ETag and Last-Modified,
         unless you set your own, and is answered 304 or 412 where the request asks for that (RFC 9110 section 13).
+        download: the name, perhaps a client's, under which a browser is to save the file; it shows the file never, as
+        it must not show a page that somebody has uploaded (Content-Disposition, RFC 6266; X-Content-Type-Options). The
+        type is that of this name then.
         Raises SERVER_RETURN with 404 for what is not a readable regular file, 403 without permission.
         """
         from poorhttp.dispatch.file_slice import open_slice, type_of
@@ -119,7 +127,12 @@ class Answer(HeldBody):
         if self._file is not None:
             self.flush()
         if self.content_type is DEFAULT_TYPE and self.empty():
-            self.content_type = type_of(path)
+            self.content_type = type_of(path if download is None else download)
+        if download is not None:
+            from poorhttp.dispatch.disposition import attachment
+
+            self.headers_out["Content-Disposition"] = attachment(download)
+            self.headers_out["X-Content-Type-Options"] = "nosniff"
         self.attach(file)
         return file.size
 

@@ -73,7 +73,9 @@ class Root:
 
     def _open(self, names: Sequence[bytes]) -> OpenFile | EngineFile:
         if self._by_engine is not None:
-            return self._by_engine(self._prefix + b"/".join(names), not self._follow)
+            path = self._prefix + b"/".join(names)
+            sys.audit("open", path, None, _READ)  # as os.open: `poorhttp dev` reloads browsers when this file is saved
+            return self._by_engine(path, not self._follow)
         place, path = None, self._prefix + names[0]
         try:
             for name in names[1:]:

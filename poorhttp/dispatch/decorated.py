@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 class Table:
     """A dispatch table: `application(table)` takes it in place of a module.
 
-    handlers, errors, converters: dicts. setreq, pre_process, post_process, default_handler: functions or None, to be
-    assigned.
+    handlers, errors, converters: dicts, as a module has them. setreq, pre_process, post_process, default_handler:
+    functions of the request, or None; sessions: a `poorhttp.sessions.Sessions`, or None. These are to be assigned.
     """
 
     setreq: Handler | None = None
     pre_process: Handler | None = None
     post_process: Handler | None = None
     default_handler: Handler | None = None
+    sessions: Any = None
 
     def __init__(self) -> None:
         self.handlers: dict[str, list[tuple[int, Handler]]] = {}
@@ -36,7 +37,9 @@ class Table:
         self.converters: dict[str, tuple[str, Callable[[str], Any]]] = {}
 
     def route(self, path: str, method: int = METHOD_GET) -> Callable[[AnyHandler], AnyHandler]:
-        """Let the decorated function answer `path` (a pattern, perhaps); method: METHOD_* numbers, joined by |."""
+        """Let the decorated function answer `path` (a pattern, perhaps); method: METHOD_* numbers, joined by |. What is
+        wrong with them is told by `application`, as a TableError.
+        """
 
         def decorate(function: AnyHandler) -> AnyHandler:
             self.handlers.setdefault(path, []).append((method, function))

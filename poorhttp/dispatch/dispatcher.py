@@ -20,6 +20,7 @@ from poorhttp.dispatch.constants import (
     HTTP_NOT_FOUND,
     HTTP_NOT_IMPLEMENTED,
     HTTP_NOT_MODIFIED,
+    HTTP_SERVICE_UNAVAILABLE,
     LOG_DEBUG,
     LOG_ERR,
     LOG_INFO,
@@ -29,8 +30,9 @@ from poorhttp.dispatch.constants import (
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request, undecoded
-from poorhttp.dispatch.returned import described, misreturn, write_returned
-from poorhttp.dispatch.table import allowed, read_errors, read_hook, read_routes
+from poorhttp.dispatch.returned import described, misreturn, place_of, write_returned
+from poorhttp.dispatch.site import Site
+from poorhttp.dispatch.table import allowed, read_routes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +41,10 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from poorhttp.dispatch.routes import Handler, Methods, Routes
-    from poorhttp.dispatch.static import StaticFiles
+    from poorhttp.dispatch.routes import Handler, Methods
 
 BUFFER_LIMIT = 65536
+DEBUG_INFO = "/debug-info"
 
 
 def application(
@@ -60,7 +62,7 @@ def application(
     """Make a WSGI application of a dispatch table.
 
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
-        `default_handler`, `sessions`; it is read once, now.
+        `default_handler`, `converters`, `sessions`; it is read once, now. docs/dispatch.md has their shapes.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
     buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
         server serves.
@@ -77,46 +79,33 @@ def application(
         files = static_files(
             table, routes, document, index=index, mime_types=mime_types, follow_symlinks=follow_symlinks
         )
-    serve = Dispatcher(table, routes, debug, webmaster, options, buffer_limit, files).serve
-    sessions = getattr(table, "sessions", None)
-    if sessions is None:
+    site = Site(table, routes, files, debug=debug, webmaster=webmaster, options=options, buffer_limit=buffer_limit)
+    serve = Dispatcher(site).serve
+    if site.sessions is None:
         return serve
-    if not hasattr(sessions, "wrap"):
+    if not hasattr(site.sessions, "wrap"):
         hint = "sessions = Sessions('sqlite:/path/of/sessions.db'), from poorhttp.sessions"
-        raise TableError(f"'sessions' is {shown(sessions)}", hint)
-    with_sessions: WSGIApplication = sessions.wrap(serve)
+        raise TableError(f"'sessions' is {shown(site.sessions)}", hint)
+    with_sessions: WSGIApplication = site.sessions.wrap(serve, makes_pages=True)
     return with_sessions
 
 
 class Dispatcher:
     """The facts that all requests of one application share."""
 
-    def __init__(
-        self,
-        table: object,
-        routes: Routes,
-        debug: bool,
-        webmaster: str,
-        options: Mapping[str, str] | None,
-        buffer_limit: int,
-        files: StaticFiles | None,
-    ) -> None:
-        if not isinstance(buffer_limit, int) or not 0 <= buffer_limit <= sys.maxsize:
-            raise TableError(f"buffer_limit is {buffer_limit!r}", f"a number from 0 to {sys.maxsize}")
-        hooks = [read_hook(table, name) for name in ("setreq", "pre_process")]
-        self._routes = routes
-        self._exact = routes.exact
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._routes = site.routes
+        self._exact = site.routes.exact
         # Every request knows the routes, at no cost for one: as an attribute of its class.
-        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": routes})
-        self._errors = read_errors(table)
-        self._before = tuple(hook for hook in hooks if hook is not None)
-        self._after = read_hook(table, "post_process")
-        self._default = read_hook(table, "default_handler")
-        self._debug = debug
-        self._webmaster = webmaster
-        self._options = options
-        self._buffer_limit = buffer_limit
-        self._files = files
+        self._request = type("Request", (Request,), {"__doc__": Request.__doc__, "_routes": site.routes})
+        self._errors = site.errors
+        self._before = tuple(site.hooks[name] for name in ("setreq", "pre_process") if name in site.hooks)
+        self._after = site.hooks.get("post_process")
+        self._default = site.hooks.get("default_handler")
+        self._options = site.options
+        self._buffer_limit = site.buffer_limit
+        self._files = site.files
         self._hinted = False
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -154,8 +143,8 @@ class Dispatcher:
             )
         try:
             return req.finish()
-        except Exception as error:
-            self._crashed(req, error)
+        except Exception as error:  # also of the session, which is saved when the head is sent
+            self._crashed(req, error, f", answer of{place_of(handler)}" if handler else "")
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request, methods: Methods | None) -> tuple[Handler, Sequence[Any]]:
@@ -169,6 +158,8 @@ class Dispatcher:
         if methods is None:
             found = self._routes.find(req.uri if self._files is None else undecoded(req))
             if found is None:
+                if req.uri == DEBUG_INFO and self._may_see_debug_info(req):
+                    return self._debug_info, ()
                 if self._files is not None:
                     return self._files.answer, ()
                 if self._default is None:
@@ -184,9 +175,24 @@ class Dispatcher:
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
         """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
         if end.details:
-            level = LOG_INFO if self._debugging(req) else LOG_DEBUG
-            req.log_error(f"{req.method} {req.uri}: {end.code}: {' '.join(map(str, end.details))}", level)
+            level = LOG_INFO if self._site.is_debugging(req.environ) else LOG_DEBUG
+            req._reason = end.code, end.reason()
+            req.log_error(f"{req.method} {req.uri}: {end.code}: {end.reason()}", level)
         return end.code
+
+    def _may_see_debug_info(self, req: Request) -> bool:
+        """Whether there is such a page for this client. For any other client there is not, as if nobody knew of it."""
+        if req.method not in ("GET", "HEAD") or not self._site.is_debugging(req.environ):
+            return False
+        from poorhttp.pages.audience import may_see  # only then, for the memory
+
+        return may_see(req.environ)
+
+    def _debug_info(self, req: Request) -> int:
+        from poorhttp.dispatch.debug_info import write  # only then, for the memory
+
+        write(req, self._site)
+        return DONE
 
     def _conclude(self, req: Request, outcome: Any, handler: Handler | None) -> None:
         """Turn what a handler returned or raised into an answer, unless the handler has written it."""
@@ -251,8 +257,7 @@ class Dispatcher:
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
-            self._report(req, error)
-            outcome = HTTP_INTERNAL_SERVER_ERROR
+            outcome = self._report(req, error)
         if not isinstance(outcome, int) or outcome not in (OK, DONE):
             self._default_page(req, outcome, handler)
 
@@ -299,67 +304,46 @@ class Dispatcher:
         except Exception as error:
             self._crashed(req, error)
 
-    def _crashed(self, req: Request, error: Exception) -> None:
-        """Log `error` and make the 500 page. Call it while `error` is handled: an `errors[500]` may look at it."""
+    def _crashed(self, req: Request, error: Exception, where: str = "") -> None:
+        """Log `error` and make the page for it. Call it while `error` is handled: an `errors[500]` may look at it."""
         if req.started():
             req.abort(sys.exc_info())  # where something has been sent it raises `error` for the server, which tells it
             self._report(req, error)
             return
-        self._report(req, error)
-        self._failed(req, error)
+        self._failed(req, error, self._report(req, error, where))
 
-    def _failed(self, req: Request, error: Exception) -> None:
-        """The 500 page. The answer must not have been started."""
-        if HTTP_INTERNAL_SERVER_ERROR in self._errors:
-            self._error_page(req, HTTP_INTERNAL_SERVER_ERROR)
+    def _failed(self, req: Request, error: Exception, status: int = HTTP_INTERNAL_SERVER_ERROR) -> None:
+        """The page for `error`. The answer must not have been started."""
+        if status in self._errors:
+            self._error_page(req, status)
         else:
-            _replace(req, HTTP_INTERNAL_SERVER_ERROR)
+            _replace(req, status)
             self._write_cause(req, error)
 
-    def _report(self, req: Request, error: Exception) -> None:
-        error_log.write_exception(req.environ, error, _trace(error))
+    def _report(self, req: Request, error: Exception, where: str = "") -> int:
+        """Log `error`; returns the status of its page. It is 503 if the store of the sessions is down, which the
+        sessions log themselves. where: what its traceback does not tell.
+        """
+        if error is getattr(req.environ.get("poorhttp.session"), "failure", None):
+            return HTTP_SERVICE_UNAVAILABLE
+        error_log.write_exception(req.environ, error, error_log.trace_of(error), where)
         if not self._hinted and _is_about_other_http(error):
             self._hinted = True
             self._log(req, "this http is the standard library's; write: from poorhttp import http")
+        return HTTP_INTERNAL_SERVER_ERROR
 
     def _log(self, req: Request, text: str) -> None:
         req.log_error(f"{req.method} {req.uri}: {text}", LOG_ERR)
 
     def _write_page(self, req: Request) -> None:
-        from poorhttp.dispatch.pages import page
+        from poorhttp.dispatch.pages import write_page  # only then, for the memory
 
-        req.write(page(req.status, req.method, req.uri, self._webmaster_of(req)))
+        write_page(req, self._site)
 
     def _write_cause(self, req: Request, error: Exception) -> None:
-        """The default 500 page, under debug with what went wrong; a server's own page knows who may see that."""
-        if not self._debugging(req):
-            self._write_page(req)
-            return
-        page = req.environ.get("poorhttp.error_page")  # of a server that has a better one
-        if page is not None:
-            fields, body = page(error)
-            req.content_type = fields.pop("Content-Type")
-            for name, value in fields.items():
-                req.headers_out[name] = value
-            req.write(body)
-            return
-        from poorhttp import __version__
-        from poorhttp.dispatch.pages import traceback_page
+        from poorhttp.dispatch.pages import write_cause  # only then, for the memory
 
-        versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
-        req.write(traceback_page(req.uri, _trace(error), versions, self._webmaster_of(req)))
-
-    def _webmaster_of(self, req: Request) -> str:
-        told = str(req.environ.get("SERVER_ADMIN", ""))
-        try:
-            return told.encode("latin-1").decode() or self._webmaster  # bytes as characters (PEP 3333)
-        except UnicodeError:
-            return told
-
-    def _debugging(self, req: Request) -> bool:
-        """A bool from poorhttp, a text from servers that can set only texts."""
-        debug = req.environ.get("poorhttp.debug", self._debug)
-        return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
+        write_cause(req, self._site, error)
 
 
 def _decoded(path: str, errors: str) -> str:
@@ -382,12 +366,3 @@ def _is_about_other_http(error: Exception) -> bool:
 def _replace(req: Request, status: int) -> None:
     req.discard()
     req.status = status
-
-
-def _trace(error: Exception) -> str:
-    from traceback import format_exception
-
-    frames = error.__traceback__
-    if frames is not None and frames.tb_next is not None:
-        frames = frames.tb_next  # the first frame is this file's, which tells the author nothing
-    return "".join(format_exception(type(error), error, frames))

@@ -26,12 +26,27 @@ def write(environ: dict[str, Any], level: int, message: str) -> None:
         environ["wsgi.errors"].write(_head(environ, severity) + printable(message) + "\n")
 
 
-def write_exception(environ: dict[str, Any], error: BaseException, trace: str) -> None:
-    """Write one line about `error` and below it its traceback, indented: no line of it can pass for a log line."""
+def write_exception(environ: dict[str, Any], error: BaseException, trace: str, where: str = "") -> None:
+    """Write one line about `error` and below it its traceback, indented: no line of it can pass for a log line.
+
+    where: what the traceback does not tell, behind a comma.
+    """
     request = f"{environ.get('REQUEST_METHOD')} {environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
-    lines = [_head(environ, LOG_ERR) + printable(f"{request}: {type(error).__name__}: {error}")]
+    lines = [_head(environ, LOG_ERR) + printable(f"{request}{where}: {type(error).__name__}: {error}")]
     lines += ["    " + printable(line) for line in trace.splitlines()]
     environ["wsgi.errors"].write("\n".join(lines) + "\n")
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback of an exception that the dispatcher has caught, without its own frame, which tells the author
+    nothing.
+    """
+    from traceback import format_exception
+
+    frames = error.__traceback__
+    if frames is not None and frames.tb_next is not None:
+        frames = frames.tb_next
+    return "".join(format_exception(type(error), error, frames))
 
 
 def printable(text: str) -> str:

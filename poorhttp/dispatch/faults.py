@@ -31,7 +31,11 @@ def checked_function(
 
 
 def shown(value: object) -> str:
-    text = repr(value)
+    """A value as its author wrote it, cut short; the type of one that cannot be shown."""
+    try:
+        text = repr(value)
+    except Exception:  # it is the author's: an int of too many digits, an object that is not ready yet
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 

@@ -11,6 +11,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from os import PathLike
     from typing import IO, Any
 
 
@@ -41,6 +42,21 @@ class Field:
         self.type = type
         self._text = text
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write an uploaded file to `path`, which is absolute, and is replaced if it is there: whole or not at all.
+
+        `filename` is the client's choice: make the path of a name of your own. Raises ValueError for a relative path,
+        as a client's name would be, and for a field that is no upload; OSError if the file cannot be written.
+        """
+        from poorhttp.dispatch.whole_file import write
+
+        if self.file is None:
+            raise ValueError(f"the field {self.name!r} is no uploaded file, and has nothing to save")
+        path = str(path)
+        if not path.startswith("/"):
+            raise ValueError(f"save() takes an absolute path, not {path!r}; a name that a client has chosen is no path")
+        write(path, self.file)
+
     @property
     def value(self) -> Any:
         """The text; of an upload all of its bytes, read into memory."""
@@ -64,7 +80,8 @@ class Fields:
     ) -> Any:
         """The first value of `name`, passed through `convert` if given; `default`, as it is, if there is none.
 
-        Raises FormError, which ends the handler with 400 and is a ValueError, if `convert` raises ValueError.
+        Raises FormError, which ends the handler with 400 and is a ValueError, if `convert` raises ValueError or
+        ArithmeticError, as Decimal does.
         fce: another name of `convert`.
         """
         for field in self.list:
@@ -82,6 +99,7 @@ class Fields:
         return default if not values else values[0] if len(values) == 1 else values
 
     def keys(self) -> list[str]:
+        """The names, each once, in the order in which the client sent them."""
         return list(dict.fromkeys(field.name for field in self.list))
 
     def __getitem__(self, name: str) -> Any:
@@ -109,5 +127,6 @@ def _converted(field: Field, convert: Callable[[Any], Any] | None) -> Any:
         return field.value
     try:
         return convert(field.value)
-    except ValueError as error:
-        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name!r} has a wrong value: {error}") from error
+    except (ValueError, ArithmeticError) as error:
+        why = str(error)[:200]  # it may have the value in it
+        raise FormError(HTTP_BAD_REQUEST, f"the field {field.name[:80]!r} has a wrong value: {why}") from error

@@ -41,6 +41,8 @@ BLOCK = 65536
 
 # poorhttp sends a plain file with sendfile(2), and never more than Content-Length (poorhttp/dispatch/answer.py).
 _IS_POORHTTP = bool(sys.modules.get("poorhttp._engine"))
+# uWSGI sends a file from its first byte to its last, whatever its position and Content-Length are.
+_IS_UWSGI = bool(sys.modules.get("uwsgi"))
 MISSING = frozenset((ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENXIO))
 """The errors of the kernel for a path at which no user could read a file."""
 
@@ -106,7 +108,7 @@ class FileSlice:
 
     def wrapped(self, file_wrapper: Callable[[Any, int], Iterable[bytes]] | None) -> Iterable[bytes]:
         """The body for the server, through its `wsgi.file_wrapper`, if the slice goes to the end of the file."""
-        if file_wrapper is not None and self.to_end:
+        if file_wrapper is not None and self.to_end and not _IS_UWSGI:
             return file_wrapper(self._file if _IS_POORHTTP else self, BLOCK)
         return self
 

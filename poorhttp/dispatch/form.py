@@ -10,7 +10,7 @@ from binascii import Error as HexError
 from binascii import unhexlify
 
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
-from poorhttp.dispatch.field import Field, Fields, FormError
+from poorhttp.dispatch.field import Field, Fields, FormError, MissingField
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import IO, Any
 
     from poorhttp.dispatch.request import Request
+
+__all__ = ["Field", "FieldStorage", "Fields", "FormError", "MissingField"]
 
 MAX_FIELDS = 1000
 MAX_MEMORY = 1024 * 1024
@@ -92,16 +94,18 @@ class _Reader:
         return self._urlencoded(req.environ.get("QUERY_STRING", "").encode("latin-1"), before)
 
     def body(self, req: Request) -> list[Field]:
-        """The fields of the body. They stay with the request, and so does the error for a form that was refused."""
-        found: list[Field] | FormError | None = req.__dict__.get("_form_fields")
+        """The fields of the body. They stay with the request, and so does the reason for which a form was refused."""
+        refusal: tuple[Any, ...] | None = req.__dict__.get("_form_refusal")
+        if refusal is not None:
+            raise FormError(*refusal)
+        found: list[Field] | None = req.__dict__.get("_form_fields")
         if found is None:
             try:
-                found = self._read(req)
+                found = req._form_fields = self._read(req)
             except FormError as error:
-                found = error
-            req._form_fields = found
-        if isinstance(found, FormError):
-            raise found
+                # The error itself would hold this frame, and the request, until the garbage collector runs.
+                req._form_refusal = (error.code, *error.details)
+                raise
         return found
 
     def _read(self, req: Request) -> list[Field]:
@@ -112,15 +116,25 @@ class _Reader:
             if len(body) > self._max_memory:
                 raise FormError(HTTP_REQUEST_ENTITY_TOO_LARGE, f"the form is larger than {self._max_memory} bytes")
             return self._urlencoded(body, 0)
-        fields = []
         if kind == "multipart/form-data":
-            from poorhttp.dispatch.multipart import read_parts
+            parts = self._parts(req, content_type)
+            return [field for field in parts if self._keeps_blank or field.file is not None or field.value]
+        return []
 
-            parts = read_parts(req.read, content_type, self._file_callback, self._max_memory, self._text)
-            for count, field in enumerate(parts):
-                self._check_count(count)
-                if self._keeps_blank or field.file is not None or field.value:
-                    fields.append(field)
+    def _parts(self, req: Request, content_type: str) -> list[Field]:
+        """All fields of a multipart body. Of one that is refused no file stays open, but the application's own."""
+        from poorhttp.dispatch.multipart import read_parts
+
+        fields: list[Field] = []
+        try:
+            for field in read_parts(req.read, content_type, self._file_callback, self._max_memory, self._text):
+                fields.append(field)
+                self._check_count(len(fields) - 1)
+        except BaseException:
+            for field in fields:
+                if field.file is not None and self._file_callback is None:
+                    field.file.close()
+            raise
         return fields
 
     def _urlencoded(self, text: bytes, before: int) -> list[Field]:
@@ -130,7 +144,7 @@ class _Reader:
         for pair in text.split(b"&"):
             name, equals, value = pair.partition(b"=")
             if pair and self._is_strict and not equals:
-                raise FormError(HTTP_BAD_REQUEST, f"a form field without =: {pair!r}")
+                raise FormError(HTTP_BAD_REQUEST, f"a form field without =: {pair[:80]!r}")
             if value or (pair and self._keeps_blank):
                 fields.append(Field(self._unquoted(name), self._unquoted(value)))
         return fields
@@ -152,7 +166,7 @@ class _Reader:
             except HexError:
                 byte = b""
             if not byte and self._is_strict:
-                raise FormError(HTTP_BAD_REQUEST, f"a wrong percent escape in the form field {text!r}")
+                raise FormError(HTTP_BAD_REQUEST, f"a wrong percent escape in the form field {text[:80]!r}")
             done.append(byte + piece[2:] if byte else b"%" + piece)
         return b"".join(done)
 

@@ -85,7 +85,11 @@ def checked_name(name: str) -> str:
 
 
 class Headers:
-    """Fields of an answer in the order in which they were set; names compare without case."""
+    """Fields of an answer in the order in which they were set: `headers["Name"] = "value"`, also get, del, in.
+
+    Names compare without case. Raises TypeError and ValueError for names and values that no field can have (RFC 9110
+    section 5), and for fields of the server (PEP 3333, "hop-by-hop").
+    """
 
     __slots__ = ("_fields",)
 
@@ -110,9 +114,11 @@ class Headers:
         return default
 
     def items(self) -> list[tuple[str, str]]:
+        """Name and value of each field."""
         return list(self._fields)
 
     def keys(self) -> list[str]:
+        """The name of each field; of one that is there twice, twice."""
         return [name for name, _ in self._fields]
 
     def __getitem__(self, name: str) -> str:
@@ -161,9 +167,11 @@ class RequestHeaders:
         return self._environ.get(_key(name), default)
 
     def items(self) -> list[tuple[str, str]]:
+        """Name and value of each field."""
         return [(name, self[name]) for name in self]
 
     def keys(self) -> list[str]:
+        """The name of each field, written as `User-Agent`."""
         return list(self)
 
     def __getitem__(self, name: str) -> str:

@@ -11,8 +11,8 @@ import stat
 import time
 
 from poorhttp.dispatch.error_log import printable
-from poorhttp.dispatch.pages import document, escape
 from poorhttp.dispatch.percent import NAME, encoded
+from poorhttp.pages.document import document, escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _COLUMNS = {"name": "Name", "modified": "Last Modified", "size": "Size", "type":
 _DIRECTORY = "Directory"
 
 _TABLE = """\
-  <table>
+  <table class="listing">
    <thead><tr>{heads}</tr></thead>
    <tbody>
 {rows}   </tbody>

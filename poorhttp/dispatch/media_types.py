@@ -6,6 +6,9 @@ Knows the endings that the web is made of. The module `mimetypes` of the standar
 
 from __future__ import annotations
 
+from poorhttp.dispatch.faults import TableError, shown
+from poorhttp.dispatch.headers import is_token
+
 UNKNOWN = "application/octet-stream"
 
 _TABLE = """
@@ -113,10 +116,11 @@ if TYPE_CHECKING:
 def by_ending(own: Mapping[str, str] | None = None) -> dict[str, tuple[str, bool]]:
     """A dict from ending (`html`) to media type, and whether such a file may be compressed.
 
-    own: pairs of ending and type, which precede. Text is UTF-8 unless its type names another charset.
+    own: pairs of ending and type, which precede. Text is UTF-8 unless its type names another charset. Raises TableError
+    for what is no media type.
     """
     types = dict(line.split(" ") for line in _TABLE.strip().split("\n"))
-    types.update(own or {})
+    types.update(map(_checked, (own or {}).items()))
     return {ending.lower().lstrip("."): _completed(kind) for ending, kind in types.items()}
 
 
@@ -125,3 +129,13 @@ def _completed(kind: str) -> tuple[str, bool]:
     is_text = plain.startswith("text/")
     full = f"{kind}; charset=utf-8" if is_text and "charset" not in kind.lower() else kind
     return full, is_text or plain in _COMPRESSIBLE or plain.endswith(("+xml", "+json"))
+
+
+def _checked(pair: tuple[object, object]) -> tuple[str, str]:
+    """An ending and a type of the site, which is sent as a field (RFC 9110 section 8.3.1). Raises TableError."""
+    ending, kind = pair
+    if isinstance(ending, str) and isinstance(kind, str) and kind.isascii() and kind.isprintable():
+        group, _, name = kind.partition(";")[0].strip().partition("/")
+        if is_token(group) and is_token(name):
+            return ending, kind
+    raise TableError(f"the media type of {shown(ending)} is {shown(kind)}", "one such as text/html")

@@ -1,13 +1,14 @@
 """A dispatch table under Apache: what `PythonHandler poorhttp.dispatch.mod_python` calls for each request.
 
-Knows mod_python's request object on Python 3, and makes a WSGI environ and `start_response` of it. Knows nothing of
-tables: the module `dispatch_table`, which PythonPath leads to, is served by `application`. Contract: an answer that
-cannot be completed is never ended as if it were whole.
+Knows mod_python's request object on Python 3, and makes a WSGI environ and `start_response` of it; the path of the
+`<Location>` is the application's mount point. Knows nothing of tables: the module `dispatch_table`, which PythonPath
+leads to, is served by `application`. Contract: an answer that cannot be completed is never ended as if it were whole.
 """
 
 from __future__ import annotations
 
 import io
+from _thread import allocate_lock
 from importlib import import_module
 
 from poorhttp.dispatch import error_log
@@ -16,7 +17,7 @@ from poorhttp.dispatch.faults import TableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from _typeshed import OptExcInfo
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 OK = 0
 LENGTH_REQUIRED = 411
-BAD_REQUEST = 400
 INTERNAL_SERVER_ERROR = 500
 FILTER_ERROR = -3  # of Apache: the answer is left as it is, without the end of a chunked body
 CONNECTION_CLOSE = 1  # mod_python's AP_CONN_CLOSE
 LOG_ERROR = 3  # mod_python's APLOG_ERR
+NOBODY = "[no address given]"  # what Apache has in place of ServerAdmin
 
 OURS = "poorhttp."
 MEDIA_TYPE = "mime-type."
@@ -36,6 +37,7 @@ NAMES = ("debug", "document", "follow_symlinks", "index", "log_level", "webmaste
 """What may follow `poorhttp.` in a PythonOption, beside `mime-type.` and the ending of a name."""
 
 _applications: dict[tuple[tuple[str, str], ...], WSGIApplication] = {}
+_making = allocate_lock()
 
 
 def handler(req: Any) -> int:
@@ -46,38 +48,34 @@ def handler(req: Any) -> int:
     serve = _application(ours)
     if "Transfer-Encoding" in req.headers_in:
         return LENGTH_REQUIRED  # mod_python cannot read such a body
-    try:
-        environ = environ_of(req, ours, options)
-    except UnicodeDecodeError:
-        return BAD_REQUEST  # mod_python gives a field that is not UTF-8 in no form
-    return _Answer(req, environ).send(serve)
+    return _Answer(req, environ_of(req, ours, options)).send(serve)
 
 
 def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
-    """The environ of a request (PEP 3333): mod_python decodes all texts as UTF-8, WSGI has bytes as Latin-1.
-
-    ours: the options of this package, without their prefix. Raises UnicodeDecodeError for a field that is not UTF-8.
-    """
+    """The environ of a request (PEP 3333). ours: the options of this package, without their prefix."""
     req.add_common_vars()
-    environ: dict[str, Any] = {}
-    # A table of mod_python is read by keys() and get() alone, which raise where [] is not safe.
-    for name in req.subprocess_env.keys():  # noqa: SIM118
-        value = req.subprocess_env.get(name)
-        if value is not None:
-            environ[name] = _native(value)
-    if "Authorization" in req.headers_in:  # Apache keeps it from programs that other users may see in `ps`
-        environ["HTTP_AUTHORIZATION"] = _native(req.headers_in.get("Authorization"))
+    environ: dict[str, Any] = {name: _native(req.subprocess_env.get, name) for name in _names(req.subprocess_env)}
+    fields = req.headers_in
+    if "Authorization" in fields:  # Apache keeps it from programs that other users may see in `ps`
+        environ["HTTP_AUTHORIZATION"] = _native(fields.get, "Authorization")
+    if "Range" in fields:
+        del fields["Range"]  # else Apache cuts a part out of an answer that the application has meant as a whole
     if ours.get("document"):
         environ.pop("DOCUMENT_ROOT", None)  # that of Apache's own files
     if "webmaster" in ours:
-        environ["SERVER_ADMIN"] = _native(ours["webmaster"])
+        environ["SERVER_ADMIN"] = _native(ours.get, "webmaster")
+    elif environ.get("SERVER_ADMIN") == NOBODY:
+        del environ["SERVER_ADMIN"]
+    # The path that Apache has compared with its sections, decoded once and without `..` and `//`.
+    path = _native(getattr, req, "uri")
+    mount = _mount(req.hlist, path)
     environ.update(
         {
             "REQUEST_METHOD": req.method,
-            "REQUEST_URI": _native(req.unparsed_uri),
-            "SCRIPT_NAME": "",
-            "PATH_INFO": _path(req),
-            "QUERY_STRING": _native(req.args or ""),
+            "REQUEST_URI": _native(getattr, req, "unparsed_uri"),
+            "SCRIPT_NAME": mount,
+            "PATH_INFO": path[len(mount) :],
+            "QUERY_STRING": _native(getattr, req, "args"),
             "SERVER_PROTOCOL": req.protocol,
             "REMOTE_PORT": str(req.useragent_addr[1]),
             "wsgi.version": (1, 0),
@@ -85,7 +83,7 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "wsgi.input": io.BufferedReader(_Body(req)),
             "wsgi.input_terminated": True,
             "wsgi.errors": _ErrorLog(req),
-            "wsgi.multithread": True,  # by the module of Apache that is in use
+            "wsgi.multithread": _has_threads(),
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
             "poorhttp.debug": ours.get("debug", "no"),
@@ -93,53 +91,74 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "poorhttp.options": options,
         }
     )
+    if req.useragent_ip != req.connection.client_ip:  # by mod_remoteip: the client came through another server
+        environ["poorhttp.forwarded"] = True
     return environ
 
 
-def _native(text: str) -> str:
+def _native(read: Callable[..., str | None], *arguments: Any) -> str:
+    """A text of mod_python, which decodes bytes as UTF-8, as WSGI has it, which is bytes as Latin-1; "" for None."""
+    try:
+        text = read(*arguments) or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode("latin-1")
     return text if text.isascii() else text.encode().decode("latin-1")
 
 
-def _path(req: Any) -> str:
-    """The path that Apache has compared with its sections, decoded once and without `..` and `//`."""
-    try:
-        return _native(req.uri)
-    except UnicodeDecodeError:
-        from urllib.parse import unquote_to_bytes  # a path that is not UTF-8; the dispatcher knows what to do with it
+def _names(table: Any) -> Iterable[str]:
+    """The names in a table of mod_python, of which keys() and get() alone raise where [] and items() are not safe."""
+    names: Iterable[str] = table.keys()
+    return names
 
-        return unquote_to_bytes(req.unparsed_uri.partition("?")[0]).decode("latin-1")
+
+def _mount(handlers: Any, path: str) -> str:
+    """The path of the `<Location>` that has PythonHandler; "" where that is a pattern, or a directory of files."""
+    if not handlers.is_location:
+        return ""
+    mount = _native(getattr, handlers, "directory").rstrip("/")
+    return mount if f"{path}/".startswith(f"{mount}/") else ""
+
+
+def _has_threads() -> bool:
+    """Whether processes of this Apache have threads: those of the module mpm_prefork have none."""
+    apache: Any = import_module("mod_python.apache")  # it is there under Apache only
+    return bool(apache.mpm_query(apache.AP_MPMQ_IS_THREADED))
 
 
 def _split(table: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of this package, without their prefix, and those of the application."""
+    """The options of this package, without their prefix; those of the application, in lower case as in an ini file."""
     ours: dict[str, str] = {}
     others: dict[str, str] = {}
-    for name in table.keys():  # noqa: SIM118
+    for name in _names(table):
         if name.startswith(OURS):
             ours[name[len(OURS) :]] = table.get(name)
         elif not name.startswith("mod_python."):
-            others[name] = table.get(name)
+            others[name.lower()] = table.get(name)
     return ours, others
 
 
 def _application(ours: Mapping[str, str]) -> WSGIApplication:
     """The application for these options; made at the first request, as only that knows them."""
     key = tuple(sorted(ours.items()))
-    made = _applications.get(key)
-    if made is None:
-        kinds = {name[len(MEDIA_TYPE) :]: kind for name, kind in ours.items() if name.startswith(MEDIA_TYPE)}
-        for name in ours:
-            if name not in NAMES and not name.startswith(MEDIA_TYPE):
-                names = ", ".join(OURS + each for each in (*NAMES, MEDIA_TYPE + "ENDING"))
-                raise TableError(f"PythonOption {OURS}{name} is unknown", f"one of {names}")
-        made = _applications[key] = application(
-            import_module("dispatch_table"),
-            document=ours.get("document", ""),
-            index=_is_on(ours, "index"),
-            mime_types=kinds,
-            follow_symlinks=_is_on(ours, "follow_symlinks"),
-        )
-    return made
+    with _making:
+        if key not in _applications:
+            _applications[key] = _made(ours)
+        return _applications[key]
+
+
+def _made(ours: Mapping[str, str]) -> WSGIApplication:
+    kinds = {name[len(MEDIA_TYPE) :]: kind for name, kind in ours.items() if name.startswith(MEDIA_TYPE)}
+    for name in ours:
+        if name not in NAMES and not name.startswith(MEDIA_TYPE):
+            names = ", ".join(OURS + each for each in (*NAMES, MEDIA_TYPE + "ENDING"))
+            raise TableError(f"PythonOption {OURS}{name} is unknown", f"one of {names}")
+    return application(
+        import_module("dispatch_table"),
+        document=ours.get("document", ""),
+        index=_is_on(ours, "index"),
+        mime_types=kinds,
+        follow_symlinks=_is_on(ours, "follow_symlinks"),
+    )
 
 
 def _is_on(ours: Mapping[str, str], name: str) -> bool:
@@ -251,7 +270,7 @@ class _ErrorLog:
 
     def write(self, text: str) -> None:
         for line in text.splitlines():
-            self._req.log_error(line, LOG_ERROR)
+            self._req.log_error(error_log.printable(line), LOG_ERROR)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -148,8 +148,9 @@ def _described(lines: list[bytes], decode: Callable[[bytes], str]) -> tuple[str,
     for line in lines:
         name, colon, value = line.partition(b":")
         key = name.decode("latin-1").lower()
-        # A space before the name (folding) or the colon is how two readers come to see two different fields.
-        if not colon or key != key.strip() or not key or key in fields:
+        # A space before the name (folding) or the colon, and half of a line end, are how two readers come to see two
+        # different fields.
+        if not colon or key != key.strip() or not key or key in fields or b"\n" in line or b"\r" in line:
             raise FormError(HTTP_BAD_REQUEST, f"a wrong header line in a multipart part: {line[:80]!r}")
         fields[key] = value.decode("latin-1").strip(" \t")
     disposition = fields.get("content-disposition", "")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class SERVER_RETURN(Exception):
     """End the handler here as if it had returned `code`: http.DONE, an HTTP_* number, an http.Response ...
 
-    details: for the error log at level debug.
+    details: why; for the error log at level debug, and under debug for the page.
     """
 
     def __init__(self, code: Any = None, *details: object) -> None:
@@ -21,7 +21,16 @@ class SERVER_RETURN(Exception):
         self.code = code
         self.details = details
 
+    def reason(self) -> str:
+        """The details as one text."""
+        try:
+            return " ".join(map(str, self.details))
+        except Exception as error:  # of the application's own __str__
+            return f"details that cannot be shown: {type(error).__name__}"
+
 
 def abort(code: Any, *details: object) -> NoReturn:
-    """End the handler here as if it had returned `code`: `http.abort(http.HTTP_NOT_FOUND)`. See `SERVER_RETURN`."""
+    """End the handler here as if it had returned `code`: `http.abort(http.HTTP_FORBIDDEN, "only for members")`. See
+    `SERVER_RETURN`.
+    """
     raise SERVER_RETURN(code, *details)

@@ -1,16 +1,23 @@
-"""The default pages: small centred html that says what happened, to which URI, and whom to ask.
+"""The default pages: small centred html that says what happened, to which URI, and whom to ask; under debug also why.
 
-Knows html and the words for a status. Contract: every text that is passed in is escaped here, and the result can always
-be encoded.
+Knows the words for a status. Contract: every text that is passed in is escaped here, and the result can always be
+encoded. Imported only for a request that gets such a page.
 """
 
 from __future__ import annotations
 
+import sys
+
+from poorhttp.dispatch.error_log import trace_of
 from poorhttp.dispatch.reasons import status_line
+from poorhttp.pages.document import document, escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from poorhttp.dispatch.request import Request
+    from poorhttp.dispatch.site import Site
 
 _TEXTS = {
     301: "The document has moved.",
@@ -23,80 +30,65 @@ _TEXTS = {
     413: "The request for <code>{uri}</code> is too large.",
     500: "The server met an error on the request for <code>{uri}</code>.",
     501: "The method {method} is not implemented.",
+    503: "The server cannot answer the request for <code>{uri}</code> now. Please try again later.",
 }
 
-STYLE = """\
-   :root { color-scheme: light dark; --paper: #fff; --ink: #222; --line: #ddd; --stripe: #f3f3f3; --link: #05c; }
-   @media (prefers-color-scheme: dark) {
-    :root { --paper: #181a1b; --ink: #ddd; --line: #3a3d3f; --stripe: #222527; --link: #7ab8ff; }
-   }
-   body { max-width: 60em; margin: auto; padding: 1.5em 1em; text-align: center; font-family: sans-serif;
-    background: var(--paper); color: var(--ink); overflow-wrap: anywhere; }
-   a { color: var(--link); }
-   hr { border: 0; border-top: 1px solid var(--line); }
-   pre { margin: 0; padding: 2px 6px; text-align: left; white-space: pre-wrap; }
-   pre:nth-child(even), tbody tr:nth-child(even) { background: var(--stripe); }
-   table { width: 100%; border-collapse: collapse; text-align: left; }
-   th, td { padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
-   th:nth-child(n+2), td:nth-child(n+2) { white-space: nowrap; }
-   td span { white-space: nowrap; }
-   th:nth-child(3), td:nth-child(3) { text-align: right; }
-   th[aria-sort=ascending] a::after { content: " \\25B2"; }
-   th[aria-sort=descending] a::after { content: " \\25BC"; }
-   @media (max-width: 40em) {
-    h1 { font-size: 1.3em; }
-    th:nth-child(4), td:nth-child(4) { display: none; }
-    th:nth-child(2), td:nth-child(2) { white-space: normal; overflow-wrap: normal; }
-   }
-"""
-"""The style sheet of these pages and of the listing: for light and dark, for screens and phones."""
-
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
- <head>
-  <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <title>{title}</title>
-  <style>
-{style}  </style>
- </head>
- <body>
-  <h1>{title}</h1>
-{body} </body>
-</html>
-"""
-
 _TITLES = {404: "Page Not Found"}
-_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;", ord("'"): "&#x27;"}
 
 
-def escape(text: str) -> str:
-    """Make `text` fit for html content and quoted attributes.
+def write_page(req: Request, site: Site) -> None:
+    """Write the page for the status of the answer, under debug with the reason that the handler gave for it."""
+    code, reason = req._reason
+    is_for_author = reason and isinstance(code, int) and code == req.status and _may_see(req, site)
+    shown = reason if is_for_author else ""
+    req.write(page(req.status, req.method, req.uri, site.webmaster_of(req.environ), shown))
 
-    The module `html` of the standard library costs half a megabyte for its table of entities, which nobody needs here.
+
+def write_cause(req: Request, site: Site, error: Exception) -> None:
+    """Write the page of an error, under debug with its cause. A server's own page knows which clients may see that."""
+    if not site.is_debugging(req.environ):
+        write_page(req, site)
+        return
+    make = req.environ.get("poorhttp.error_page")  # of a server that has a better one
+    if make is not None:
+        fields, body = make(error, status_line(req.status))
+        req.content_type = fields.pop("Content-Type")
+        for name, value in fields.items():
+            req.headers_out[name] = value
+        req.write(body)
+        return
+    from poorhttp import __version__
+
+    versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
+    req.write(traceback_page(req.status, req.uri, trace_of(error), versions, site.webmaster_of(req.environ)))
+
+
+def _may_see(req: Request, site: Site) -> bool:
+    """Whether this client gets the page for the author: under debug, and where the server shows its own error pages to
+    clients on this machine alone, only these.
     """
-    # Lone surrogates cannot be encoded, so they could not be sent either.
-    return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
+    if not site.is_debugging(req.environ):
+        return False
+    if "poorhttp.error_page" not in req.environ:
+        return True
+    from poorhttp.pages.audience import may_see
+
+    return may_see(req.environ)
 
 
-def document(title: str, body: str) -> str:
-    """A document with the style sheet; title and body are html."""
-    return _PAGE.format(title=title, style=STYLE, body=body)
-
-
-def page(status: int, method: str, uri: str, webmaster: str) -> str:
-    """The page for `status`."""
+def page(status: int, method: str, uri: str, webmaster: str, reason: str = "") -> str:
+    """The page for `status`. reason: what the handler says about it, "" for nothing."""
     text = _TEXTS.get(status, "The request for <code>{uri}</code> gave this answer.")
     told = text.format(uri=escape(uri), method=escape(method))
-    return _page(status, told, "", f"webmaster: {webmaster}")
+    detail = f'  <p class="reason">{escape(reason)}</p>\n' if reason else ""
+    return _page(status, told, detail, f"webmaster: {webmaster}")
 
 
-def traceback_page(uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
-    """The 500 page for the author of the application: the traceback in striped lines."""
+def traceback_page(status: int, uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
+    """The page of an error for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
     detail = f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n"
-    return _page(500, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
+    return _page(status, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
 
 
 def _page(status: int, text: str, detail: str, foot: str) -> str:

@@ -54,6 +54,6 @@ def checked_target(uri: str) -> str:
 
 
 def _link(target: str) -> str:
-    from poorhttp.dispatch.pages import escape
+    from poorhttp.pages.document import escape
 
     return f'<p>The document has moved <a href="{escape(target)}">here</a>.</p>\n'

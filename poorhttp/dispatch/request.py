@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from poorhttp.dispatch import error_log
 from poorhttp.dispatch.answer import Answer
-from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_OK, LOG_NOTICE, OK
+from poorhttp.dispatch.constants import (
+    HTTP_BAD_REQUEST,
+    HTTP_LENGTH_REQUIRED,
+    HTTP_OK,
+    HTTP_REQUEST_TIME_OUT,
+    LOG_NOTICE,
+    OK,
+)
 from poorhttp.dispatch.headers import RequestHeaders
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from typing import Any
 
     from _typeshed.wsgi import WSGIEnvironment
@@ -51,21 +58,30 @@ else:
 class Request(Answer):
     """A request and its answer.
 
-    environ: the WSGI environ. method: str, `GET`. uri: str, the path below the application's mount point, decoded; if
-    files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    environ: the WSGI environ (PEP 3333). method: str, `GET`. uri: str, the path below the application's mount point,
+    decoded; if files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
+    status: int, 200..599, and content_type: str, of the answer; set them at will until output is sent.
     """
+
+    _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
 
-        Raises SERVER_RETURN with 400 if Content-Length is not a number.
+        Raises SERVER_RETURN: 408 if the client stops before the end, 411 if the server leaves a body in the chunked
+        coding to the application, 400 if Content-Length is not a number.
         """
-        stream = self.environ["wsgi.input"]
-        if self.environ.get("wsgi.input_terminated"):
-            return bytes(stream.read(length))
-        # Without that promise a read beyond the body would wait for the client's next request.
+        if not self.environ.get("CONTENT_LENGTH") and self.environ.get("wsgi.input_terminated"):
+            return self._received(length)  # of a body in the chunked coding
+        # Other servers end a body where the client has left, or wait behind it for the client's next request.
         left = self._unread()
-        data: bytes = stream.read(left if length < 0 else min(length, left))
+        wanted = left if length < 0 else min(length, left)
+        data = self._received(wanted)
+        while len(data) < wanted:
+            more = self._received(wanted - len(data))
+            if not more:
+                raise SERVER_RETURN(HTTP_REQUEST_TIME_OUT, f"the body ends {left - len(data)} bytes too early")
+            data += more
         self._left = left - len(data)
         return data
 
@@ -149,18 +165,22 @@ class Request(Answer):
         status = status_for(self.environ, etag, modified)
         return OK if status == HTTP_OK else status
 
-    def url_for(self, target: str | Callable[..., Any], /, **values: object) -> str:
-        """`url_for("user", name="a b")` -> `/user/a%20b`: the path that leads to a function of the table.
+    def url_for(
+        self, target: str | Callable[..., Any], fields: Mapping[str, Any] | None = None, /, **values: object
+    ) -> str:
+        """`url_for("user", {"page": 2}, name="a b")` -> `/user/a%20b?page=2`: the path to a function of the table.
 
-        target: the function, or its name. values: of the parameters in the path. With the application's mount point,
-        so a page can link to it. Raises LookupError if the table has no such function, TypeError for missing values,
-        ValueError for values that the pattern would not read back.
+        target: the function, or its name. fields: those of the query: str, numbers, and lists of these. values: of the
+        parameters in the path. With the application's mount point, so a page can link to it. Raises LookupError if the
+        table has no such function, TypeError for missing values and for other values in the query, ValueError for
+        values that the pattern would not read back.
         """
-        from poorhttp.dispatch.percent import PATH, encoded
+        from poorhttp.dispatch.percent import PATH, encoded, query
 
         mount = self.environ.get("SCRIPT_NAME", "").encode("latin-1")
         routes: Routes = self._routes
-        return encoded(mount, PATH) + routes.build(target, values)
+        path = encoded(mount, PATH) + routes.build(target, values)
+        return f"{path}?{query(fields)}" if fields else path
 
     @made_once
     def path_args(self) -> dict[str, Any]:
@@ -204,6 +224,7 @@ class Request(Answer):
 
     @made_once
     def headers_in(self) -> RequestHeaders:
+        """The fields of the request by name, in any case: a mapping of str."""
         return RequestHeaders(self.environ)
 
     @made_once
@@ -218,22 +239,27 @@ class Request(Answer):
 
     @made_once
     def subprocess_env(self) -> WSGIEnvironment:
+        """The environ, by mod_python's name."""
         return self.environ
 
     @made_once
     def remote_addr(self) -> str:
+        """The address of the client (REMOTE_ADDR); "" on a unix socket."""
         return str(self.environ.get("REMOTE_ADDR", ""))
 
     @made_once
     def remote_host(self) -> str:
+        """The name of the client (REMOTE_HOST) if the server knows it, else its address."""
         return str(self.environ.get("REMOTE_HOST") or self.remote_addr)
 
     @made_once
     def user_agent(self) -> str:
+        """The program of the client as it names itself (User-Agent, RFC 9110 section 10.1.5); "" without."""
         return str(self.environ.get("HTTP_USER_AGENT", ""))
 
     @made_once
     def scheme(self) -> str:
+        """`http` or `https`, as the client asked, if the server knows (`wsgi.url_scheme`)."""
         return str(self.environ["wsgi.url_scheme"])
 
     @made_once
@@ -248,14 +274,24 @@ class Request(Answer):
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
+    def _received(self, length: int) -> bytes:
+        try:
+            return bytes(self.environ["wsgi.input"].read(length))
+        except OSError as error:  # so says a server that the client has left, or waits for too long
+            raise SERVER_RETURN(HTTP_REQUEST_TIME_OUT, f"the body cannot be read: {error}") from error
+
     def _unread(self) -> int:
         left: int | None = self.__dict__.get("_left")
         if left is not None:
             return left
-        length = self.environ.get("CONTENT_LENGTH") or "0"
-        # int() would take +5, -5, 5_0 and digits of other scripts.
-        if not (length.isascii() and length.isdecimal()):
-            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number: {length!r}")
+        length = self.environ.get("CONTENT_LENGTH")
+        if not length:
+            if "HTTP_TRANSFER_ENCODING" in self.environ:
+                raise SERVER_RETURN(HTTP_LENGTH_REQUIRED, "this server cannot read a body in the chunked coding")
+            return 0
+        # int() would take +5, -5, 5_0 and digits of other scripts, and raise for thousands of digits.
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise SERVER_RETURN(HTTP_BAD_REQUEST, f"Content-Length is not a number of bytes: {length[:80]!r}")
         return int(length)
 
 

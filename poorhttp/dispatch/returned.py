@@ -72,7 +72,7 @@ def _write_json(req: Request, value: Any) -> None:
 
 def misreturn(handler: Callable[..., Any] | None, outcome: object) -> str:
     """The message for the author of a handler that returned or raised none of the agreed values."""
-    subject = f"the handler{_place(handler)}"
+    subject = f"the handler{place_of(handler)}"
     if outcome is None:
         return f"{subject} returned None and has written nothing: return the page, or write it by req.write()"
     told = f"{subject} returned {described(outcome)}"
@@ -93,7 +93,8 @@ def described(outcome: object) -> str:
     return "None" if outcome is None else f"a value of type {type(outcome).__name__}"
 
 
-def _place(handler: Callable[..., Any] | None) -> str:
+def place_of(handler: Callable[..., Any] | None) -> str:
+    """Module and name of a function behind a space, for a message; "" for None."""
     if handler is None:
         return ""
     name = getattr(handler, "__qualname__", type(handler).__qualname__)

@@ -13,7 +13,7 @@ from poorhttp.dispatch.percent import PATH, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, TypeAlias
 
     from poorhttp.dispatch.patterns import Segment
@@ -55,6 +55,10 @@ class Routes:
         values: list[Any] = []
         found = self._tree.find(path.split("/"), 0, values)
         return None if found is None else (*found, values)
+
+    def in_order(self) -> list[tuple[Pattern, Methods]]:
+        """All entries in the order in which they are tried for a path; see `find`."""
+        return [entry for entry in self.patterns if not entry[0].names] + list(self._tree.entries())
 
     def refuse_unreachable(self) -> None:
         """Raise TableError for a pattern that is never reached, as other patterns match all its samples.
@@ -158,6 +162,20 @@ class _Node:
                 values.append(rest)
                 return self.rest
         return found
+
+    def entries(self) -> Iterator[tuple[Pattern, Methods]]:
+        """All entries behind this node, in the order in which `find` tries them."""
+        if self.end is not None:
+            yield self.end
+        for node in self.texts.values():
+            yield from node.entries()
+        for length in self.lengths:
+            for prefix, others in self.parameters.items():
+                if len(prefix) == length:
+                    for _, node in others:
+                        yield from node.entries()
+        if self.rest is not None:
+            yield self.rest
 
     def _find_parameter(self, segments: list[str], at: int, values: list[Any]) -> tuple[Pattern, Methods] | None:
         text = segments[at]

@@ -88,12 +88,14 @@ class _Path:
 
 
 class StaticFiles:
-    """The files below a root. `answer` is a handler. root: its path for the environ, bytes as Latin-1 (PEP 3333)."""
+    """The files below a root. `answer` is a handler. root: its path for the environ, bytes as Latin-1 (PEP 3333).
+    is_listed: whether clients get listings of directories.
+    """
 
     def __init__(self, root: Root, is_listed: bool, types: dict[str, tuple[str, bool]]) -> None:
         self._root = root
         self.root = root.path.decode("latin-1")
-        self._is_listed = is_listed
+        self.is_listed = is_listed
         self._types = types
         self._known: dict[str, _Path] = {}
 
@@ -164,7 +166,7 @@ class StaticFiles:
 
     def _list(self, req: Request, names: list[bytes]) -> int:
         """Answer with the listing of a directory, if there are to be listings."""
-        if not self._is_listed:
+        if not self.is_listed:
             return _nothing(req)
         try:
             descriptor = self._root.scan(names)
@@ -175,16 +177,12 @@ class StaticFiles:
             if req.method not in ("GET", "HEAD"):
                 return _other_method(req)
             from poorhttp.dispatch.listing import Listing
+            from poorhttp.pages.document import POLICY
 
             listing = Listing(descriptor, self.type_of, lambda name: self._root.is_inside([*names, name]))
         finally:
             os.close(descriptor)
-        req.set_defaults(
-            [
-                ("X-Content-Type-Options", "nosniff"),
-                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"),
-            ]
-        )
+        req.set_defaults([("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", POLICY)])
         mount = req.environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "surrogateescape")
         req.write(listing.page(mount + req.uri, req.environ.get("QUERY_STRING", ""), has_parent=bool(names)))
         return DONE

@@ -14,7 +14,8 @@ import stat
 import sys
 
 from poorhttp.config.settings import LEVELS
-from poorhttp.errors import html_text, printable, say
+from poorhttp.errors import printable, say
+from poorhttp.pages.document import escape
 from poorhttp.stdlib import os, time
 
 TYPE_CHECKING = False
@@ -35,7 +36,8 @@ _SERVING = tuple(os.path.join(_OURS, folder, "") for folder in ("process", "syst
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><title>{title}</title></head>
+<head><meta charset="utf-8"><meta name="color-scheme" content="light dark">
+<meta name="viewport" content="width=device-width"><title>{title}</title></head>
 <body style="font-family: sans-serif; text-align: center">
 <h1>{title}</h1>
 <p>{text}</p>
@@ -118,14 +120,14 @@ class ErrorLog:
 
     def page(self, status: int, reason: str, text: str) -> bytes:
         """Return the html body (utf-8) of an answer of the server itself."""
-        foot = f"webmaster: {html_text(self._webmaster)}" if self._webmaster else ""
+        foot = f"webmaster: {escape(self._webmaster)}" if self._webmaster else ""
         if self._debug:
             from poorhttp import __version__
 
             versions = f"poorhttp/{__version__}, Python/{sys.version.split()[0]}"
             foot = f"{versions}{', ' if foot else ''}{foot}"
-        title = f"{status} - {html_text(reason)}"
-        return _PAGE.format(title=title, text=html_text(text), foot=foot).encode("utf-8", "backslashreplace")
+        title = f"{status} - {escape(reason)}"
+        return _PAGE.format(title=title, text=escape(text), foot=foot).encode("utf-8", "backslashreplace")
 
     def follow(self, descriptor: int, path: str) -> None:
         """Let `reopen` open this log again too, if it is a file."""

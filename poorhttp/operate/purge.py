@@ -5,7 +5,7 @@ Knows how the command is called. Knows nothing of the kinds of stores (`poorhttp
 
 from __future__ import annotations
 
-from poorhttp.config.commands import STORE_VARIABLE
+from poorhttp.config.commands import PURGE, STORE_VARIABLE
 from poorhttp.errors import ConfigError, PoorhttpError, write
 from poorhttp.sessions import SessionError, Store, StoreDown, open_store
 from poorhttp.sessions.addresses import path_of
@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+HELP = f"""\
+usage: poorhttp {" ".join(PURGE)} [ADDRESS]
+
+Removes the sessions that have expired, and prints how many. Run it as the user of the site, once a day.
+
+ADDRESS is that of the store, as the site has it, such as sqlite:/path/of/sessions.db; without it that of the variable
+{STORE_VARIABLE}, for an address with a password. Redis, Memcached and MongoDB remove sessions by themselves.
+"""
+
+
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Carry out the command; return the exit code. arguments: what follows it. Raises PoorhttpError."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        return write(HELP)
     address = _address(arguments, environ)
     store = _opened(address)
     path = path_of(address)

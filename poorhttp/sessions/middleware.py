@@ -1,7 +1,8 @@
 """The middleware: it gives each request its session, and saves the session before the head of the answer is sent.
 
 Knows PEP 3333, the cookie and the keeper of the sessions. Contract: `start_response` of the server is called after the
-session was saved; if the store fails, the client gets 503, and nothing of the answer that the application made.
+session was saved; if the store fails, the client gets 503, and nothing of the answer that the application made, unless
+that is a page about this failure.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Sessions:
         self,
         store: str | Store,
         *,
-        secrets: str | bytes | Sequence[str | bytes] = (),
+        secrets: str | bytes | Sequence[str | bytes] | None = None,
         cookie: str = "session",
         secure: bool | None = None,
         same_site: str = "Lax",
@@ -82,12 +83,25 @@ class Sessions:
             self.store = open_store(store) if isinstance(store, str) else store
             self._keeper = StoredSessions(self.store, self.policy, self._notes.append)
 
-    def wrap(self, app: WSGIApplication) -> WSGIApplication:
-        """Return the application with sessions."""
-        return _Middleware(app, self)
+    def facts(self) -> dict[str, str]:
+        """What may be told of it to a person; not the address of the store, which may have a password."""
+        return {
+            "store": "the cookie itself, signed" if self.store is None else type(self.store).__name__,
+            "idle": f"{self.policy.idle:g} s",
+            "absolute": f"{self.policy.absolute:g} s",
+            "concurrency": self.policy.concurrency,
+        }
+
+    def wrap(self, app: WSGIApplication, *, makes_pages: bool = False) -> WSGIApplication:
+        """Return the application with sessions.
+
+        makes_pages: whether the application answers errors of sessions itself, as a dispatch table does. Then
+        start_response saves the session and raises what fails, after which the application calls it again.
+        """
+        return _Middleware(app, self, makes_pages)
 
     def session(self, environ: WSGIEnvironment) -> Session:
-        """Return the session of a request; nothing is loaded yet."""
+        """Return the session of a request, for a middleware of your own; nothing is loaded yet."""
         return Session(self._keeper, self._token, environ)
 
     def fields(self, environ: WSGIEnvironment, session: Session, is_failed: bool) -> list[tuple[str, str]]:
@@ -140,14 +154,15 @@ class Sessions:
 class _Middleware:
     """An application with sessions."""
 
-    def __init__(self, app: WSGIApplication, sessions: Sessions) -> None:
+    def __init__(self, app: WSGIApplication, sessions: Sessions, makes_pages: bool = False) -> None:
         self._app = app
         self.sessions = sessions
+        self._makes_pages = makes_pages
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: the WSGI callable."""
         session = environ[ENVIRON_KEY] = self.sessions.session(environ)
-        answer = Answer(self.sessions, session, environ, start_response)
+        answer = Answer(self.sessions, session, environ, start_response, self._makes_pages)
         try:
             body = self._app(environ, answer.start)
         except StoreDown as error:
@@ -169,7 +184,10 @@ class _Middleware:
 
 
 class SessionMiddleware(_Middleware):
-    """`SessionMiddleware(application, "sqlite:/var/lib/site/sessions.db")`; the settings are those of `Sessions`."""
+    """`SessionMiddleware(application, "sqlite:/var/lib/site/sessions.db")` is the application with sessions.
+
+    store, settings: as of `Sessions`. Raises SessionError. sessions: the `Sessions` that was made.
+    """
 
     def __init__(self, app: WSGIApplication, store: str | Store, **settings: Any) -> None:
         super().__init__(app, Sessions(store, **settings))

@@ -69,6 +69,12 @@ def parse(text: bytes) -> dict[str, Any]:
     return data
 
 
+def largest(data: dict[str, Any]) -> str:
+    """The key of a session that has most of its JSON, for a message: `session['cart'] has 4000 bytes of it`."""
+    size, key = max((len(dump({key: value})) - 2, key) for key, value in data.items())
+    return f"session[{key!r}] has {size} bytes of it"
+
+
 class Record:
     """A session at rest. created, end: seconds since 1970; at `end` the session is over, however much it is used."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from poorhttp.sessions.errors import StoreDown, TooLate
-from poorhttp.sessions.records import check, dump
+from poorhttp.sessions.errors import StoreDown, TooLarge, TooLate
+from poorhttp.sessions.records import check, dump, largest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Session(MutableMapping[str, "Any"]):
     """What the site remembers of a client: str keys, values that JSON has. Changes within a value are saved too.
 
     The first use loads it. It is saved, if it was changed, right before the head of the answer is sent; a change or a
-    first use after that raises TooLate. Every use may raise StoreDown, which the middleware turns into 503.
+    first use after that raises TooLate. Every use may raise StoreDown, which the middleware turns into 503. When the
+    session is saved, a value that JSON does not have is a SessionError, and too much data TooLarge; both name the key.
     """
 
     # With slots `session.user = ...`, a mistake for `session["user"]`, raises.
@@ -105,7 +106,8 @@ class Session(MutableMapping[str, "Any"]):
         self._changeable()
         held, self._held = self._held, None
         self._data = {}
-        self._is_ended = True
+        # A form of another site comes without the cookie (SameSite). It must not log the user out.
+        self._is_ended = bool(self._find(self._environ))
         if held is not None:
             try:
                 self._keeper.end(held)
@@ -120,6 +122,7 @@ class Session(MutableMapping[str, "Any"]):
         return value
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key; `default` if there is none. A list or dict may be changed in place."""
         value = self._loaded().get(key, default)
         if isinstance(value, (dict, list)):
             self._may_differ = True
@@ -157,6 +160,8 @@ class Session(MutableMapping[str, "Any"]):
         except StoreDown as error:
             self._failure = error
             raise
+        except TooLarge as error:
+            raise TooLarge(f"{error} ({largest(self._data)})") from None
         finally:
             if self._held is not None:
                 self._keeper.release(self._held)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 LEAST = 32
 """Bytes of a secret at least."""
 
-HINT = "make one with: python3 -c 'import secrets; print(secrets.token_hex(32))'"
+HINT = (
+    "make a secret with python3 -c 'import secrets; print(secrets.token_hex(32))', and let the server have it in a "
+    "variable of its environment"
+)
 
 
 class _Key:
@@ -42,11 +45,13 @@ class _Key:
 
 
 class Signer:
-    def __init__(self, secrets: str | bytes | Sequence[str | bytes], purpose: str) -> None:
-        """secrets: the first signs, all of them are accepted. Raises SessionError."""
+    def __init__(self, secrets: str | bytes | Sequence[str | bytes] | None, purpose: str) -> None:
+        """secrets: the first signs, all of them are accepted. Raises SessionError, also for None and "", as
+        `os.environ.get` returns them.
+        """
+        if not secrets:
+            raise SessionError(f"sessions in a cookie need secrets=..., which is {secrets!r}: {HINT}")
         listed = [secrets] if isinstance(secrets, (str, bytes)) else list(secrets)
-        if not listed:
-            raise SessionError(f"sessions in a cookie need secrets=[...]: at least one; {HINT}")
         self._keys = [_Key(digest(_secret(each), f"poorhttp.sessions {purpose}".encode(), "sha256")) for each in listed]
 
     def sign(self, message: bytes) -> str:

@@ -20,10 +20,12 @@ VERSION_LENGTH = 16
 
 
 class Store:
-    """The methods that a store must have. Keys are at most 64 characters of 0-9 and a-f; `ttl` is seconds, above 0."""
+    """The methods that a store must have. Keys are at most 64 characters of 0-9 and a-f; `ttl` is seconds, above 0.
+
+    is_shared: whether several processes see one set of records.
+    """
 
     is_shared = True
-    """Whether several processes see one set of records."""
 
     def load(self, key: str) -> tuple[bytes, str] | None:
         """Return data and version of a record, None if there is none. Raises StoreDown."""
@@ -37,15 +39,20 @@ class Store:
         raise NotImplementedError
 
     def touch(self, key: str, ttl: float) -> bool:
-        """Let a record end `ttl` seconds from now, and leave data and version alone; False if there is none."""
+        """Let a record end `ttl` seconds from now, and leave data and version alone; False if there is none. Raises
+        StoreDown.
+        """
         raise NotImplementedError
 
     def delete(self, key: str) -> None:
-        """Remove a record, if there is one."""
+        """Remove a record, if there is one. Raises StoreDown."""
         raise NotImplementedError
 
     def purge(self) -> int:
-        """Remove records that have expired; return their number, 0 where the store removes them by itself."""
+        """Remove records that have expired; return their number, 0 where the store removes them by itself.
+
+        Makes nothing where there is no store yet. Raises StoreDown.
+        """
         raise NotImplementedError
 
     def close(self) -> None:

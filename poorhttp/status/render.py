@@ -6,7 +6,7 @@ Knows the dictionaries of `poorhttp.status.reader`, and which of these forms a c
 
 from __future__ import annotations
 
-from poorhttp.errors import html_text
+from poorhttp.pages.document import POLICY, document, escape
 from poorhttp.status.layout import FAILED, SUCCEEDED
 from poorhttp.status.reader import STATES, read_scoreboard
 from poorhttp.stdlib import os, time
@@ -72,38 +72,28 @@ def html(told: Facts) -> str:
     """A page. Whatever clients sent is escaped."""
     rows = []
     for row in told["processes"]:
-        rows.append("<tr>" + "".join(f"<td>{html_text(each)}</td>" for each in _cells(row)) + "</tr>")
+        rows.append("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in _cells(row)) + "</tr>")
         for call in row["calls"]:
-            line = html_text(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
-            rows.append(f'<tr><td></td><td colspan="6"><code>{line}</code></td></tr>')
+            line = escape(f"{call['seconds']:.1f} s  {call['method']} {call['path']}")
+            rows.append(f'<tr><td colspan="7"><code>{line}</code></td></tr>')
     facts = [
         f"running for {duration(told['seconds'])}: pid {told['pid']}, {told['application']}",
         *text(told)[:4],
     ]
-    return _PAGE.format(
-        version=html_text(told["version"]),
-        facts="".join(f"<li>{html_text(line)}</li>\n" for line in facts),
-        rows="\n".join(rows),
-    )
+    listed = "".join(f"<li>{escape(line)}</li>\n" for line in facts)
+    title = escape(f"poorhttp {told['version']}")
+    return document(title, _BODY.format(facts=listed, rows="\n".join(rows)), "report")
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>poorhttp {version}</title>
-<style>
-body {{ font-family: sans-serif }} td, th {{ padding: 0 1em; text-align: right }} code {{ white-space: pre }}
-</style>
-</head>
-<body>
-<h1>poorhttp {version}</h1>
+_BODY = """\
 <ul>
 {facts}</ul>
-<table>
-<tr><th>pid</th><th>state</th><th>for</th><th>requests</th><th>busy</th><th>connections</th><th>MiB</th></tr>
+<table class="numbers">
+<thead><tr><th>pid</th><th>state</th><th>for</th><th>requests</th><th>busy</th><th>conn</th><th>MiB</th></tr></thead>
+<tbody>
 {rows}
+</tbody>
 </table>
-</body>
-</html>
 """
 
 
@@ -177,7 +167,7 @@ def wanted(path: str, query: str, accept: str) -> str:
 
 def _send(start_response: Callable[..., Any], status: str, kind: str, body: str, *more: tuple[str, str]) -> list[bytes]:
     data = body.encode("ascii", "xmlcharrefreplace" if kind == HTML else "backslashreplace")
-    policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+    policy = ("Content-Security-Policy", POLICY)
     fields = [("Content-Type", kind), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"), policy]
     start_response(status, [*fields, ("Vary", "Accept"), ("X-Content-Type-Options", "nosniff"), *more])
     return [data]

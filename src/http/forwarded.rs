@@ -210,9 +210,15 @@ fn scheme(text: &[u8]) -> Result<Scheme, Reject> {
     }
 }
 
-/// RFC 9110 7.2.
+/// RFC 9110 7.2. No port 0, which no client can have asked, and which would stand in links.
 fn host(text: &[u8]) -> Result<&[u8], Reject> {
-    if is_host(text) { Ok(text) } else { Err(Reject::bad("the proxy names a host that is not HOST or HOST:PORT")) }
+    let mut parts = text.rsplitn(2, |&byte| byte == b':');
+    let is_port_0 = parts.next().and_then(decimal) == Some(0) && parts.next().is_some();
+    if is_host(text) && !is_port_0 {
+        Ok(text)
+    } else {
+        Err(Reject::bad("the proxy names a host that is not HOST or HOST:PORT"))
+    }
 }
 
 /// RFC 3986 3.3. A prefix becomes the beginning of links, so that no part of it may lead elsewhere.

@@ -53,9 +53,9 @@ impl EnvironBuilder {
         let inputs = Inputs::new(py)?;
         let empty = inputs.empty(py);
         let templates = addresses.iter().map(|address| template(*address, common, empty)).collect::<PyResult<_>>()?;
-        // Pages with tracebacks are for this machine alone: a request with such a field came through a proxy.
-        let notes_dropped = common.get_item("poorhttp.debug")?.map_or(Ok(false), |debug| debug.is_truthy())?;
-        Ok(Self { templates, fields: FieldVariables::new(py, notes_dropped), inputs })
+        // Pages for the author are for this machine alone, and not for what came through a proxy.
+        let notes_proxies = common.get_item("poorhttp.debug")?.map_or(Ok(false), |debug| debug.is_truthy())?;
+        Ok(Self { templates, fields: FieldVariables::new(py, notes_proxies), inputs })
     }
 
     /// Build the environ of `request`, whose body moves into `wsgi.input`. `last`: what the thread kept.
@@ -80,10 +80,20 @@ impl EnvironBuilder {
             self.fields.add(&dict, request.head, request.bytes, request.peer.passing)?;
         }
         let has_proxy_info = add_proxy_info(&dict, request)?;
+        let is_noted = self.note_proxy(&dict, request)?;
         let has_body = !request.body.is_empty();
         let input_file = if has_body { self.add_body(&dict, std::mem::take(request.body))? } else { None };
-        let changes = if has_proxy_info || has_body || !is_short(lines) { None } else { changes(&dict) };
+        let changes = if has_proxy_info || is_noted || has_body || !is_short(lines) { None } else { changes(&dict) };
         Ok(Environ { dict, input_file, changes })
+    }
+
+    /// Note, under `debug`, that the client is not the peer: the PROXY protocol leaves no field. Returns whether it is not.
+    fn note_proxy<S>(&self, environ: &Bound<'_, PyDict>, request: &Request<'_, S>) -> PyResult<bool> {
+        let is_another = self.fields.notes_proxies && request.peer.client() != request.peer.address;
+        if is_another {
+            environ.set_item(intern!(environ.py(), "poorhttp.forwarded"), true)?;
+        }
+        Ok(is_another)
     }
 
     /// Add the body of a request. Returns `wsgi.input`, if it is a file.

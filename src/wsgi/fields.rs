@@ -44,18 +44,19 @@ const USUAL: [&str; 28] = [
 pub struct FieldVariables {
     /// The usual fields and their variables, by the length of the field's name.
     usual: Vec<Vec<(&'static str, Py<PyString>)>>,
-    notes_dropped: bool,
+    /// Whether `poorhttp.forwarded` is set if a proxy was between.
+    pub notes_proxies: bool,
 }
 
 impl FieldVariables {
-    /// `notes_dropped`: whether `poorhttp.forwarded` is set if a field was left out.
-    pub fn new(py: Python<'_>, notes_dropped: bool) -> Self {
+    /// `notes_proxies`: whether `poorhttp.forwarded` is set if a field was left out.
+    pub fn new(py: Python<'_>, notes_proxies: bool) -> Self {
         let longest = USUAL.iter().map(|name| name.len()).max().unwrap_or(0);
         let usual = (0..=longest)
             .map(|length| USUAL.iter().filter(move |name| name.len() == length))
             .map(|names| names.map(|name| (*name, variable(py, name.as_bytes()).unbind())).collect())
             .collect();
-        Self { usual, notes_dropped }
+        Self { usual, notes_proxies }
     }
 
     /// Add the fields of a head, except those about the client that `passing` holds back.
@@ -78,7 +79,7 @@ impl FieldVariables {
                 4 if name.eq_ignore_ascii_case(b"host") => {}
                 6 if name.eq_ignore_ascii_case(b"cookie") => add(environ, &self.name(py, name), value, "; ")?,
                 _ if all_pass || passing.lets(name) => add(environ, &self.name(py, name), value, ",")?,
-                _ if self.notes_dropped => environ.set_item(intern!(py, "poorhttp.forwarded"), true)?,
+                _ if self.notes_proxies => environ.set_item(intern!(py, "poorhttp.forwarded"), true)?,
                 _ => {}
             }
         }

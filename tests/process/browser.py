@@ -1,5 +1,6 @@
 """Chromium without a window, driven over two pipes (Chrome DevTools Protocol, --remote-debugging-pipe)."""
 
+import base64
 import json
 import os
 import select
@@ -44,9 +45,13 @@ class Browser:
         self._read = b""
         self._number = 0
         self._session: dict[str, str] = {}
+        self.complaints: list[str] = []
+        """What the console says: exceptions, and whatever the browser finds wrong with a page."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._session = {"sessionId": session}
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
 
     def __enter__(self) -> "Browser":
         return self
@@ -75,13 +80,37 @@ class Browser:
                 continue
             self._read = rest
             answer = json.loads(raw)
+            self._note(answer.get("method", ""), answer.get("params", {}))
             if answer.get("id") == self._number:
                 if "error" in answer:
                     raise Refused(answer["error"]["message"])
                 return dict(answer["result"])
 
+    def _note(self, event: str, told: dict[str, Any]) -> None:
+        if (
+            event == "Log.entryAdded" and told["entry"]["source"] != "network"
+        ):  # a status of 400 or more is no complaint
+            self.complaints.append(told["entry"]["text"])
+        elif event in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
+            self.complaints.append(json.dumps(told))
+
     def go(self, url: str) -> None:
         self.call("Page.navigate", url=url)
+
+    def show(self, width: int, scheme: str, height: int = 800) -> None:
+        """Take a screen of this width in CSS pixels, as that of a phone below 500; scheme: `light` or `dark`."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
+        )
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def picture(self, path: Path, height: int = 0) -> None:
+        """Write a PNG of the page, of its first `height` pixels if that is given."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
 
     def value(self, expression: str) -> Any:
         """What JavaScript makes of it in the page; None while the page is exchanged."""

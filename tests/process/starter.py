@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,15 @@ SHAPES = {
 SUPERVISED = ("2x1", "2x2")
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
 """For what processes and threads decide together; the fixture `shape` has two of them."""
+
+
+MAY_MOUNT = shutil.which("unshare") and not subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL)
+mounts = pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`, which is root's")
+
+
+def without(*commands: str) -> tuple[str, ...]:
+    """Run what follows in mounts of its own, after these commands."""
+    return ("unshare", "--mount", "sh", "-c", " && ".join((*commands, 'cd "$PWD"', 'exec "$@"')), "sh")
 
 
 def run(directory: Path, *arguments: str) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 import re
 import socket
 import time
+from http.client import HTTPResponse
 from pathlib import Path
 
 import psutil
@@ -161,6 +162,64 @@ def test_a_page_that_is_old_when_it_asks_is_told_at_once(serve: Start, tmp_path:
     stream.await_text(f"event: {changed[0]}\ndata:\n\n")
     assert stream.said.count("event:") == 1
     stream.close()
+
+
+@pytest.fixture
+def serve_files(launch: Start, tmp_path: Path) -> Server:
+    (tmp_path / "dispatch_table.py").write_text("handlers = {}\n")
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "style.css").write_text("p { color: rgb(1, 2, 3) }")
+    (tmp_path / "www" / "index.html").write_text("<link rel=stylesheet href=/style.css><p>FILE</p>")
+    server = launch("dev", "--live", "--document=www", "--port=0")
+    server.await_address()
+    return server
+
+
+@pytest.mark.skipif(PATH is None, reason=MISSING)
+@pytest.mark.parametrize(("path", "text"), [("/sub/", "index.py"), ("/debug-info", "Python")])
+def test_pages_of_the_table_may_run_the_script(launch: Start, tmp_path: Path, path: str, text: str) -> None:
+    (tmp_path / "dispatch_table.py").write_text("handlers = {}\n")
+    (tmp_path / "www" / "sub").mkdir(parents=True)
+    (tmp_path / "www" / "sub" / "index.py").write_text("")
+    server = launch("dev", "--live", "--document=www", "--index=yes", "--port=0")
+    server.await_address()
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(f"http://localhost:{server.port}{path}")
+        browser.await_text(text)
+        (tmp_path / "dispatch_table.py").write_text(f"1 / 0  # {text}\n")
+        browser.await_text("ZeroDivisionError")
+
+
+def test_files_in_document_are_watched(serve_files: Server, tmp_path: Path) -> None:
+    stream = Stream(*told_to(serve_files.get()[1]))
+    serve_files.get("/style.css")
+    by_rename(tmp_path / "www" / "style.css", b"p { color: rgb(4, 5, 6) }")
+    stream.await_text("event: style\ndata:\n\n")
+    assert "rgb(4, 5, 6)" in serve_files.get("/style.css")[1]
+    by_rename(tmp_path / "www" / "index.html", b"<p>NEW</p>")
+    stream.await_text("event: page\ndata:\n\n")
+    assert "<p>NEW</p>" in serve_files.get()[1]
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "status"), [("/", "text/html,*/*;q=0.8", 200), ("/style.css", "text/css,*/*;q=0.1", 304)]
+)
+def test_no_page_with_the_script_of_an_earlier_start_comes_from_the_cache(
+    serve_files: Server, path: str, accept: str, status: int
+) -> None:
+    def ask(**fields: str) -> HTTPResponse:
+        connection = serve_files.connection()
+        connection.request("GET", path, headers={"Accept": accept, **fields})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer
+
+    first = ask()
+    assert first.headers["ETag"] and first.headers["Last-Modified"]
+    again = ask(**{"If-None-Match": first.headers["ETag"], "If-Modified-Since": first.headers["Last-Modified"]})
+    assert again.status == status
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What is built from this tree installs elsewhere: a source distribution and, from that, a wheel.
 
-Contract: the wheel needs no compiler, no index and no other package, and serves the examples in a fresh environment;
+Contract: the wheel needs no compiler, no index and no other package, and serves the tour of examples/ in a fresh environment;
 where there is no Rust compiler, what the source distribution says names it.
 
 The engine was compiled when this tree was installed, and is not compiled again: the source distribution must have all
@@ -101,7 +101,7 @@ def test_a_wheel_serves_the_examples_in_a_fresh_environment(source: Path, unpack
         try:
             assert server.stderr is not None
             address = next(found[0] for line in server.stderr if (found := re.search(r"http://\S+", line)))
-            for path in ("", "light", "heavy"):
+            for path in ("", "hello/world", "sum/1/2"):
                 with urllib.request.urlopen(address + path, timeout=20) as answer:
                     assert answer.status == 200 and answer.read()
             server.terminate()

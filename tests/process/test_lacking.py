@@ -2,17 +2,13 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from starter import ROOT, SHAPES, Start, wait_for
-
-MAY_MOUNT = shutil.which("unshare") and not subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL)
-mounts = pytest.mark.skipif(not MAY_MOUNT, reason="needs `unshare --mount`, which is root's")
+from starter import ROOT, SHAPES, Start, mounts, wait_for, without
 
 SOURCE = """
 import os
@@ -33,11 +29,6 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "app.py"
     path.write_text(SOURCE)
     return path
-
-
-def without(*commands: str) -> tuple[str, ...]:
-    """Run what follows in mounts of its own, after these commands."""
-    return ("unshare", "--mount", "sh", "-c", " && ".join((*commands, 'cd "$PWD"', 'exec "$@"')), "sh")
 
 
 def no_proc(empty: Path) -> tuple[str, ...]:

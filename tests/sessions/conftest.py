@@ -1,4 +1,6 @@
-"""Fixtures `engine` and `store`: the kind of store that a module names as ENGINE, and one store of it."""
+"""Fixtures `engine` and `store`: the kind of store that a module names as ENGINE, and one store of it. Fixture `client`: a
+browser of a site with sessions in memory, and of one with sessions in cookies.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from session_client import Client, kept_in
 
 from poorhttp.sessions import Store, open_store
 
@@ -34,3 +37,8 @@ def careless() -> Iterator[None]:
         warnings.simplefilter("ignore", ResourceWarning)
         yield
         gc.collect()
+
+
+@pytest.fixture(params=["memory", "cookie"])
+def client(request: pytest.FixtureRequest) -> Client:
+    return kept_in(request.param)

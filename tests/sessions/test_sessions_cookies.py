@@ -11,13 +11,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_sessions_middleware import SECRET, Client, get, put
+from session_client import SECRET, Client, both, get, kept_in, put
 
 from poorhttp.sessions import TooLarge
 from poorhttp.sessions.signing import Signer
 
 LAPTOP = {"wsgi.url_scheme": "http", "HTTP_HOST": "localhost:8080", "REMOTE_ADDR": "127.0.0.1"}
 OTHER = {"wsgi.url_scheme": "http", "HTTP_HOST": "www.example.org", "REMOTE_ADDR": "192.0.2.7"}
+
+
+# Browsers let a neighbour set all of these but the first: they trim no more than spaces and tabs (RFC 6265bis 5.6).
+NAMES = [
+    "__Host-session",
+    "session",
+    "__host-session",
+    "\xc2\xa0__Host-session",
+    "\xa0__Host-session",
+    "__Host-session\x85",
+]
+NAMES += ["__Host-sessions", "$Version=1,__Host-session", "a"]
 
 
 def attributes(client: Client) -> tuple[str, set[str]]:
@@ -117,6 +129,49 @@ def test_other_cookies_do_not_disturb() -> None:
         ";",
     ):
         assert client.do(get("a"), HTTP_COOKIE=header) == "None"
+
+
+@both
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(["mine", "other", "", "x" * 5000, "A" * 43])), max_size=300
+    )
+)
+def test_of_many_cookies_the_first_of_the_name_counts(kind: str, pairs: list[tuple[str, str]]) -> None:
+    """A neighbour can set hundreds, also of this name; browsers send those that are set for a longer path first."""
+    client, tokens = kept_in(kind), {}
+    for user in "mine", "other":
+        client.jar = {}
+        client.do(put("user", user))
+        tokens[user] = client.token
+    header = "; ".join(f"{name}={tokens.get(value, value)}" for name, value in pairs)
+    first = next((value for name, value in pairs if name == "__Host-session"), "")
+    assert client.do(get("user"), HTTP_COOKIE=header) == str(first if first in tokens else None)
+    assert client.field("Set-Cookie") is None and not client.log
+
+
+@both
+def test_a_cookie_that_is_cut_or_longer_is_refused(kind: str) -> None:
+    client = kept_in(kind)
+    client.do(put("user", "root"))
+    token = client.token
+    for other in (
+        *(token[:end] for end in range(len(token))),
+        *(token[start:] for start in range(1, len(token))),
+        token * 2,
+    ):
+        assert client.do(get("user"), HTTP_COOKIE=f"__Host-session={other}") == "None" and not client.log
+
+
+def test_a_cookie_of_another_store_is_refused() -> None:
+    """Also by a store of the same kind: neither ids nor signatures are good for more than one site."""
+    sites = [Client(), Client(), signed(), signed(secrets="f" * 32)]
+    for site in sites:
+        site.do(put("user", "root"))
+    for site in sites:
+        for other in sites:
+            found = site.do(get("user"), HTTP_COOKIE=f"__Host-session={other.token}")
+            assert found == ("root" if site is other else "None") and not site.log
 
 
 # ------------------------------------------------------------------------------------------------------ Signed cookies

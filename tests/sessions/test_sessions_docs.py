@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from test_sessions_middleware import Client
+from session_client import Client
 
+from poorhttp import http
 from poorhttp.dispatch import application
-from poorhttp.sessions import Sessions
+from poorhttp.sessions import SessionError, Sessions
 from poorhttp.sessions.addresses import FORMS
 from poorhttp.sessions.policy import Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", TEXT, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards() -> Iterator[None]:
+    """Modules that are named like those of other tests are gone when the test is over."""
+    yield
+    for name in SNIPPETS:
+        sys.modules.pop(name, None)
 
 
 def module(name: str, directory: Path) -> ModuleType:
@@ -37,7 +47,7 @@ def asked(app: Any, times: int = 2) -> list[str]:
 
 
 def test_every_snippet_is_known() -> None:
-    assert len(SNIPPETS) == TEXT.count("```python") == 5
+    assert len(SNIPPETS) == TEXT.count("```python") == 6
 
 
 def test_the_table(tmp_path: Path) -> None:
@@ -64,12 +74,30 @@ def test_login_and_logout(tmp_path: Path) -> None:
 
 
 def test_the_signed_cookie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SESSION_SECRET", raising=False)
+    with pytest.raises(SessionError, match=r"need secrets=\.\.\., which is None: make a secret with python3 -c"):
+        module("signed", tmp_path)
     monkeypatch.setenv("SESSION_SECRET", "s" * 32)
     sessions: Sessions = module("signed", tmp_path).sessions
     client = Client()
     client.sessions = sessions
     client.do(lambda session: session.update(a="x" * 2900))
     assert client.do(lambda session: len(session["a"])) == "2900"
+
+
+def test_forms_of_other_sites(tmp_path: Path) -> None:
+    handlers = {"/": (http.METHOD_POST, lambda req: "changed")}
+    app = application(SimpleNamespace(handlers=handlers, pre_process=module("origin", tmp_path).pre_process))
+    client = Client()
+    client.sessions = SimpleNamespace(wrap=lambda inner: inner)  # type: ignore[assignment]
+
+    def post(**fields: str) -> str:
+        client.ask(app, REQUEST_METHOD="POST", **fields)
+        return client.status
+
+    assert post() == post(HTTP_ORIGIN="https://www.example.org") == "200 OK"
+    for origin in "http://www.example.org", "https://www.example.org:444", "https://evil.example", "null", "":
+        assert post(HTTP_ORIGIN=origin) == "403 Forbidden"
 
 
 def test_the_tables_have_every_address_and_every_setting() -> None:

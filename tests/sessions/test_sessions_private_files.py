@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,38 @@ def test_nobody_else_can_read_the_files(kind: str, tmp_path: Path, common_umask:
     made = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert made and {oct(path.stat().st_mode & 0o777) for path in made} == {"0o600"}
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o644, 0o600), (0o664, 0o660), (0o666, 0o660), (0o640, 0o640), (0o600, 0o600)]
+)
+@pytest.mark.parametrize("name", ["file:sessions", "sqlite:sessions", "diskcache:cache.db"])
+def test_a_file_that_others_could_read_is_closed_to_them(name: str, before: int, after: int, tmp_path: Path) -> None:
+    kind, _, file = name.partition(":")
+    if kind == "diskcache":
+        pytest.importorskip("diskcache")
+    path = tmp_path / file
+    path.touch()
+    path.chmod(before)
+    store = open_store(f"{kind}:{tmp_path if kind == 'diskcache' else path}")
+    store.save(any_key(), b"1", 60, None)
+    made = [each for each in tmp_path.iterdir() if not each.name.endswith(".lock")]
+    assert {oct(each.stat().st_mode & 0o777) for each in made} == {oct(after)}
+    store.close()
+
+
+def test_purging_leaves_another_database_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE pages (a)")
+        other.commit()
+    path.chmod(0o644)
+    before = path.read_bytes()
+    store = open_store(f"sqlite:{path}")
+    with pytest.raises(StoreDown, match="no such table: poorhttp_sessions"):
+        store.purge()
+    assert path.read_bytes() == before and path.stat().st_mode & 0o777 == 0o644
+    assert [each.name for each in tmp_path.iterdir()] == ["other.db"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can work on the files of others")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -43,6 +45,7 @@ def test_the_address_may_be_a_variable(
         (["sqlite:relative"], 2, "expected an absolute path"),
         (["sqlite:/proc/none/sessions.db"], 2, "is to be in '/proc/none'; there is no such directory"),
         (["sqlite:/proc/none.db"], 2, "/proc/none.db is not there"),
+        (["sqllite:/proc/none.db"], 2, "begins with 'sqllite'; did you mean sqlite:/path/of/sessions.db?"),
         (["sqlite:/proc/none.db?timeut=3"], 2, "has 'timeut=3' behind '?'; expected timeout=SECONDS"),
     ],
 )
@@ -53,6 +56,27 @@ def test_what_is_wrong_is_told(
     assert cli.main(["sessions", "purge", *arguments]) == code
     error = capsys.readouterr().err
     assert told in error and "hint: " in error
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["purge", "--help"], ["purge", "-h"]])
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sessions", *arguments]) == 0
+    assert capsys.readouterr().out.startswith("usage: poorhttp sessions purge [ADDRESS]\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["prune"], ["sqlite:/proc/none.db"]])
+def test_a_missing_word_is_told(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "poorhttp", "sessions", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode in (2, 3)
+    assert "hint: did you mean poorhttp sessions purge ADDRESS?" in done.stderr
+
+
+def test_purging_makes_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.db").touch()
+    assert cli.main(["sessions", "purge", f"sqlite:{tmp_path}/empty.db"]) == 1
+    assert "no such table: poorhttp_sessions" in capsys.readouterr().err
+    assert (tmp_path / "empty.db").stat().st_size == 0
 
 
 def test_an_application_may_be_called_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

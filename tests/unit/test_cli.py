@@ -300,7 +300,7 @@ def test_print_config(capsys):
 
 def test_dump_config_is_the_committed_ini(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert cli.main(["examples", "--dump-config"]) == 0
+    assert cli.main(["examples/tour", "--dump-config"]) == 0
     assert capsys.readouterr().out == (ROOT / "poorhttp.ini").read_text()
 
 

@@ -9,7 +9,9 @@ from error_pages import HTML, body, raised
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poorhttp.dev.page import problem, redaction, values
+from poorhttp.dev.page import problem, values
+from poorhttp.dev.page.source import without_values
+from poorhttp.pages import redaction
 
 NAMES = [
     *("password", "SECRET_KEY", "api_token", "db_passwd", "AUTHORIZATION", "session_id", "sentry_dsn", "signature"),
@@ -123,7 +125,7 @@ def test_marks_stand_beneath_a_line_of_which_nothing_is_hidden(source):
 
 def test_of_a_source_that_is_no_longer_python_the_lines_are_judged_alone():
     lines = ("token = 'qwerty1uiop'\n", "key = (\n", "'''\n")
-    assert redaction.without_values(lines)[0] == "token = ***\n"
+    assert without_values(lines)[0] == "token = ***\n"
 
 
 def test_a_name_in_a_query_is_decoded_before_it_is_judged():

@@ -1,12 +1,12 @@
-"""What a handler asks of a request and sets in its answer: query, form, files, JSON, cookies and validators."""
+"""What a handler asks of a request and sets in its answer: query, form, files, JSON and validators."""
 
 import io
 import json
 import time
-from http.cookies import SimpleCookie
+from decimal import Decimal
 
 import pytest
-from dispatching import answer, call, table
+from dispatching import answer, ask, call, code_of, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,27 +19,6 @@ UPLOAD = (
     b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\nmine\r\n'
     b'--b\r\nContent-Disposition: form-data; name="photo"; filename="a.png"\r\n\r\nPNG\r\n--b--\r\n'
 )
-
-
-def ask(question, body=b"", valid=True, **environ):
-    """The value of `question(req)` inside a handler that gets this request."""
-    found = []
-    sent = answer(
-        lambda req: found.append(question(req)) or http.DONE,
-        body=body,
-        valid=valid,
-        method="POST" if body else "GET",
-        environ=environ,
-    )
-    assert sent.code == 200, (sent.code, sent.log)
-    return found[0]
-
-
-def code_of(question, body=b"", **environ):
-    """The status of an answer whose handler asks this."""
-    sent = answer(lambda req: question(req) and http.DONE, body=body, method="POST", environ=environ, valid=False)
-    assert "Traceback" not in sent.log
-    return sent.code
 
 
 # Query and form
@@ -134,6 +113,12 @@ def test_a_handler_may_look_after_a_missing_or_wrong_field():
     ask(question, QUERY_STRING="n=five")
 
 
+@pytest.mark.parametrize(("convert", "value"), [(Decimal, "x"), (lambda text: int(float(text)), "1e999")])
+def test_arithmetic_that_fails_is_a_wrong_value(convert, value):
+    assert code_of(lambda req: req.args.getfirst("n", 0, convert), QUERY_STRING=f"n={value}") == 400
+    assert code_of(lambda req: req.args.getlist("n", convert), QUERY_STRING=f"n={value}") == 400
+
+
 # JSON
 
 
@@ -166,128 +151,6 @@ def test_json(content_type):
 )
 def test_what_is_no_json_is_refused(body, content_type, code):
     assert code_of(lambda req: req.json, body, CONTENT_TYPE=content_type) == code
-
-
-# Cookies
-
-
-@pytest.mark.parametrize(
-    ("field", "cookies"),
-    [
-        ("a=1; b=2", {"a": "1", "b": "2"}),
-        ("a=1;b=2;", {"a": "1", "b": "2"}),
-        ("a=1; a=2", {"a": "1"}),
-        ('a="x y"; b="', {"a": "x y", "b": '"'}),
-        ("a=b=c==", {"a": "b=c=="}),
-        ("a; =b; ;;c=", {"c": ""}),
-        ("a=\xc5\xbe\xff", {"a": "\u017e\ufffd"}),
-        ("", {}),
-    ],
-)
-def test_cookies_of_a_request(field, cookies):
-    assert ask(lambda req: req.cookies, HTTP_COOKIE=field) == cookies
-    assert ask(lambda req: req.cookies is req.cookies)
-
-
-def cookies_set(action, **environ):
-    """The Set-Cookie fields of an answer whose handler does this."""
-    sent = answer(lambda req: action(req) or http.DONE, environ=environ)
-    assert sent.code < 500, sent.log
-    return [value for name, value in sent.headers if name == "Set-Cookie"]
-
-
-HTTPS = {"wsgi.url_scheme": "https", "HTTPS": "on"}
-
-
-def test_a_cookie_is_safe_by_default():
-    assert cookies_set(lambda req: req.set_cookie("a", "1")) == ["a=1; Path=/; HttpOnly; SameSite=Lax"]
-    assert cookies_set(lambda req: req.set_cookie("a", "1"), **HTTPS) == ["a=1; Path=/; Secure; HttpOnly; SameSite=Lax"]
-    assert cookies_set(lambda req: req.set_cookie("__Host-a", "1")) == [
-        "__Host-a=1; Path=/; Secure; HttpOnly; SameSite=Lax"
-    ]
-
-
-def test_every_attribute_of_a_cookie():
-    def action(req):
-        req.set_cookie(
-            "a", "1", max_age=60, path="/x", domain="example.com", secure=True, http_only=False, same_site="None"
-        )
-
-    assert cookies_set(action) == ["a=1; Path=/x; Domain=example.com; Max-Age=60; Secure; SameSite=None"]
-    assert cookies_set(lambda req: req.delete_cookie("a")) == ["a=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"]
-
-
-def test_a_cookie_that_is_set_again_is_replaced():
-    def action(req):
-        req.err_headers_out.add("Set-Cookie", "foreign=1")
-        for value in "1", "2":
-            req.set_cookie("a", value)
-        req.set_cookie("a", "3", path="/x")
-
-    assert [each.partition(";")[0] for each in cookies_set(action)] == ["foreign=1", "a=2", "a=3"]
-
-
-@pytest.mark.parametrize(
-    "end",
-    [lambda req: http.redirect(req, "/"), lambda req: http.abort(403), lambda req: http.abort(http.Response("x"))],
-)
-def test_a_cookie_survives_what_ends_the_handler(end):
-    def action(req):
-        req.set_cookie("a", "1")
-        end(req)
-
-    assert [each[:4] for each in cookies_set(action)] == ["a=1;"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"name": ""}, "no name of a cookie"),
-        ({"name": "a b"}, "no name of a cookie"),
-        ({"name": "a=b"}, "no name of a cookie"),
-        ({"value": "a;b"}, "has ';' in it"),
-        ({"value": "a b"}, "has ' ' in it, which no cookie can hold: encode it"),
-        ({"value": "a\r\nSet-Cookie: b=1"}, "has '\\\\r' in it"),
-        ({"value": "\u017e"}, "has '\u017e' in it"),
-        ({"value": "x" * 4096}, "has 4097 bytes"),
-        ({"path": "x"}, "begins with /"),
-        ({"path": "/;x"}, "no semicolon"),
-        ({"domain": "a b"}, "host name"),
-        ({"same_site": "lax"}, "one of Strict, Lax, None"),
-        ({"same_site": "None"}, "must be secure"),
-        ({"name": "__Secure-a", "secure": False}, "must be secure"),
-        ({"name": "__host-a", "domain": "example.com"}, "no domain"),
-        ({"name": "__Host-a", "path": "/x"}, "path='/'"),
-    ],
-)
-def test_a_cookie_that_browsers_would_refuse_or_misread(arguments, says):
-    def action(req):
-        with pytest.raises(ValueError, match=says):
-            req.set_cookie(**{"name": "a", "value": "1", **arguments})
-
-    assert cookies_set(action) == []
-
-
-def test_a_cookie_is_text():
-    def action(req):
-        with pytest.raises(TypeError, match="are str, not int"):
-            req.set_cookie("a", 1)
-
-    assert cookies_set(action) == []
-
-
-@given(st.text(), st.text())
-def test_a_cookie_that_is_set_comes_back(name, value):
-    def action(req):
-        try:
-            req.set_cookie(name, value)
-        except ValueError:
-            return
-
-    for field in cookies_set(action):
-        (morsel,) = SimpleCookie(field).values()
-        assert (morsel.key, morsel.value) == (name, value)
-        assert ask(lambda req: req.cookies, HTTP_COOKIE=field.partition(";")[0]) == {name: value}
 
 
 # Validators

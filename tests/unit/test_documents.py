@@ -50,6 +50,15 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [f"{file}#{anchor}" for file, anchor in links(path) if anchor and anchor not in anchors(file)] == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_tables_have_a_head_and_equal_rows(path: Path) -> None:
+    """A blank line within a table ends it: the rest is shown as text."""
+    for table in re.findall(r"(?:^\|.*\n)+", prose(path), re.MULTILINE):
+        columns = [len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()]
+        assert re.fullmatch(r"\|(?: *:?-+:? *\|)+", ([*table.splitlines(), ""])[1]), table
+        assert len(set(columns)) == 1, table
+
+
 @pytest.mark.parametrize("path", [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES], ids=name)
 def test_files_that_are_named_are_there(path: Path) -> None:
     named = re.findall(r"`((?:\w+/)+\w[\w.-]*\.(?:md|py|rs|sh|txt))`", prose(path))
@@ -65,8 +74,9 @@ def test_the_readme_is_short() -> None:
     assert len(re.sub(r"^!\[.*", "", README, flags=re.MULTILINE).split()) <= 900
 
 
-def test_the_picture_is_small() -> None:
-    assert (ROOT / "docs" / "error-page.png").stat().st_size < 100_000
+def test_pictures_are_small() -> None:
+    pictures = list((ROOT / "docs").glob("*.png"))
+    assert pictures and [name(path) for path in pictures if path.stat().st_size > 100_000] == []
 
 
 def test_the_readme_names_the_version() -> None:

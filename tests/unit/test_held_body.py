@@ -15,6 +15,9 @@ from poorhttp.dispatch import held_body
 
 ROOT = Path(__file__).resolve().parents[2]
 
+WRITING = ("environ", "errors", "examples", "files", "headers", "output", "pages", "returns", "table")
+"""Subjects of the table: each kind of body must pass all of their tests."""
+
 
 def subclass(base):
     """A body with room, which keeps what is sent."""
@@ -217,6 +220,7 @@ def test_only_a_process_that_has_the_engine_uses_it(first, module):
 @pytest.mark.parametrize("plugins", [[], ["-p", "poorhttp._engine"]], ids=["another server", "poorhttp"])
 def test_dispatch_is_the_same_under_both(tmp_path, plugins):
     # A directory of its own: pytest removes old ones, and would meet those of the processes beside it at that.
-    tests = ["tests/unit/test_dispatch.py", "-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/inner"]
-    done = run("-m", "pytest", *plugins, *tests)
+    modules = [str(Path(__file__).with_name(f"test_dispatch_{name}.py")) for name in WRITING]
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/inner"]
+    done = run("-m", "pytest", *plugins, *modules, *options)
     assert done.returncode == 0, done.stdout

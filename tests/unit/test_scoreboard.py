@@ -93,7 +93,7 @@ def test_what_clients_sent_is_harmless_wherever_it_is_shown(scoreboard: Scoreboa
         assert line.isascii() and line.isprintable()
     assert "\\x1b[2J\\x9b\\r\\n" in "".join(render.text(told))
     shown = render.html(told)
-    assert "<script>" not in shown and "&lt;script&gt;" in shown and "&#39;\\xff\\x00%0a" in shown
+    assert "<script>" not in shown and "&lt;script&gt;" in shown and "&#x27;\\xff\\x00%0a" in shown
     assert shown.replace("\n", "").isprintable()
     assert json.loads(render.json(told))["processes"][0]["calls"][0]["path"].startswith("/<script>\\x1b")
     assert "script" not in render.prometheus(told)

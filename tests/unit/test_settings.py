@@ -57,8 +57,8 @@ def test_old_numbers_of_levels():
 
 
 def test_committed_ini_is_the_dumped_one():
-    text = printing.ini_text(parse_flags(["examples"], str(ROOT)), {}, str(ROOT))
-    assert (ROOT / "poorhttp.ini").read_text() == text, "run: poorhttp examples --dump-config > poorhttp.ini"
+    text = printing.ini_text(parse_flags(["examples/tour"], str(ROOT)), {}, str(ROOT))
+    assert (ROOT / "poorhttp.ini").read_text() == text, "run: poorhttp examples/tour --dump-config > poorhttp.ini"
 
 
 def test_committed_ini_holds_every_default():
@@ -69,7 +69,7 @@ def test_committed_ini_holds_every_default():
     for name in set(SETTINGS) - {"application"}:
         assert getattr(read, name) == getattr(default, name), name
     assert default.application == str(ROOT)
-    assert read.application in (f"{ROOT}/examples", "examples")
+    assert read.application in (f"{ROOT}/examples/tour", "examples/tour")
 
 
 def test_the_page_holds_the_settings_table():

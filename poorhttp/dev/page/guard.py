@@ -10,9 +10,9 @@ from __future__ import annotations
 from poorhttp import RequestTimeout
 from poorhttp.app.places import SERVER
 from poorhttp.dev.page import pages, problem
-from poorhttp.dev.page.redaction import LONGEST, cut
 from poorhttp.dev.page.values import name_of
 from poorhttp.errors import returned_text
+from poorhttp.pages.redaction import LONGEST, cut
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Guard:
         self._app, self._error_log, self._editor = app, error_log, editor
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["poorhttp.error_page"] = lambda error: _for_dispatch(error, environ, self._editor)
+        environ["poorhttp.error_page"] = lambda error, status: _for_dispatch(error, status, environ, self._editor)
         process = os.getpid()
         begun: list[bool] = []
 
@@ -124,9 +124,9 @@ def _named(value: object) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _for_dispatch(error: Exception, environ: dict[str, Any], editor: str) -> tuple[dict[str, str], bytes]:
+def _for_dispatch(error: Exception, status: str, environ: dict[str, Any], editor: str) -> tuple[dict[str, str], bytes]:
     """Header fields and body, for the dispatcher, which has caught and logged an exception."""
-    _, fields, body = pages.answer(problem.of(error, DISPATCHER), environ, FAILED, 0, editor)
+    _, fields, body = pages.answer(problem.of(error, DISPATCHER), environ, status, 0, editor)
     return {name: value for name, value in fields if name != "Content-Length"}, body
 
 

@@ -13,8 +13,8 @@ import socket
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
-from poorhttp.dev.page import pages
 from poorhttp.errors import ConfigError
+from poorhttp.pages.document import POLICY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,10 +174,13 @@ class Refreshed:
         self._script = (SCRIPT % (port, since)).encode()
         code = self._script[len(b"<script>") : -len(b"</script>\n")]
         digest = base64.b64encode(hashlib.sha256(code).digest()).decode()
-        self._policy = f"{pages.POLICY}; script-src 'sha256-{digest}'; connect-src http://*:{port}"
+        self._policy = f"{POLICY}; script-src 'sha256-{digest}'; connect-src http://*:{port}"
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         has_script: list[bool] = []
+        if "text/html" in environ.get("HTTP_ACCEPT", ""):  # the page of the browser's cache may have another script
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+            environ.pop("HTTP_IF_MODIFIED_SINCE", None)
 
         def begin(status: str, fields: list[tuple[str, str]], exc_info: Any = None) -> Any:
             has_script[:] = [_is_page(status, fields)]
@@ -193,7 +196,7 @@ class Refreshed:
     def _changed(self, name: str, value: str) -> str:
         if name.lower() == "content-length" and value.isdigit():
             return str(int(value) + len(self._script))
-        return self._policy if value == pages.POLICY else value
+        return self._policy if value == POLICY else value
 
 
 class _Extended:

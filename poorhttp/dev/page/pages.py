@@ -7,11 +7,11 @@ not know where problems come from. Every text is escaped; the page runs no scrip
 from __future__ import annotations
 
 import re
-from html import escape
 from json import dumps
 
-from poorhttp.dev.page.redaction import HIDDEN, cut, is_secret, without_secrets
-from poorhttp.dev.settings import is_loopback
+from poorhttp.pages.audience import may_see
+from poorhttp.pages.document import POLICY, document, escape
+from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets, without_secrets
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from poorhttp.dev.page.problem import Problem
 
     Answer = tuple[str, list[tuple[str, str]], bytes]
-
-_FRONTS = re.compile(
-    r"poorhttp\.forwarded|HTTP_(CF|CDN|X_ORIGINAL)_.+|HTTP_(.+_)?(VIA|FORWARDED.*|(CLIENT)?IP|ADDR(ESS)?)(_.*)?"
-)
-"""Names in the environ of a request that a proxy has passed on."""
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 _FIELDS = [
     ("Cache-Control", "no-store"),
@@ -39,38 +32,9 @@ _FIELDS = [
     ("Vary", "Accept"),
 ]
 
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 1.5em; max-width: 70em;
-color: #222; background: #fff }
-h1 { font-size: 1.3em; margin: 0 0 .2em; overflow-wrap: anywhere } h2 { font-size: 1em; margin: 1.6em 0 .4em }
-pre, code, td { font: 13px/1.5 ui-monospace, monospace } pre { margin: 0; padding: .5em; overflow: auto;
-background: #f4f4f4 }
-details { margin: .3em 0; border-left: 3px solid #ccc; padding-left: .7em } details.own { border-color: #c33 }
-summary { cursor: pointer } mark { display: block; background: #fdd } td { vertical-align: top; padding: 0 1em 0 0;
-overflow-wrap: anywhere } .hint { color: #555 } a { color: inherit }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } pre { background: #262626 }
-mark { background: #522; color: inherit } .hint { color: #aaa } }
-"""
-
 _CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 _SUMMARY = "The application failed; the error log says more."
-
-
-def may_see(environ: dict[str, Any]) -> bool:
-    """Whether this client may see details: it is on this machine, not behind a proxy here, and asked for this machine
-    by name, as another site cannot make a browser do. A proxy on a unix socket may add no field.
-    """
-    if any(_FRONTS.fullmatch(name) for name in environ):
-        return False
-    if not is_loopback(environ.get("REMOTE_ADDR", "")):
-        return False
-    host = environ.get("HTTP_HOST", "").lower()
-    name, colon, port = host.rpartition(":")
-    if colon and port.isdigit():
-        host = name
-    host = host.rstrip(".")
-    return host in ("localhost", "127.0.0.1", "[::1]") or (host.endswith(".localhost") and host != ".localhost")
 
 
 def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int = 0, editor: str = "") -> Answer:
@@ -134,17 +98,13 @@ def _json(problem: Problem, status: str, visible: bool) -> str:
 
 
 def _bare(status: str) -> str:
-    return f"<!DOCTYPE html><title>{escape(status)}</title><h1>{escape(status)}</h1><p>{escape(_SUMMARY)}</p>\n"
+    return document(escape(status), f"<p>{escape(_SUMMARY)}</p>\n")
 
 
 def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, editor: str) -> str:
-    title = escape(problem["title"])
-    again = f'<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
     parts = [
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{again}<title>{title}</title>',
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
         f"<p>{_place(problem['where'], problem['file'], editor)}</p>" if problem["where"] else "",
-        f'<p class="hint">{escape(problem["hint"])}</p>' if problem["hint"] else "",
+        f'<p class="faint">{escape(problem["hint"])}</p>' if problem["hint"] else "",
     ]
     for section in problem["sections"]:
         parts.append(f"<h2>{escape(section['heading'])}</h2>" if section["heading"] else "")
@@ -153,8 +113,8 @@ def html(problem: Problem, environ: dict[str, Any], status: str, refresh: int, e
     if problem["trace"] not in (problem["title"], *(section["text"] for section in problem["sections"])):
         trace = escape(problem["trace"])
         parts.append(f"<h2>As Python shows it</h2><details><summary>traceback</summary><pre>{trace}</pre></details>")
-    parts.append(f"<h2>Request</h2>{_request(environ)}<p class='hint'>{escape(status)}</p></body></html>\n")
-    return "".join(parts)
+    parts.append(f'<h2>Request</h2>{_request(environ)}<p class="faint">{escape(status)}</p>\n')
+    return document(escape(problem["title"]), "".join(parts), "report", refresh=refresh)
 
 
 def _place(shown: str, file: str, editor: str) -> str:
@@ -183,25 +143,25 @@ def _frame(frame: dict[str, Any], editor: str) -> str:
     for number, text in frame["source"]:
         line = escape(f"{number:5} {text}")
         lines += f"<mark>{line}</mark>" if number == frame["line"] else f"{line}\n"
-    rows = "".join(f"<tr><td>{escape(name)}<td>{escape(value)}" for name, value in frame["locals"])
-    known = f"<details><summary>variables</summary><table>{rows}</table></details>" if rows else ""
+    known = f"<details><summary>variables</summary>{_table(frame['locals'])}</details>" if frame["locals"] else ""
     code = lines or escape(frame["text"])
     return f'<details class="own" open>{summary}<pre>{code}</pre>{known}</details>'
 
 
 def _request(environ: dict[str, Any]) -> str:
     """Method, target and header fields; not the environment of the server."""
-    target = environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")
-    path, mark, query = str(target).partition("?")
-    pairs = []
-    for pair in query.split("&"):
-        name, sign, value = pair.partition("=")
-        pairs.append(f"{name}{sign}{HIDDEN if is_secret(name) and value else value}")
-    asked = without_secrets(f"{path}{mark}{'&'.join(pairs)}")
-    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {asked}")]
+    target = str(environ.get("REQUEST_URI") or environ.get("PATH_INFO", ""))
+    rows = [("", f"{environ.get('REQUEST_METHOD', '')} {target_without_secrets(target)}")]
     for name, value in sorted(environ.items()):
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             field = name.removeprefix("HTTP_").replace("_", "-").title()
             text = HIDDEN if is_secret(name) else without_secrets(str(value))
             rows.append((field, cut(text, 400)))
-    return "<table>" + "".join(f"<tr><td>{escape(name)}<td>{escape(value)}" for name, value in rows) + "</table>"
+    return _table(rows)
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(
+        f"<tr><th><code>{escape(name)}</code></th><td><code>{escape(value)}</code></td></tr>" for name, value in rows
+    )
+    return f'<table class="facts">{cells}</table>'

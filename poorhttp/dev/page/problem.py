@@ -1,7 +1,7 @@
 """An exception as plain data: its traceback as Python writes it, the frames with source and variables, and a hint.
 
 Knows exceptions and frames. Does not know how the data is shown. Describing the application's objects runs none of its
-code; secrets are hidden (see `redaction`); the result can be sent as JSON.
+code; secrets are hidden (see `pages.redaction`); the result can be sent as JSON.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import traceback
 
 from poorhttp.app.failures import suggested
 from poorhttp.app.places import NOT_THEIRS, seen
-from poorhttp.dev.page.redaction import HIDDEN, LONGEST, cut, is_secret, quoted_source, without_secrets, without_values
+from poorhttp.dev.page.source import quoted_source, without_values
 from poorhttp.dev.page.values import described, name_of
 from poorhttp.dev.watch.paths import is_authors
 from poorhttp.errors import LoadError, PoorhttpError
+from poorhttp.pages.redaction import HIDDEN, LONGEST, cut, is_secret, without_secrets
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from reprlib import Repr
 
-from poorhttp.dev.page.redaction import HIDDEN, LONGEST, cut, names_secret, without_secrets
+from poorhttp.pages.redaction import HIDDEN, LONGEST, cut, names_secret, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

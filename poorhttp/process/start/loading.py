@@ -5,6 +5,8 @@ Knows what surrounds the load. Does not know how an application is found (`poorh
 
 from __future__ import annotations
 
+import sys
+
 from poorhttp.errors import ConfigError, LoadError
 from poorhttp.process.shape import is_supervised
 from poorhttp.stdlib import held, make_way, os, signal
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 
     WSGI = Callable[..., Iterable[bytes]]
 
+SESSIONS_IN_MEMORY = "poorhttp.sessions.stores.memory"
+"""The module that is imported when an application asks for this store."""
+
 in_progress: list[str] = []
 """The title of the application, while it is being loaded."""
 
 
 def enter(settings: Config) -> None:
-    """Go to `chdir`, which is to be first on Python's path, and set the variables of [environ]. Raises ConfigError.
+    """Go to `chdir`, which is to be first on Python's path, and set the variables of [environ]. Raises ConfigError for
+    that directory, and for a `document` that cannot be entered.
 
     The path changes with `stdlib.make_way`, when the application comes: what the server still imports is Python's.
     PYTHONPATH and TZ count as if they had been set when this process began; the places of the first come after `chdir`.
@@ -36,6 +42,13 @@ def enter(settings: Config) -> None:
         except OSError as error:
             hint = f"is it a directory, and may {settings.user or 'this user'} enter it?"
             raise ConfigError(f"cannot go to chdir = {settings.chdir}: {error.strerror}", hint) from None
+    if settings.document:
+        try:
+            os.stat(os.path.join(settings.document, "."))  # which only who may enter a directory can see
+        except OSError as error:
+            wanted = f"a directory that {settings.user or 'this user'} may enter"
+            told = f"{settings.sources['document']}: document must be {wanted}, not {settings.document!r}"
+            raise ConfigError(f"{told}: {error.strerror}", "make it, or correct the path") from None
     os.environ.update(settings.environ)
     named = settings.environ.get("PYTHONPATH", "")
     places = [os.path.abspath(place) for place in named.split(os.pathsep)] if named else []
@@ -72,10 +85,14 @@ def load(settings: Config, app: WSGI | None, warn: Callable[[str], None]) -> tup
     it. Where workers are forked from this process, warn of what they will lack or share. Raises LoadError.
     """
     if not (settings.preload and is_supervised(settings)):
-        return _application(settings, app)
-    from poorhttp.process.start.before_fork import watched
+        loaded = _application(settings, app)
+    else:
+        from poorhttp.process.start.before_fork import watched
 
-    return watched(lambda: _application(settings, app), warn, is_loaded=app is not None)
+        loaded = watched(lambda: _application(settings, app), warn, is_loaded=app is not None)
+    if settings.processes.most > 1 and SESSIONS_IN_MEMORY in sys.modules:
+        warn("sessions in memory: work in one process only, and here are several; take a store that processes share")
+    return loaded
 
 
 def _application(settings: Config, app: WSGI | None) -> tuple[WSGI, str]:

@@ -15,7 +15,7 @@ from diskcache.core import DBNAME, MODE_PICKLE  # type: ignore[import-untyped]
 from poorhttp.sessions.errors import Conflict, StoreDown
 from poorhttp.sessions.store import TIMEOUT, VERSION_LENGTH, Store, new_version
 from poorhttp.sessions.stores.connections import PerProcess, close_before_forks
-from poorhttp.sessions.stores.private_files import make_empty
+from poorhttp.sessions.stores.private_files import close_to_others, make_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class DiskCacheStore(Store):
     def _open(self) -> Any:
         os.makedirs(self._path, 0o700, exist_ok=True)
         make_empty(os.path.join(self._path, DBNAME))  # SQLite gives its other files the same mode
+        close_to_others(os.path.join(self._path, DBNAME))
         # By default DiskCache would throw records away at 1 GB, and look for expired ones with each write.
         settings = {"eviction_policy": "none", "cull_limit": 0, "disk_min_file_size": LARGEST}
         return diskcache.Cache(self._path, timeout=self._timeout, disk=_NoPickle, **settings)

@@ -36,6 +36,8 @@ CLAIM_LIFE = 4
 class _Place:
     """The collection as this process reaches it."""
 
+    _has_index = False
+
     def __init__(self, address: str, timeout: float) -> None:
         self.client: Any = pymongo.MongoClient(
             address,
@@ -54,10 +56,16 @@ class _Place:
     def _prepare(self) -> None:
         self.records = self.client.get_default_database(DATABASE)[COLLECTION]
         self.needs_claims = "ferretdbVersion" in self.client.admin.command("buildInfo")
+
+    def ensure_index(self) -> None:
+        """Make the index, and with it the collection, once; a purge makes neither."""
+        if self._has_index:
+            return
         try:
             self.records.create_index("expires", expireAfterSeconds=0)
         except OperationFailure:  # FerretDB has no such index
             self.records.create_index("expires")
+        self._has_index = True
 
 
 class MongodbStore(Store):
@@ -76,6 +84,7 @@ class MongodbStore(Store):
         changed = {"data": Binary(data), "version": fresh, "expires": _date(moment + ttl)}
         with _failing(), self._claimed(key, version) as records:
             if version is None:
+                self._place.get().ensure_index()
                 try:
                     records.insert_one({"_id": key, **changed})
                     return fresh

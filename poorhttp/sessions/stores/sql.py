@@ -11,6 +11,7 @@ from poorhttp.sessions.stores.connections import Connections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 TABLE = "poorhttp_sessions"
@@ -36,6 +37,9 @@ class Dialect:
         """Return a connection that commits each statement."""
         raise NotImplementedError
 
+    def prepare(self, connection: Any) -> None:
+        """Make the database fit for sessions."""
+
     def is_lost(self, error: Exception) -> bool:
         """Whether the database has closed the connection before it got the statement."""
         raise NotImplementedError
@@ -59,9 +63,7 @@ class SqlStore(Store):
         self._dialect = dialect
         self._table = table
         self._has_table = False
-        self._connections: Connections[Any] = Connections(
-            dialect.name, self._connect, lambda connection: connection.close(), dialect.errors, dialect.is_lost
-        )
+        self._connections = self._connections_by(self._connect)
 
     def load(self, key: str) -> tuple[bytes, str] | None:
         rows, _ = self._run("SELECT data, version FROM {table} WHERE id = ? AND expires > ?", key, now())
@@ -94,10 +96,20 @@ class SqlStore(Store):
         self._run("DELETE FROM {table} WHERE id = ?", key)
 
     def purge(self) -> int:
-        return self._run("DELETE FROM {table} WHERE expires <= ?", now())[1]
+        """Makes no table in a database that has none, which may be another one than was meant: raises StoreDown."""
+        plain = self._connections_by(self._dialect.connect)
+        text = self._text("DELETE FROM {table} WHERE expires <= ?")
+        try:
+            return plain.use(lambda connection: self._dialect.run(connection, text, (now(),)))[1]
+        finally:
+            plain.close()
 
     def close(self) -> None:
         self._connections.close()
+
+    def _connections_by(self, make: Callable[[], Any]) -> Connections[Any]:
+        dialect = self._dialect
+        return Connections(dialect.name, make, lambda connection: connection.close(), dialect.errors, dialect.is_lost)
 
     def _run(self, statement: str, *values: Any) -> tuple[list[Any], int]:
         text = self._text(statement)
@@ -109,6 +121,7 @@ class SqlStore(Store):
     def _connect(self) -> Any:
         connection = self._dialect.connect()
         try:
+            self._dialect.prepare(connection)
             if not self._has_table:
                 self._ensure_table(connection)
         except BaseException:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from poorhttp.sessions.store import TIMEOUT
 from poorhttp.sessions.stores.connections import close_before_forks
-from poorhttp.sessions.stores.private_files import make_empty
+from poorhttp.sessions.stores.private_files import close_to_others, make_empty
 from poorhttp.sessions.stores.sql import TABLE, Dialect, SqlStore
 
 
@@ -29,11 +29,13 @@ class _Sqlite(Dialect):
 
     def connect(self) -> sqlite3.Connection:
         make_empty(self._path)
-        connection = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        close_to_others(self._path)
         with suppress(sqlite3.OperationalError):  # another process is about to do so
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        return connection
 
     def is_lost(self, error: Exception) -> bool:
         return False

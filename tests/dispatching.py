@@ -1,12 +1,17 @@
 """A dispatch table called as a server calls it, for the tests of poorhttp.dispatch: through wsgiref's validator."""
 
 import io
+import re
 import types
+import uuid
 from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
 from poorhttp import http
 from poorhttp.dispatch import application
+
+LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: \[[^\]]*\] \[[SACEWNID0]\] .*")
+"""A line of the error log (poorhttp/dispatch/error_log.py)."""
 
 
 class Sent:
@@ -103,3 +108,53 @@ def raises(error):
         raise error
 
     return handler
+
+
+def ask(question, body=b"", valid=True, **environ):
+    """The value of `question(req)` inside a handler that gets this request."""
+    found = []
+    sent = answer(
+        lambda req: found.append(question(req)) or http.DONE,
+        body=body,
+        valid=valid,
+        method="POST" if body else "GET",
+        environ=environ,
+    )
+    assert sent.code == 200, (sent.code, sent.log)
+    return found[0]
+
+
+def code_of(question, body=b"", **environ):
+    """The status of an answer whose handler asks this."""
+    sent = answer(lambda req: question(req) and http.DONE, body=body, method="POST", environ=environ, valid=False)
+    assert "Traceback" not in sent.log
+    return sent.code
+
+
+def shows(name):
+    """A handler that writes `name` and the values that it was given."""
+
+    def handler(req, *values):
+        assert list(req.path_args.values()) == list(values)
+        req.content_type = "text/plain"
+        req.write(repr((name, *values)))
+        return http.DONE
+
+    handler.__name__ = name
+    return handler
+
+
+def routed(*patterns, **names):
+    """An application whose handlers show by which pattern they were reached."""
+    return application(table(handlers={each: (http.METHOD_GET, shows(each)) for each in patterns}, **names))
+
+
+def reached(app, path):
+    """(pattern, value, ...) of the handler that answered; None for 404."""
+    sent = call(app, path.encode().decode("latin-1"))
+    assert sent.code in (200, 404), sent.log
+    return eval(sent.text, {"UUID": uuid.UUID}) if sent.code == 200 else None
+
+
+def in_table(pattern, **names):
+    return application(table(handlers={pattern: (http.METHOD_GET, lambda req, *values: http.DONE)}, **names))

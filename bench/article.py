@@ -1,0 +1,221 @@
+"""The comparison that poorhttp was made for in 2010, run again: its types, Apache with mod_python, and lighttpd.
+
+Knows the configurations, how each is started and measured, and what the figures may be; `article_report` shows them.
+The servers' machine of then is core 0 here, with lighttpd on it; the client's is core 1. Times are seconds and sizes
+bytes unless the name of a number is one of the article's, whose sizes are KiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+from bench import apache, article_memory, front, measure, proc, record, visits
+from bench.client import Failure, check
+from bench.launch import ENDS_WITH_US, SERVER_CORE, Setting, expected, running
+from bench.servers import OURS, SERVERS
+from bench.workloads import Row, Target, Workload
+
+SECONDS = 60.0
+STARTING, WEIGHING = 1.0, 4.0  # seconds, guessed: a start, and a row of the memory table
+BURSTS, SETTLE = (10, 100), 1.0  # parallel requests before memory is read, and seconds until it is
+TESTS = ("serial", "parallel", "memory")
+PAGES = {
+    name: Workload(name, f"the article's {name} page", OURS, module="dispatched", app="application",
+                   directory="examples", path=path, answer=None, close=True, threads=16, processes=4)
+    for name, path in (("light", "/"), ("heavy", "/heavy"))
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Configuration:
+    name: str
+    title: str
+    server: str  # one of SERVERS, or apache
+    backends: int = 0  # behind lighttpd; 0: without it
+    workers: int = 1  # by which the article multiplies the size of one
+    warm_up: float = 1.0  # seconds of requests one after another, then as many as in the test, which do not count
+    tests: tuple[str, ...] = TESTS
+
+
+ALL = (
+    Configuration("single", "Single", "single"),
+    Configuration("forking", "Forking", "forking", workers=4),
+    Configuration("threading", "Threading", "threading"),
+    Configuration("apache", "Apache prefork", "apache", workers=4, warm_up=10.0),  # each child imports for itself
+    Configuration("lighttpd-1", "Lighttpd + Single", "single", 1, tests=("serial", "parallel")),
+    Configuration("lighttpd-2", "Lighttpd + 2 x Single", "single", 2, tests=("serial", "parallel")),
+    Configuration("lighttpd-4", "Lighttpd + 4 x Single", "single", 4, workers=4),
+    Configuration("apache-kept", "Apache, children kept", "apache", warm_up=10.0, tests=("serial", "parallel")),
+    Configuration("apache-plain", "Apache, plain handler", "apache", warm_up=10.0, tests=("serial", "parallel")),
+    Configuration("bare", "Bare loop (the limit)", "bare", tests=("serial", "parallel")),
+    Configuration("lighttpd", "Lighttpd", "single", 1, tests=("memory",)),
+)
+CONFIGURATIONS = {each.name: each for each in ALL}
+APACHES = {"apache": apache.AS_THEN, "apache-kept": apache.KEPT, "apache-plain": apache.PLAIN}
+MEMORY_ORDER = ("lighttpd", "single", "lighttpd-4", "forking", "threading", "apache")
+NAMES = (*TESTS, *PAGES, *CONFIGURATIONS)
+RATIO = 0.5
+TARGETS = (
+    *(Target(f"parallel {page}, {name}: ended early, at {visits.LIMIT} requests without an answer",
+             (f"parallel {page}", name), "stopped", "<=", 0, "") for page in PAGES for name in OURS),
+    # Of those that serve by the same dispatch table.
+    *(Target(f"{test} {page}, ans t: {name} / the better Apache", (f"{test} {page}", name), "ans t", "<=", RATIO,
+             over=((f"{test} {page}", "apache"), (f"{test} {page}", "apache-kept")))
+      for test in ("parallel", "serial") for page in PAGES for name in OURS),
+)  # fmt: skip
+
+Measurement = Callable[[Callable[[], object]], dict[str, float]]
+
+
+class Served(NamedTuple):
+    port: int
+    servers: list[int]  # the processes that were started, one for each server
+    front: int  # that of lighttpd; 0: there is none
+
+
+@dataclass
+class Plan:
+    """How long the rest takes: in a terminal a line that changes each second, else a line for each measurement."""
+
+    left: float = 0.0
+    began: set[Row] = field(default_factory=set)
+
+    def run(self, row: Row, seconds: float, measurement: Measurement) -> dict[str, float]:
+        begin = time.monotonic()
+
+        def look() -> None:
+            passed = time.monotonic() - begin
+            all_left = max(0.0, self.left - passed)
+            text = f"{row[0]}, {CONFIGURATIONS[row[1]].title}: {max(0.0, seconds - passed):.0f} s left"
+            measure.progress(f"{text}, {_minutes(all_left)} of all")
+
+        if not sys.stderr.isatty():
+            print(f"{row[0]}, {CONFIGURATIONS[row[1]].title}: {_minutes(self.left)} left of all", file=sys.stderr)
+        try:
+            return measurement(look)
+        finally:
+            self.left -= seconds
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+
+
+def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row, measure.Measurement]]:
+    plan = Plan()
+    for row, seconds, measurement in _chosen(arguments.only, setting, arguments.seconds):
+        plan.left += seconds * arguments.rounds
+        yield row, partial(plan.run, row, seconds, measurement)
+
+
+def _chosen(names: Iterable[str] | None, setting: Setting, seconds: float) -> Iterator[tuple[Row, float, Measurement]]:
+    """The measurements that names of tests, pages and configurations choose; all where none of its sort is named."""
+    tests, pages, configurations = (
+        [name for name in sort if name in (names or ())] or list(sort) for sort in (TESTS, PAGES, CONFIGURATIONS)
+    )
+    for test in tests:
+        if test == "memory":
+            for name in MEMORY_ORDER:
+                if name in configurations:
+                    yield ("memory", name), WEIGHING, partial(weight, CONFIGURATIONS[name], setting)
+            continue
+        for page in pages:
+            for name in configurations:
+                if test in CONFIGURATIONS[name].tests:
+                    measurement = partial(speed, CONFIGURATIONS[name], test, PAGES[page], setting, seconds)
+                    yield (f"{test} {page}", name), seconds + 2 * CONFIGURATIONS[name].warm_up + STARTING, measurement
+
+
+def speed(
+    configuration: Configuration,
+    test: str,
+    page: Workload,
+    setting: Setting,
+    seconds: float,
+    look: Callable[[], object],
+) -> dict[str, float]:
+    """The numbers of the serial or the parallel test (see `visits.parse`), and `cpu` of all servers for a request."""
+    setting = _of(configuration, setting)
+    answer = expected(page, setting)
+    client = visits.serial if test == "serial" else visits.parallel
+    with serving(configuration, page, setting) as served:
+        # The first ones let Apache's children import the application, which they cannot while a hundred clients wait.
+        for warm in (visits.serial, client):
+            warm(served.port, page.path, answer, min(configuration.warm_up, seconds), look)
+        before = _cpu(served)
+        numbers = client(served.port, page.path, answer, seconds, look)
+        spent = _cpu(served) - before
+        if not numbers["stopped"]:  # else it is still busy with what nobody waits for any more
+            check(served.port, page, answer)
+    told = f"ended after {numbers['seconds']:.0f} s: {visits.LIMIT} requests had no answer" * bool(numbers["stopped"])
+    return {**numbers, "cpu": spent / numbers["requests"], "remark": told}
+
+
+def weight(configuration: Configuration, setting: Setting, look: Callable[[], object]) -> dict[str, float]:
+    """What ps and psutil tell after 10 and then 100 parallel requests for the light page."""
+    setting = _of(configuration, setting)
+    page = PAGES["light"]
+    answer = expected(page, setting)
+    sizes = []
+    with serving(configuration, page, setting) as served:
+        for burst in BURSTS:
+            visits.burst(served.port, page.path, answer, burst, look)
+            time.sleep(SETTLE)
+            weighed = [] if configuration.name == "lighttpd" else served.servers
+            sizes.append(article_memory.weigh(weighed, served.front, configuration.workers))
+    return {**sizes[-1], "size after 10": sizes[0]["size"]}
+
+
+@contextlib.contextmanager
+def serving(configuration: Configuration, page: Workload, setting: Setting) -> Iterator[Served]:
+    """The configuration's servers, ready and giving the right page; afterwards nothing is left of them."""
+    with contextlib.ExitStack() as stack:
+        if configuration.server == "apache":
+            runs = [stack.enter_context(apache.apache(page, setting, APACHES[configuration.name]))]
+        else:
+            numbered = [replace(page, name=f"{page.name}-{i}") for i in range(max(1, configuration.backends))]
+            server = SERVERS[configuration.server]
+            server = replace(server, command=(*ENDS_WITH_US, *server.command))
+            runs = [stack.enter_context(running(server, each, setting)) for each in numbered]
+        servers = [run.process.pid for run in runs]
+        if not configuration.backends:
+            yield Served(int(runs[0].port), servers, 0)
+            return
+        # By default a client that waits for each answer would only ever meet the first backend.
+        balance = 'proxy.balance = "round-robin"'
+        through = stack.enter_context(front.lighttpd([run.port for run in runs], setting, SERVER_CORE, balance))
+        check(through.port, page, expected(page, setting))
+        yield Served(int(through.port), servers, through.process.pid)
+
+
+def _of(configuration: Configuration, setting: Setting) -> Setting:
+    """The setting with the interpreter that runs the application, which the heavy page names."""
+    if configuration.server != "apache":
+        return setting
+    return replace(setting, python=apache.PYTHON, answers={})
+
+
+def _cpu(served: Served) -> float:
+    return sum(proc.cpu(root) for root in (*served.servers, *([served.front] if served.front else [])))
+
+
+def facts() -> dict[str, object]:
+    """What else stands in a record: the versions of what is not poorhttp."""
+    versions: dict[str, object] = {}
+    for name, program, option in (("apache", apache.program, "-v"), ("lighttpd", front.program, "-v")):
+        try:
+            versions[name] = record.said([program(), option])
+        except Failure as failure:
+            versions[name] = str(failure)
+    versions["mod_python"] = record.said(["dpkg-query", "-W", "-f", "${Version}", "libapache2-mod-python"])
+    version = "import platform as p; print(p.python_implementation(), p.python_version())"
+    versions["python of mod_python"] = record.said([apache.PYTHON, "-c", version])
+    versions["ps"] = record.said(["ps", "--version"])
+    return versions

@@ -1,0 +1,94 @@
+"""The clients of the article of 2010, run: one request after another, and many at once each second (visits.c).
+
+Knows the numbers that they give and when these are no result; knows no server. The bench itself is pinned to the
+load's core, and so is what it starts here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+
+from bench.client import CLOCK, Failure
+from bench.launch import BUILD, ENDS_WITH_US, last_line
+from bench.load import TOLERATED
+
+EACH, LIMIT = 100, 600  # requests that start each second; requests without an answer that end the parallel test
+PATIENCE = 60.0  # seconds beyond those of the test; a request waits for 30
+FAULTS = ("refused", "reset", "silent", "status", "wrong")
+
+
+def serial(port: int, path: str, page: bytes, seconds: float, look: Callable[[], object] = bool) -> dict[str, float]:
+    """One request after another for so many seconds; gives what `parse` gives. look: called about once a second."""
+    return parse(_run(["serial", str(port), path, str(seconds)], page, seconds, look))
+
+
+def parallel(
+    port: int,
+    path: str,
+    page: bytes,
+    seconds: float,
+    look: Callable[[], object] = bool,
+    each: int = EACH,
+    limit: int = LIMIT,
+) -> dict[str, float]:
+    """`each` requests at once each second, a thread for each one; seconds are rounded to whole ones."""
+    whole = max(1, round(seconds))
+    return parse(_run(["parallel", str(port), path, str(whole), str(each), str(limit)], page, whole, look))
+
+
+def burst(port: int, path: str, page: bytes, count: int, look: Callable[[], object] = bool) -> dict[str, float]:
+    """So many requests at once; waits for all of them."""
+    return parse(_run(["burst", str(port), path, str(count)], page, 0, look))
+
+
+def parse(text: str) -> dict[str, float]:
+    """What a client printed, by the article's names: `ans t`, `res t` in seconds, and `ans/s`, `res/s`, `real/s`.
+
+    `arrived` is `ans t` without the client's wait for its own core, `client us` the CPU of the client for a request in
+    microseconds, `p50` and `p99` those of `ans t` in milliseconds. Raises Failure where no answer was right, and
+    where more than one of a thousand was a fault.
+    """
+    data = json.loads(text)
+    right, kinds = data["right"], {kind: data[kind] for kind in FAULTS if data[kind]}
+    errors = sum(kinds.values())
+    if not right or errors > right * TOLERATED:
+        told = ", ".join(f"{count:,} {kind}" for kind, count in {**kinds, "unfinished": data["unfinished"]}.items())
+        raise Failure(f"{right:,} of {data['started']:,} answers were right; {told}")
+    return {
+        "ans t": data["ans"], "res t": data["res"], "ans/s": 1 / data["ans"], "res/s": 1 / data["res"],
+        "real/s": right / data["seconds"], "arrived": data["arrived"], "client us": 1e6 * data["cpu"] / data["started"],
+        "p50": data["p50"] * 1e3, "p99": data["p99"] * 1e3, "requests": right, "errors": errors, **kinds,
+        "unfinished": data["unfinished"], "stopped": data["stopped"], "seconds": data["seconds"],
+    }  # fmt: skip
+
+
+def masked(page: bytes) -> bytes:
+    """The page for visits.c: a byte 0 in place of each one that depends on the time of day."""
+    return CLOCK.sub(lambda found: bytes(len(found[0])), page)
+
+
+def _run(arguments: Sequence[str], page: bytes, seconds: float, look: Callable[[], object]) -> str:
+    process = subprocess.Popen(
+        [*ENDS_WITH_US, str(BUILD / "visits"), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    text: bytes | None = masked(page)
+    try:
+        for _ in range(int(seconds + PATIENCE)):
+            look()
+            try:
+                output, errors = process.communicate(text, timeout=1)
+            except subprocess.TimeoutExpired:
+                text = None  # it has been sent
+                continue
+            if process.returncode:
+                raise Failure(f"the client ended: {last_line(errors)}")
+            return output.decode()
+        raise Failure(f"the client did not end within {seconds + PATIENCE:.0f} s")
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,194 @@
+"""Patterns and tables that are refused at load, by a message that names what is wrong."""
+
+import types
+
+import pytest
+from dispatching import call, in_table, routed, table
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poorhttp import http
+from poorhttp.dispatch import Table, TableError, application
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("/<", "a < without its end"),
+        ("/<name", "a < without its end"),
+        ("/<name:re:[a-z]+>", "a < without its end"),
+        ("/name>", "a > without a <"),
+        ("/<>", "the parameter ''"),
+        ("/<a b>", "the parameter 'a b'"),
+        (
+            "/<name:itn>",
+            "unknown converter 'itn'; expected <name:converter>, .* :uuid, :int, :float, :hex, :word, :path, :re",
+        ),
+        ("/<name:>", "unknown converter ''"),
+        ("/<int:id>", "unknown converter 'id': did you mean <id:int>\\?"),
+        ("/<name:re:[:>", "regular expression '\\['"),
+        ("/<name:re::>", "an empty regular expression"),
+        ("/<a><b>", "two parameters with nothing between"),
+        ("/<a>/<a>", "the parameter 'a' twice"),
+        ("/<a:path>/x", "not the whole end"),
+        ("/x<a:path>", "not the whole end"),
+        ("/<a:path>.html", "not the whole end"),
+        ("user/<name>", "a path that begins with /"),
+    ],
+)
+def test_a_wrong_pattern_is_refused_at_load(pattern, says):
+    with pytest.raises(TableError, match=says):
+        in_table(pattern)
+
+
+@pytest.mark.parametrize(
+    ("converters", "says"),
+    [
+        ([], "no dict; expected converters = "),
+        ({"int": (".", str)}, ":int is built in"),
+        ({"a b": (".", str)}, "the key 'a b'"),
+        ({"re": (".", str)}, "the key 're'"),
+        ({"a": str}, "converters\\['a'\\] is <class 'str'>; expected converters = "),
+        ({"a": ".+"}, "converters\\['a'\\] is '.\\+'"),
+        ({"a": (".+", None)}, "None, which cannot be called; expected a function of one argument, the text"),
+        ({"a": ("(", str)}, "regular expression '\\('"),
+        ({"a": ("x{99999999999}", str)}, "regular expression"),
+    ],
+)
+def test_a_wrong_converter_is_refused_at_load(converters, says):
+    with pytest.raises(TableError, match=says):
+        in_table("/", converters=converters)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/user/<name>", "/user/<id>"),
+        ("/<a:int>/<b>", "/<x:int>/<y>"),
+        ("/<a:path>", "/<b:path>"),
+        ("/v<a>-<b:int>", "/v<x>-<y:int>"),
+        ("/<a:re:[a-z]+:>", "/<b:re:[a-z]+:>"),
+    ],
+)
+def test_two_entries_for_the_same_paths_are_refused_and_named(one, other):
+    with pytest.raises(TableError) as caught:
+        routed(one, other)
+    assert f"handlers[{one!r}] and handlers[{other!r}] are for the same paths" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dead", "taker"),
+    [
+        ("/x/<name>", "/x/<all:re:.+:>"),
+        ("/x/<n:int>", "/x/<all:re:[^/]+:>"),
+        ("/x/<n:int>/<m>", "/x/<all:re:.*:>/<m>"),
+        ("/x/v<name>", "/x/v<all:re:.+:>"),
+    ],
+)
+def test_an_entry_that_no_path_reaches_is_refused_with_the_one_that_takes_its_paths(dead, taker):
+    for order in ((dead, taker), (taker, dead)):
+        with pytest.raises(TableError) as caught:
+            routed(*order)
+        assert f"no path reaches handlers[{dead!r}]: handlers[{taker!r}] takes them all" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/<a>", "/<b:re:[^@]+:>"),
+        ("/<a>", "/<b:re:.{1,255}:>"),
+        ("/<a>", "/<b:re:..+:>"),
+        ("/<a>/<b>", "/<a:int>/<b>"),
+        ("/<a>/<b:int>", "/<a:int>/<b>"),
+        ("/<a:int>", "/<b:re:[0-9]+:>"),
+        ("/<a>", "/<b>.html"),
+        ("/<a:path>", "/<b>"),
+    ],
+)
+def test_entries_that_share_some_paths_are_allowed(one, other):
+    routed(one, other)
+
+
+def test_a_converter_with_a_function_of_its_own_is_not_tried_at_load():
+    called = []
+    routed("/<a>", "/<b:user>", converters={"user": (".+", called.append)})
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "function"),
+    [
+        ("/<a>", lambda req: 0),
+        ("/<a>", lambda req, a, b: 0),
+        ("/", lambda req, a: 0),
+        ("/", lambda: 0),
+        ("/<a>/<b>", lambda req, a, /: 0),
+    ],
+)
+def test_a_function_that_cannot_take_the_values_is_refused_at_load(pattern, function):
+    with pytest.raises(
+        TableError, match=r"calls <lambda> with \d arguments, and it takes \d; expected def <lambda>\(req"
+    ):
+        application(table(handlers={pattern: (http.METHOD_GET, function)}))
+
+
+@pytest.mark.parametrize("function", [lambda req, a, b=1: 0, lambda *values: 0, lambda req, *values: 0, print])
+def test_a_function_that_can_take_the_values_is_taken(function):
+    application(table(handlers={"/<a>": (http.METHOD_GET, function)}))
+
+
+class Unready:
+    """What cannot be shown, as an object of a library that is not set up."""
+
+    def __repr__(self):
+        raise RuntimeError("not ready")
+
+
+def handler(req, *values):
+    return "page"
+
+
+MASKS = st.sampled_from([http.METHOD_GET, http.METHOD_POST, http.METHOD_ALL, 0, -1, 1 << 9, True, "GET", None])
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.binary(max_size=4)
+    | st.builds(Unready)
+    | st.builds(lambda: 10**5000)
+    | st.sampled_from([handler, print, int, Table(), http, float("nan"), "/", "/<a>", object()]),
+    lambda each: (
+        st.lists(each, max_size=3)
+        | st.tuples(each, each)
+        | st.dictionaries(st.text(max_size=5) | MASKS, each, max_size=3)
+    ),
+    max_leaves=8,
+)
+PATHS = st.sampled_from(
+    ["/", "/x", "/<a>", "/<b>", "/<a:int>", "/<a:even>", "/<a:re:[:>", "/<a>/<a>", "//", "/\ud800"]
+) | st.text(max_size=6).map("/".__add__)
+PAIRS = st.tuples(MASKS, st.just(handler) | ANY)
+ENTRIES = PAIRS | st.lists(PAIRS, max_size=3) | st.dictionaries(MASKS, st.just(handler) | ANY, max_size=2) | ANY
+NAMES = (
+    "errors",
+    "error",
+    "setreq",
+    "pre_process",
+    "post_process",
+    "default_handler",
+    "converters",
+    "sessions",
+    "handler",
+)
+
+
+@given(st.dictionaries(PATHS, ENTRIES, max_size=4) | ANY, st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3))
+def test_any_table_is_served_or_refused_by_a_message_of_one_line(handlers, others):
+    try:
+        app = application(types.SimpleNamespace(handlers=handlers, **others))
+    except TableError as error:
+        told = str(error)
+    else:
+        told = "" if others else call(app, "/x").status
+    assert len(told) < 1000 and "\n" not in told
