@@ -113,7 +113,7 @@ def article(server: Server, setting: Setting, size: Size, name: str) -> dict[str
     """A page of the examples, which is checked against that of the bare function."""
     table = replace(WORKLOADS["light"], name=name, path=f"/{name}")
     bare = replace(
-        table, name=f"{name}-bare", module="article", app=name, directory="", answer=expected(table, setting)
+        table, name=f"{name}-bare", module="bare_pages", app=name, directory="", answer=expected(table, setting)
     )
     with ExitStack() as stack:
         turns = take_turns({"table": served(stack, table, setting), "bare": served(stack, bare, setting)}, size)
