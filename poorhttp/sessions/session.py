@@ -90,7 +90,9 @@ class Session(MutableMapping[str, "Any"]):
 
     @property
     def failure(self) -> StoreDown | None:
-        """Why the session could not be loaded, saved or ended. Then the answer is 503 in any case."""
+        """Why the session could not be loaded, saved or ended. Then the answer is 503, or one that the application makes
+        after it was told by start_response.
+        """
         return self._failure
 
     def rotate(self) -> None:
