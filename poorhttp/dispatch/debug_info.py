@@ -14,7 +14,7 @@ from poorhttp import __version__
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.error_log import printable
 from poorhttp.dispatch.percent import NAME, encoded
-from poorhttp.pages.document import POLICY, document, escape
+from poorhttp.pages.document import FOR_AUTHOR, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets
 
 TYPE_CHECKING = False
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.routes import Handler, Methods
     from poorhttp.dispatch.site import Site
 
-FIELDS = [
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", POLICY),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-]
 LONGEST = 1000
 """Characters of a value."""
 
@@ -56,7 +48,7 @@ def write(req: Request, site: Site) -> None:
         ("Environ", _values({name: value for name, value in environ.items() if name != "poorhttp.options"})),
     ]
     body = "".join(f"  <h2>{heading}</h2>\n{content}" for heading, content in sections)
-    req.set_defaults(FIELDS)
+    req.set_defaults(FOR_AUTHOR)
     req.write(document("Debug info", body, "report"))
 
 

@@ -90,8 +90,8 @@ class Session(MutableMapping[str, "Any"]):
 
     @property
     def failure(self) -> StoreDown | None:
-        """Why the session could not be loaded, saved or ended. Then the answer is 503, or one that the application makes
-        after it was told by start_response.
+        """Why the session could not be loaded, saved or ended. Then the answer is 503, or one that the application has
+        made after start_response had told it.
         """
         return self._failure
 
