@@ -87,7 +87,7 @@ def misreturn(handler: Callable[..., Any] | None, outcome: object) -> str:
 
 
 def described(outcome: object) -> str:
-    """A small number as it is, of another value its type: a `__repr__` may do, tell and cost anything."""
+    """A small number as it is, of another value the type: its `__repr__` could show secrets, or take long."""
     if type(outcome) is int and -1000 < outcome < 1000:
         return str(outcome)
     return "None" if outcome is None else f"a value of type {type(outcome).__name__}"
