@@ -64,6 +64,7 @@ def main() -> int:
             signal.signal(signum, interrupted)
     signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
