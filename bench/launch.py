@@ -90,6 +90,8 @@ def started(
         run = start(server, workload, setting, output.fileno(), extra, where)
     try:
         yield run
+    except Missing:
+        raise
     except Failure as failure:
         ensure_installed(server, workload, setting)
         raise Failure(f"{failure}; log: {last_line(log.read_bytes()) or 'empty'}") from failure
