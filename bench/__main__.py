@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def interrupted(signum: int, _: object) -> None:
-    """Let the run end; one signal after another must not keep it from that."""
+    """A handler of signals: let the run end, its servers too."""
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
