@@ -82,7 +82,18 @@ dist: $(BIN)/python  ## build the source distribution and a wheel
 .PHONY: bench-peers
 bench-peers:  ## install the servers that the bench compares with
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/pip install --quiet -r bench/peers.txt
+	$(PEERS)/bin/pip install --quiet -r bench/peers.txt || $(MAKE) --no-print-directory bench-each-peer
+
+# What does not install must not keep the others from it; pip has told why, and this names it.
+.PHONY: bench-each-peer
+bench-each-peer:
+	@grep -v '^#' bench/peers.txt | while read -r peer; do \
+	    $(PEERS)/bin/pip install --quiet "$$peer" || echo "not installed: $$peer"; \
+	done
+
+.PHONY: bench-systems
+bench-systems:  ## install the Debian packages that the bench needs (as root)
+	apt-get install --yes --no-install-recommends $$(grep -v '^#' bench/systems.txt)
 
 .PHONY: bench-cost
 bench-cost: $(BIN)/python  ## measure what a request costs, beside a bare loop and the peers

@@ -33,9 +33,8 @@ from bench import (
 )
 from bench.client import Failure
 from bench.measure import Measurement, named
-from bench.servers import ALL as ALL_SERVERS
-from bench.servers import OURS, RELOADING, SERVERS, Server
-from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
+from bench.servers import RELOADING, SERVERS, Server, members
+from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
 # fmt: off
@@ -56,16 +55,16 @@ WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "
 IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
                 "bytes of each": "each"}
 # fmt: on
-HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 
 
 def main() -> int:
     arguments = parse()
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
-            signal.signal(signum, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it; watchfiles ends by it
+            signal.signal(signum, interrupted)
+    signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
@@ -79,9 +78,16 @@ def main() -> int:
             return 1
         try:
             return run(arguments, setting)
-        except KeyboardInterrupt:
-            print("\nended by Ctrl-C: all servers are ended, nothing is recorded", file=sys.stderr)
-            return 1
+        except Failure as failure:
+            print(f"error: {failure}", file=sys.stderr)
+        except KeyboardInterrupt as end:
+            print(f"\nended by {end}: all servers are ended, nothing is recorded", file=sys.stderr)
+        return 1
+
+
+def interrupted(signum: int, _: object) -> None:
+    """A handler of signals: let the run end, its servers too."""
+    raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
@@ -92,23 +98,54 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
-        facts["lighttpd"] = record.said([front.program(), "-v"])
+        facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
-    results = measure.take_turns(chosen, arguments.rounds)
+    results = {row: report.Result() for row, _ in chosen}
+    resumed = resume(arguments.resume, facts, results) if arguments.resume else None
+    try:
+        measure.take_turns(chosen, arguments.rounds, results)
+    except KeyboardInterrupt as end:
+        if arguments.quick or arguments.no_record or not any(result.turns() for result in results.values()):
+            raise
+        done, all_turns = sum(result.turns() for result in results.values()), len(chosen) * arguments.rounds
+        facts["partial"] = f"ended by {end} after {done} of {all_turns} measurements"
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
     if arguments.quick:
         verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
-    markdown = f"# {arguments.command}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
-    print(markdown)
+    is_partial = "partial" in facts
+    title = f"{arguments.command}{', PARTIAL' * is_partial}"
+    markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
+    path = None
     if not (arguments.quick or arguments.no_record):
+        name = arguments.record or ("cost-front" if is_fronted else arguments.command)
+        has_pictures = arguments.command == "article" and not is_partial
         path = record.write(
-            arguments.record or ("cost-front" if is_fronted else arguments.command), facts, results, markdown,
-            pictures(results, str(facts["date"])[:10]) if arguments.command == "article" else {},
+            name + "-partial" * is_partial, facts, results, markdown,
+            pictures(results, str(facts["date"])[:10]) if has_pictures else {},
         )  # fmt: skip
+        if resumed:
+            record.remove(resumed)
+    print(markdown)
+    if path:
         print(f"record: bench/records/{path.name}", file=sys.stderr)
+    if path and is_partial:
+        print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+        return 1
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+
+
+def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
+    """Take over what an interrupted run has measured; returns its record. Raises Failure if that does not fit."""
+    path, earlier, measured = record.read_partial(name)
+    record.ensure_same(earlier, facts)
+    if other := [row for row in measured if row not in results]:
+        row = ", ".join(other[0])
+        raise Failure(f"{name} has the row {row}, which is not measured here; its command: {earlier['command']}")
+    results |= measured
+    facts["resumed"] = f"begun {earlier['date']}, {earlier['partial']}"
+    return path
 
 
 def pictures(results: report.Results, date: str) -> dict[str, str]:
@@ -150,7 +187,7 @@ def cost_sections(results: report.Results) -> Iterator[str]:
 def front_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
     for name in arguments.workload or ("hello", "light"):
         for over in (TCP, UNIX):
-            for server in named(arguments.only, FRONTED):
+            for server in named(arguments.only, members("fronted")):
                 measurement = partial(measure.cost_behind, server, WORKLOADS[name], setting, arguments.seconds, over)
                 yield (f"{name}, {over}", server.name), measurement
 
@@ -164,9 +201,9 @@ def front_sections(results: report.Results) -> Iterator[str]:
 
 
 def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
-    for server in named(arguments.only, dict.fromkeys((*OURS, *(server.name for server in ALL_SERVERS)))):
+    for server in named(arguments.only, members("memory")):
         yield ("hello", server.name), partial(measure.weight, server, setting)
-    for server in named(arguments.only, HELD):
+    for server in named(arguments.only, members("idle")):
         seconds, count = (1, 1000) if arguments.quick else (10, 10_000)
         yield ("idle", server.name), partial(measure.idle, server, setting, seconds, count)
     if not arguments.only:
@@ -247,6 +284,7 @@ def parse() -> argparse.Namespace:
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
         command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
         command.add_argument("--no-record", action="store_true")
+        command.add_argument("--resume", metavar="RECORD", help="of an interrupted run: measure what is missing there")
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
@@ -261,6 +299,8 @@ def parse() -> argparse.Namespace:
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
+    if arguments.resume and (arguments.quick or arguments.no_record):
+        parser.error("--resume goes on with a record: give neither --quick nor --no-record")
     if not getattr(arguments, "seconds", 1.0) > 0:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
     arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])

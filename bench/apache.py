@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bench.client import Failure
+from bench.client import Failure, Missing
 from bench.front import PLACES
 from bench.launch import (
     APPS,
@@ -30,6 +30,7 @@ from bench.launch import (
 from bench.workloads import Workload
 
 MODULES = Path("/usr/lib/apache2/modules")
+INSTALL = "apt-get install apache2 libapache2-mod-python"
 AS_THEN = {"spare": 10, "requests": 2000, "handler": "poorhttp.dispatch.mod_python"}
 KEPT = {**AS_THEN, "spare": 220, "requests": 0}  # no child is ended, so none imports the application anew
 PLAIN = {**KEPT, "handler": "mod_python_pages"}
@@ -69,13 +70,13 @@ PythonOptimize On
 
 
 def program() -> str:
-    """The path of Apache; raises Failure where it or one of its modules is missing."""
+    """The path of Apache; raises Missing where it or one of its modules is missing."""
     found = shutil.which("apache2", path=PLACES)
     if found is None:
-        raise Failure("Apache is not installed: apt-get install apache2 libapache2-mod-python")
+        raise Missing("Apache", INSTALL)
     for name in ("mpm_prefork", "python"):
         if not (MODULES / f"mod_{name}.so").exists():
-            raise Failure(f"mod_{name} is not in {MODULES}: apt-get install apache2 libapache2-mod-python")
+            raise Missing(f"mod_{name}, which is looked for in {MODULES},", INSTALL)
     return found
 
 
@@ -104,6 +105,8 @@ def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> 
         run = Running(process, port)
         run.remark = wait_until_right(run, workload, expected(workload, setting))
         yield run
+    except Missing:
+        raise
     except Failure as failure:
         lines = (log if log.exists() else directory / "output").read_bytes()
         raise Failure(f"{failure}; log: {last_line(lines) or 'empty'}") from failure

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 from bench import apache, article_memory, front, measure, proc, record, visits
-from bench.client import Failure, check
-from bench.launch import ENDS_WITH_US, SERVER_CORE, Setting, expected, running
+from bench.client import check
+from bench.launch import SERVER_CORE, Setting, expected, running
 from bench.servers import OURS, SERVERS
 from bench.workloads import Row, Target, Workload
 
 SECONDS = 60.0
-STARTING, WEIGHING = 1.0, 4.0  # seconds, guessed: a start, and a row of the memory table
 BURSTS, SETTLE = (10, 100), 1.0  # parallel requests before memory is read, and seconds until it is
 TESTS = ("serial", "parallel", "memory")
 PAGES = {
@@ -71,8 +69,6 @@ TARGETS = (
       for test in ("parallel", "serial") for page in PAGES for name in OURS),
 )  # fmt: skip
 
-Measurement = Callable[[Callable[[], object]], dict[str, float]]
-
 
 class Served(NamedTuple):
     port: int
@@ -80,66 +76,27 @@ class Served(NamedTuple):
     front: int  # that of lighttpd; 0: there is none
 
 
-@dataclass
-class Plan:
-    """How long the rest takes: in a terminal a line that changes each second, else a line for each measurement."""
-
-    left: float = 0.0
-    began: set[Row] = field(default_factory=set)
-
-    def run(self, row: Row, seconds: float, measurement: Measurement) -> dict[str, float]:
-        begin = time.monotonic()
-
-        def look() -> None:
-            passed = time.monotonic() - begin
-            all_left = max(0.0, self.left - passed)
-            text = f"{row[0]}, {CONFIGURATIONS[row[1]].title}: {max(0.0, seconds - passed):.0f} s left"
-            measure.progress(f"{text}, {_minutes(all_left)} of all")
-
-        if not sys.stderr.isatty():
-            print(f"{row[0]}, {CONFIGURATIONS[row[1]].title}: {_minutes(self.left)} left of all", file=sys.stderr)
-        try:
-            return measurement(look)
-        finally:
-            self.left -= seconds
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
-
-
 def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row, measure.Measurement]]:
-    plan = Plan()
-    for row, seconds, measurement in _chosen(arguments.only, setting, arguments.seconds):
-        plan.left += seconds * arguments.rounds
-        yield row, partial(plan.run, row, seconds, measurement)
-
-
-def _chosen(names: Iterable[str] | None, setting: Setting, seconds: float) -> Iterator[tuple[Row, float, Measurement]]:
     """The measurements that names of tests, pages and configurations choose; all where none of its sort is named."""
     tests, pages, configurations = (
-        [name for name in sort if name in (names or ())] or list(sort) for sort in (TESTS, PAGES, CONFIGURATIONS)
+        [name for name in sort if name in (arguments.only or ())] or list(sort)
+        for sort in (TESTS, PAGES, CONFIGURATIONS)
     )
     for test in tests:
         if test == "memory":
             for name in MEMORY_ORDER:
                 if name in configurations:
-                    yield ("memory", name), WEIGHING, partial(weight, CONFIGURATIONS[name], setting)
+                    yield ("memory", name), partial(weight, CONFIGURATIONS[name], setting)
             continue
         for page in pages:
             for name in configurations:
                 if test in CONFIGURATIONS[name].tests:
-                    measurement = partial(speed, CONFIGURATIONS[name], test, PAGES[page], setting, seconds)
-                    yield (f"{test} {page}", name), seconds + 2 * CONFIGURATIONS[name].warm_up + STARTING, measurement
+                    measurement = partial(speed, CONFIGURATIONS[name], test, PAGES[page], setting, arguments.seconds)
+                    yield (f"{test} {page}", name), measurement
 
 
 def speed(
-    configuration: Configuration,
-    test: str,
-    page: Workload,
-    setting: Setting,
-    seconds: float,
-    look: Callable[[], object],
+    configuration: Configuration, test: str, page: Workload, setting: Setting, seconds: float
 ) -> dict[str, float]:
     """The numbers of the serial or the parallel test (see `visits.parse`), and `cpu` of all servers for a request."""
     setting = _of(configuration, setting)
@@ -148,9 +105,9 @@ def speed(
     with serving(configuration, page, setting) as served:
         # The first ones let Apache's children import the application, which they cannot while a hundred clients wait.
         for warm in (visits.serial, client):
-            warm(served.port, page.path, answer, min(configuration.warm_up, seconds), look)
+            warm(served.port, page.path, answer, min(configuration.warm_up, seconds))
         before = _cpu(served)
-        numbers = client(served.port, page.path, answer, seconds, look)
+        numbers = client(served.port, page.path, answer, seconds)
         spent = _cpu(served) - before
         if not numbers["stopped"]:  # else it is still busy with what nobody waits for any more
             check(served.port, page, answer)
@@ -158,7 +115,7 @@ def speed(
     return {**numbers, "cpu": spent / numbers["requests"], "remark": told}
 
 
-def weight(configuration: Configuration, setting: Setting, look: Callable[[], object]) -> dict[str, float]:
+def weight(configuration: Configuration, setting: Setting) -> dict[str, float]:
     """What ps and psutil tell after 10 and then 100 parallel requests for the light page."""
     setting = _of(configuration, setting)
     page = PAGES["light"]
@@ -166,7 +123,7 @@ def weight(configuration: Configuration, setting: Setting, look: Callable[[], ob
     sizes = []
     with serving(configuration, page, setting) as served:
         for burst in BURSTS:
-            visits.burst(served.port, page.path, answer, burst, look)
+            visits.burst(served.port, page.path, answer, burst)
             time.sleep(SETTLE)
             weighed = [] if configuration.name == "lighttpd" else served.servers
             sizes.append(article_memory.weigh(weighed, served.front, configuration.workers))
@@ -182,7 +139,6 @@ def serving(configuration: Configuration, page: Workload, setting: Setting) -> I
         else:
             numbered = [replace(page, name=f"{page.name}-{i}") for i in range(max(1, configuration.backends))]
             server = SERVERS[configuration.server]
-            server = replace(server, command=(*ENDS_WITH_US, *server.command))
             runs = [stack.enter_context(running(server, each, setting)) for each in numbered]
         servers = [run.process.pid for run in runs]
         if not configuration.backends:
@@ -208,12 +164,10 @@ def _cpu(served: Served) -> float:
 
 def facts() -> dict[str, object]:
     """What else stands in a record: the versions of what is not poorhttp."""
-    versions: dict[str, object] = {}
-    for name, program, option in (("apache", apache.program, "-v"), ("lighttpd", front.program, "-v")):
-        try:
-            versions[name] = record.said([program(), option])
-        except Failure as failure:
-            versions[name] = str(failure)
+    versions: dict[str, object] = {
+        "apache": record.version_of(apache.program, "-v"),
+        "lighttpd": record.version_of(front.program, "-v"),
+    }
     versions["mod_python"] = record.said(["dpkg-query", "-W", "-f", "${Version}", "libapache2-mod-python"])
     version = "import platform as p; print(p.python_implementation(), p.python_version())"
     versions["python of mod_python"] = record.said([apache.PYTHON, "-c", version])

@@ -8,8 +8,10 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Sequence
 
+import psutil
+
 from bench import proc
-from bench.client import Failure
+from bench.client import Failure, Missing
 
 
 def weigh(servers: Sequence[int], front: int, multiplied: int) -> dict[str, float]:
@@ -45,7 +47,7 @@ def ps() -> dict[int, tuple[int, int]]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except FileNotFoundError as error:
-        raise Failure("ps is not installed: apt-get install procps") from error
+        raise Missing("ps", "apt-get install procps") from error
     except subprocess.SubprocessError as error:
         raise Failure(f"`{' '.join(command)}` failed: {error}") from error
     return parse_ps(done.stdout)
@@ -59,10 +61,6 @@ def parse_ps(text: str) -> dict[int, tuple[int, int]]:
 
 def shared(processes: Iterable[int]) -> tuple[int, int]:
     """PSS and USS of the processes together, in bytes; one that has ended counts nothing."""
-    try:
-        import psutil
-    except ImportError as error:
-        raise Failure("psutil is not installed: pip install 'poorhttp[bench]'") from error
     pss = uss = 0
     for pid in processes:
         try:

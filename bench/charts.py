@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.client import Failure
+from bench.client import Missing
 from bench.report import number
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # of Okabe and Ito, told apart by the colour-blind too
@@ -49,13 +49,13 @@ class Bars:
 
 
 def svg(charts: Sequence[Bars], columns: int = 2) -> str:
-    """A picture of all the charts, row by row. Raises Failure where matplotlib is not installed."""
+    """A picture of all the charts, row by row. Raises Missing where matplotlib is not installed."""
     try:
         import matplotlib
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Failure("matplotlib is not installed: pip install 'poorhttp[bench]'") from error
+        raise Missing("matplotlib", "pip install 'poorhttp[bench]'") from error
     lines = -(-len(charts) // columns)
     heights = [
         AROUND + BAR * max(len(each.groups) * (len(each.series) + 1) for each in charts[i * columns :][:columns])

@@ -20,6 +20,13 @@ class Failure(Exception):
     """Something that makes a measurement void; the text goes into the table in its place."""
 
 
+class Missing(Failure):
+    """Something is not installed, so there is nothing to measure. command: what installs it."""
+
+    def __init__(self, what: str, command: str) -> None:
+        super().__init__(f"{what} is not installed: {command}")
+
+
 def connect(where: int | str) -> socket.socket:
     """A socket connected to a port of 127.0.0.1 or to a path; its every operation ends within PATIENCE seconds."""
     if isinstance(where, int):

@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from bench.client import Failure, connect
+from bench.client import Failure, Missing, connect
 from bench.launch import ENDS_WITH_US, READY, STOP, Running, Setting, Where, free_port, last_line, pinned
 
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
@@ -56,10 +56,10 @@ http {{
 
 
 def program(name: str = "lighttpd") -> str:
-    """The path of a program; raises Failure where there is none."""
+    """The path of a program; raises Missing where there is none."""
     found = shutil.which(name, path=PLACES)
     if found is None:
-        raise Failure(f"{name} is not installed: apt-get install {name}")
+        raise Missing(name, f"apt-get install {name}")
     return found
 
 

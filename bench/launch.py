@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.client import Failure, check
+from bench.client import Failure, Missing, check
 from bench.servers import BEFORE, OURS, Server
 from bench.workloads import Workload
 
@@ -63,6 +63,7 @@ def expected(workload: Workload, setting: Setting) -> bytes:
         # It takes the application from this checkout, which needs no engine: a peer's Python has no poorhttp installed.
         done = subprocess.run(command, env=environment(ours=False), capture_output=True, timeout=30, check=False)
         if done.returncode or not done.stdout:
+            raise_if_missing(setting.python, workload.needs, "pip install -e '.[bench]'")
             raise Failure(f"the application has no answer: {last_line(done.stderr)}")
         setting.answers[workload.name] = done.stdout
     return setting.answers[workload.name]
@@ -89,7 +90,10 @@ def started(
         run = start(server, workload, setting, output.fileno(), extra, where)
     try:
         yield run
+    except Missing:
+        raise
     except Failure as failure:
+        ensure_installed(server, workload, setting)
         raise Failure(f"{failure}; log: {last_line(log.read_bytes()) or 'empty'}") from failure
     finally:
         stop(run.process)
@@ -102,7 +106,7 @@ def start(
     where = where or free_port()
     if isinstance(where, str):
         Path(where).unlink(missing_ok=True)  # some leave it behind, and do not start where one is
-    command = [*fill(server, workload, setting, where), *extra]
+    command = [*ENDS_WITH_US, *fill(server, workload, setting, where), *extra]
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(
@@ -110,6 +114,7 @@ def start(
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
     except OSError as error:
+        ensure_installed(server, workload, setting)
         raise Failure(f"cannot start: {error.strerror}") from error
     return Running(process, where)
 
@@ -124,6 +129,7 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     threads = (is_ours(server) and workload.our_threads) or workload.threads
     names = {
         "poorhttp": Path(python).parent / "poorhttp", "python": python, "port": where, "socket": where,
+        "work": setting.work,
         "module": workload.module, "name": workload.app, "spec": spec, "threads": threads,
         "pool": threads if threads > 1 else 0,
         "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
@@ -163,14 +169,40 @@ def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str
         time.sleep(0.02)
 
 
+def ensure_installed(server: Server, workload: Workload, setting: Setting) -> None:
+    """Raise Missing if the server's interpreter, its package, or what the application imports is not there.
+
+    Asked only after a failure, so that it takes no time of what is measured.
+    """
+    python = python_of(server, setting)
+    if is_ours(server):
+        raise_if_missing(python, workload.needs, "pip install -e '.[bench]'")
+    elif server.packages:
+        command = "make bench-peers"
+        if not Path(python).exists():
+            raise Missing(f"the Python of the peers, {python},", command)
+        raise_if_missing(python, (*server.packages, *workload.needs), command)
+
+
+def raise_if_missing(python: str, packages: Collection[str], command: str) -> None:
+    """Raise Missing, with the command that installs it, for the first package that this Python does not have."""
+    code = "import sys; from importlib.metadata import version; list(map(version, sys.argv[1:]))"
+    for package in packages:
+        done = subprocess.run([python, "-c", code, package], capture_output=True, timeout=30, check=False)
+        if b"PackageNotFoundError" in done.stderr:
+            raise Missing(package, command)
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
     """End the server: TERM to the process we started, then KILL to what is left of its own group."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.terminate()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.terminate()
+            process.wait(STOP)
+    finally:  # a second Ctrl-C leaves nothing behind either
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(STOP)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(STOP)
 
 
 def environment(ours: bool) -> dict[str, str]:
@@ -203,7 +235,7 @@ def compile_c(name: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     except FileNotFoundError as error:
-        raise Failure("no C compiler: install gcc") from error
+        raise Missing("a C compiler", "apt-get install gcc") from error
     if done.returncode:
         raise Failure(f"{name}.c does not compile: {last_line(done.stderr)}")
     fresh.replace(BUILD / name)

@@ -7,12 +7,13 @@ bench itself is pinned to the load's core, and so is what it starts here.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from contextlib import ExitStack
 
-from bench.client import Failure, compare, connect, read_answer, request
-from bench.launch import BUILD, HERE, last_line
+from bench.client import Failure, Missing, compare, connect, read_answer, request
+from bench.launch import BUILD, ENDS_WITH_US, HERE, last_line
 from bench.report import percentile
 from bench.workloads import Workload
 
@@ -29,14 +30,14 @@ def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[st
 def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """One run of wrk with one thread; whole seconds only."""
     whole = max(1, round(seconds))
-    command = ["wrk", "-t1", f"-c{workload.connections}", f"-d{whole}s", "-s", str(HERE / "wrk.lua")]
+    if not shutil.which("wrk"):
+        raise Missing("wrk", "apt-get install wrk")
+    command = [*ENDS_WITH_US, "wrk", "-t1", f"-c{workload.connections}", f"-d{whole}s", "-s", str(HERE / "wrk.lua")]
     command += ["-H", "Connection: close"] * workload.close
     command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
     command += [f"http://127.0.0.1:{port}{workload.path}", "--", str(workload.pipeline), str(workload.request_body)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=whole + 15, check=False)
-    except FileNotFoundError as error:
-        raise Failure("wrk is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise Failure(f"wrk did not end within {whole + 15} s") from error
     return parse_wrk(done.stdout + done.stderr, workload, len(answer))
@@ -64,7 +65,7 @@ def tally(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[
     asks = (str(workload.connections), request(workload), str(workload.long), request(workload, "/long"))
     try:
         done = subprocess.run(
-            [BUILD / "tally", str(port), str(seconds), *asks],
+            [*ENDS_WITH_US, str(BUILD / "tally"), str(port), str(seconds), *asks],
             input=answer, capture_output=True, timeout=seconds + 15, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

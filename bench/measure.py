@@ -11,7 +11,6 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -20,11 +19,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench import load, proc
-from bench.client import Failure, check, compare, connect, read_answer, request
+from bench.client import Failure, Missing, check, compare, connect, read_answer, request
 from bench.front import lighttpd
 from bench.launch import APPS, LOAD_CORE, Running, Setting, environment, expected, running, started
+from bench.progress import Progress
 from bench.report import Result
-from bench.servers import OURS, SERVERS, THREADED, Server
+from bench.servers import OURS, SERVERS, Server, members
 from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
@@ -32,27 +32,40 @@ BATCH = 500  # connections opened and asked together
 Measurement = Callable[[], dict[str, float]]
 
 
-def take_turns(rows: Iterable[tuple[Row, Measurement]], rounds: int) -> dict[Row, Result]:
-    """Measure each row once in each round; a failure is kept as a failure."""
+def take_turns(
+    rows: Iterable[tuple[Row, Measurement]], rounds: int, results: dict[Row, Result] | None = None
+) -> dict[Row, Result]:
+    """Measure each row once in each round; a failure is kept as a failure.
+
+    results: of the rounds that were measured before; what is found is added there, so that it is not lost if the run is
+    interrupted.
+    """
     rows = list(rows)
-    results = {row: Result() for row, _ in rows}
-    for turn in range(1, rounds + 1):
-        for row, measurement in rows:
-            progress(f"round {turn} of {rounds}: {' '.join(row)}")
-            try:
-                numbers = measurement()
-                results[row].remark = str(numbers.pop("remark", ""))
-                results[row].rounds.append(numbers)
-            except (Failure, OSError, EOFError, ValueError) as failure:
-                results[row].failures.append(str(failure) or type(failure).__name__)
-    progress("")
+    results = {} if results is None else results
+    for row, _ in rows:
+        results.setdefault(row, Result())
+    turns = [(turn, row, measurement) for turn in range(1, rounds + 1) for row, measurement in rows
+             if results[row].turns() < turn]  # fmt: skip
+    progress = Progress([row for _, row, _ in turns])
+    try:
+        for turn, row, measurement in turns:
+            with progress.measuring(f"round {turn} of {rounds}: {', '.join(row)}"):
+                _measure(measurement, results[row])
+    finally:
+        progress.end()
     return results
 
 
-def progress(text: str) -> None:
-    """Show where we are, on a terminal only."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+def _measure(measurement: Measurement, result: Result) -> None:
+    try:
+        numbers = measurement()
+    except Missing as missing:
+        result.remark = str(missing)
+    except (Failure, OSError, EOFError, ValueError) as failure:
+        result.failures.append(str(failure) or type(failure).__name__)
+    else:
+        result.remark = str(numbers.pop("remark", ""))
+        result.rounds.append(numbers)
 
 
 def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -> dict[str, float]:
@@ -123,7 +136,7 @@ def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[s
 
 def threaded(workload: Workload, server: Server) -> Workload:
     """The workload with 32 threads for the servers that are there to have threads."""
-    return replace(workload, threads=32) if server.name in THREADED else workload
+    return replace(workload, threads=32) if server.name in members("32 threads") else workload
 
 
 def open_idle(stack: ExitStack, port: int, workload: Workload, count: int) -> None:

@@ -1,45 +1,55 @@
-"""What /proc tells of a process tree: CPU time, memory, context switches.
+"""What a process tree takes: CPU time, memory, context switches, descriptors.
 
-Knows the formats of proc(5); knows no server. Times are seconds, sizes bytes. A process that ends while it is read
-is left out; its CPU time is by then in its parent's account.
+psutil reads what it knows. The rest is read from /proc by hand, as proc(5) has it: psutil has no CPU time finer than
+10 ms, no context switches but those of the first thread of a process, and of memory neither the dirty part nor the
+offsets that tell what two mappings share. A look at five
+processes, beside a hundred others, takes 1.1 to 1.4 ms of CPU (2.0 to 3.4 before psutil took over), but `memory` 3.2:
+what runs while something is measured must ask for it seldom.
+
+Knows no server. Times are seconds, sizes bytes. A process that ends while it is read is left out; its CPU time is by
+then in its parent's account.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import AF_INET, AF_NETLINK, IPPROTO_TCP, SOCK_RAW, htons, inet_aton, socket
+from typing import TypeVar
+
+try:
+    import psutil
+except ImportError as error:
+    raise SystemExit("error: psutil is not installed: pip install 'poorhttp[bench]'") from error
 
 PROC = Path("/proc")
 # linux/sock_diag.h, linux/netlink.h, net/tcp_states.h
 SOCK_DIAG, BY_FAMILY, REQUEST, DUMP, ESTABLISHED, NONE = 4, 20, 0x1, 0x300, 1, b"\xff" * 8
-TICKS = os.sysconf("SC_CLK_TCK")
+Fact = TypeVar("Fact")
 
 
 def tree(root: int) -> list[int]:
     """The process, its descendants, and every process of its session (orphans leave the first set, not the second)."""
-    found = {root}
-    stats = dict(_all_stats())
-    for _ in stats:
-        more = {pid for pid, (parent, session, _) in stats.items() if parent in found or session == root} - found
-        if not more:
-            break
-        found |= more
-    return sorted(found & stats.keys())
+    found: set[int] = set()
+    for pid in (root, *(pid for pid in psutil.pids() if pid != root and _session(pid) == root)):
+        if pid not in found:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                found |= {pid, *(child.pid for child in process.children(recursive=True))}
+    return sorted(found)
 
 
 def cpu(root: int) -> float:
     """User and system seconds of the tree since it began, children that ended and were waited for included."""
-    stats = dict(_all_stats())
-    return sum(stats[pid][2] for pid in tree(root) if pid in stats) / TICKS
+    return sum(cpu_of_each(root).values())
 
 
 def cpu_of_each(root: int) -> dict[int, float]:
     """The same of each process of the tree that is there."""
-    stats = dict(_all_stats())
-    return {pid: stats[pid][2] / TICKS for pid in tree(root) if pid in stats}
+    return _of_each(root, lambda process: sum(process.cpu_times()[:4]))  # and what its children took
 
 
 def exact_cpu(root: int) -> float:
@@ -52,19 +62,10 @@ def waited(root: int) -> float:
     return sum(int((_read(task, "schedstat") or "0 0").split()[1]) for task in _tasks(root)) / 1e9
 
 
-def stolen() -> tuple[int, int]:
-    """Ticks that other machines of the same host had of this one's processors, and all ticks; both since boot."""
-    ticks = [int(word) for word in _read("", "stat").split("\n", 1)[0].split()[1:9]]
-    return ticks[7], sum(ticks)
-
-
-def parse_stat(text: str) -> tuple[int, int, int]:
-    """Parent, session, and the ticks of utime + stime + cutime + cstime from /proc/PID/stat.
-
-    The name in parentheses may itself hold spaces and parentheses, so fields count from the last one.
-    """
-    fields = text[text.rindex(")") + 2 :].split()
-    return int(fields[1]), int(fields[3]), sum(int(field) for field in fields[11:15])
+def stolen() -> tuple[float, float]:
+    """Seconds that other machines of the same host had of this one's processors, and all seconds; since boot."""
+    times = psutil.cpu_times()
+    return times.steal, sum(times[:8])  # guests are in user time too
 
 
 def parse_fields(text: str) -> dict[str, int]:
@@ -94,7 +95,7 @@ def memory(root: int) -> dict[str, int]:
 
 def pss_of_each(root: int) -> dict[int, int]:
     """The PSS of each process of the tree."""
-    return {pid: parse_fields(_read(pid, "smaps_rollup")).get("Pss", 0) for pid in tree(root)}
+    return _of_each(root, lambda process: int(process.memory_full_info().pss))
 
 
 def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
@@ -118,16 +119,18 @@ def parse_smaps(text: str) -> dict[tuple[str, str, str], int]:
 
 def is_gone(pid: int) -> bool:
     """Whether the process has ended with all its threads, waited for or not; its descriptors are closed then."""
-    text = _read(pid, "stat")
-    facts = text[text.rindex(")") + 2 :].split() if text else []
-    return not facts or (facts[0] in "ZX" and int(facts[17]) <= 1)
+    try:
+        process = psutil.Process(pid)
+        return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD) and process.num_threads() <= 1
+    except psutil.NoSuchProcess:
+        return True
 
 
 def strangers(root: int) -> int:
     """How many processes outside the tree run the same executable, and so lower its PSS."""
     inside = set(tree(root))
     program = _program(root)
-    return sum(1 for pid in _pids() if pid not in inside and program and _program(pid) == program)
+    return sum(1 for pid in psutil.pids() if pid not in inside and program and _program(pid) == program)
 
 
 def switches(root: int) -> int:
@@ -141,7 +144,7 @@ def switches(root: int) -> int:
 
 def descriptors(root: int) -> int:
     """Open descriptors of all processes of the tree."""
-    return sum(len(_list(PROC / str(pid) / "fd")) for pid in tree(root))
+    return sum(_of_each(root, psutil.Process.num_fds).values())
 
 
 def accepted(port: int, peer: str) -> int:
@@ -179,7 +182,23 @@ def parse_diag(data: bytes, peer: bytes) -> tuple[int, bool]:
 
 def shape(root: int) -> tuple[int, int]:
     """Processes and threads of the tree."""
-    return len(tree(root)), len(list(_tasks(root)))
+    threads = _of_each(root, psutil.Process.num_threads)
+    return len(threads), sum(threads.values())
+
+
+def _of_each(root: int, fact: Callable[[psutil.Process], Fact]) -> dict[int, Fact]:
+    found = {}
+    for pid in tree(root):
+        with contextlib.suppress(psutil.NoSuchProcess):  # or a zombie, which has no more of it
+            found[pid] = fact(psutil.Process(pid))
+    return found
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
 
 
 def _tasks(root: int) -> Iterator[str]:
@@ -187,20 +206,10 @@ def _tasks(root: int) -> Iterator[str]:
         yield from (f"{pid}/task/{task}" for task in _list(PROC / str(pid) / "task"))
 
 
-def _all_stats() -> Iterable[tuple[int, tuple[int, int, int]]]:
-    for pid in _pids():
-        if text := _read(pid, "stat"):
-            yield pid, parse_stat(text)
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
-
-
 def _program(pid: int) -> str:
     try:
-        return os.path.realpath(f"/proc/{pid}/exe", strict=True)
-    except OSError:
+        return str(psutil.Process(pid).exe())
+    except psutil.Error:
         return ""
 
 

@@ -8,17 +8,21 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from bench.client import Failure
 from bench.launch import HERE, ROOT, Setting, environment, is_ours, python_of
-from bench.report import Results
+from bench.report import Result, Results
 from bench.servers import Server
+from bench.workloads import Row
 
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 NONE: Mapping[str, str] = {}
+OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
@@ -60,6 +64,14 @@ def said(command: list[str], ours: bool = False) -> str:
     return lines[0] if lines else "unknown (printed nothing)"
 
 
+def version_of(program: Callable[[], str], option: str) -> str:
+    """What a program says of its version, or that it is not installed. program: finds it; may raise Failure."""
+    try:
+        return said([program(), option])
+    except Failure as failure:
+        return str(failure)
+
+
 def cpu_name() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
@@ -95,6 +107,43 @@ def write(
         shown += f"\n\n![{picture}]({stem}-{picture}.svg)"
     path.write_text(without_paths(markdown) + shown + "\n")
     return path
+
+
+def read_partial(name: str) -> tuple[Path, dict[str, object], dict[Row, Result]]:
+    """The JSON file of a record that a run has left when it was interrupted, its facts and what it measured.
+
+    name: the file, or its name in bench/records. Raises Failure if it is no such record.
+    """
+    found = [path.with_suffix(".json") for path in (Path(name), RECORDS / name) if path.with_suffix(".json").exists()]
+    if not found:
+        raise Failure(f"{name}: no such file, here or in bench/records")
+    try:
+        data = json.loads(found[0].read_text())
+        facts, rows = data["surroundings"], data["results"]
+        results = {(row.pop("workload"), row.pop("server")): Result(**row) for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failure(f"{name}: not a record of the bench: {error!r}") from error
+    if "partial" not in facts:
+        raise Failure(f"{name}: that run was not interrupted; nothing is left to measure")
+    return found[0], facts, results
+
+
+def ensure_same(earlier: Mapping[str, object], facts: Mapping[str, object]) -> None:
+    """Raise Failure if the rounds before were measured on another machine, by other versions, or of other servers."""
+    before, now = (_flat(json.loads(without_paths(json.dumps(each)))) for each in (earlier, facts))
+    for name in dict.fromkeys((*before, *now)):
+        if name not in OF_A_RUN and before.get(name) != now.get(name):
+            raise Failure(f"the record does not fit: {name} was {before.get(name)}, and is {now.get(name)}")
+
+
+def _flat(facts: Mapping[str, Any]) -> dict[str, object]:
+    return {name: fact for name, fact in facts.items() if name != "servers"} | facts["servers"]
+
+
+def remove(path: Path) -> None:
+    """Remove a record that another one replaces."""
+    for suffix in (".json", ".md"):
+        path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def without_paths(text: str) -> str:

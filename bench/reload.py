@@ -237,13 +237,14 @@ def serving(server: Server, setting: Setting, app: str) -> Iterator[Served]:
             del environment["PYTHONPATH"]  # some look at all files of all its directories
         with log.open("wb") as output:
             process = subprocess.Popen(
-                launch.fill(server, workload, setting, port), cwd=work, env=environment, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                [*launch.ENDS_WITH_US, *launch.fill(server, workload, setting, port)], cwd=work, env=environment,
+                start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         try:
             end, nobody = time.monotonic() + READY, Seen()
             while ask_anew(port, "/", nobody) != 0:
                 if time.monotonic() > end or process.poll() is not None:
+                    launch.ensure_installed(server, workload, setting)
                     raise Failure(f"does not serve: {launch.last_line(log.read_bytes())}")
                 time.sleep(0.05)
             yield Served(port, work, log, process.pid)

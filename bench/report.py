@@ -24,6 +24,10 @@ class Result:
     failures: list[str] = field(default_factory=list)
     remark: str = ""
 
+    def turns(self) -> int:
+        """How often it was measured."""
+        return len(self.rounds) + len(self.failures)
+
 
 Results = Mapping[Row, Result]
 

@@ -30,8 +30,8 @@ from statistics import median
 from typing import Any, BinaryIO
 
 from bench import load, proc, scenario
-from bench.client import Failure, check, compare, connect, read_answer, request
-from bench.launch import APPS, Running, Setting, environment, last_line, python_of, running
+from bench.client import Failure, Missing, check, compare, connect, read_answer, request
+from bench.launch import APPS, ENDS_WITH_US, Running, Setting, environment, last_line, python_of, running
 from bench.measure import allow_descriptors
 from bench.report import percentile
 from bench.scenario import Limit, Scenario
@@ -196,12 +196,12 @@ def slowly(kind: str, port: int, count: int, setting: Setting) -> Iterator[list[
         "-X": (f"stream?{8 * MIB}", 5, ["-w", "512", "-y", "1024", "-n", "1", "-z", "64", "-k", "1"]),
     }[kind]
     if not shutil.which("slowhttptest"):
-        raise Failure("slowhttptest is not installed: apt-get install slowhttptest")
+        raise Missing("slowhttptest", "apt-get install slowhttptest")
     # A few more than wanted: slowhttptest also asks by a connection of its own how the server does.
     each = count // ATTACKING + 10
     rate = max(1, each // seconds)
     # A nicer value is not enough: each of them would run its 4 ms out while the prober waits for the core.
-    command = ["chrt", "--idle", "0", "slowhttptest", kind, *options, "-c", str(each), "-r", str(rate)]
+    command = [*ENDS_WITH_US, "chrt", "--idle", "0", "slowhttptest", kind, *options, "-c", str(each), "-r", str(rate)]
     command += ["-l", "300", "-p", "60", "-v", "0", "-u", f"http://127.0.0.1:{port}/{page}"]
     with contextlib.ExitStack() as stack:
         attackers = []
@@ -257,8 +257,8 @@ def keep_asking(port: int, pipe: multiprocessing.connection.Connection) -> None:
     """Ask on a fixed schedule; an answer that is late delays the next question but not its place in the schedule."""
     times, faults = [], []
     begin, number = time.perf_counter(), 0
-    is_over = False
-    while not is_over:  # it asks once at least
+    is_over, bench = False, os.getppid()
+    while not is_over and os.getppid() == bench:  # it asks once at least
         due = begin + number * PROBE_EVERY
         number += 1
         time.sleep(max(0.0, due - time.perf_counter()))

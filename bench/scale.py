@@ -20,7 +20,8 @@ from bench.servers import OURS, SERVERS, Server
 from bench.workloads import HELLO, WORKLOADS, Workload
 
 CORES = frozenset({SERVER_CORE, LOAD_CORE})
-FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True)
+FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True,
+                 needs=("flask",))  # fmt: skip
 LOADS = 5  # until each worker must have worked
 
 

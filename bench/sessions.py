@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 
 from bench import launch, record, scenario
-from bench.client import Failure
+from bench.client import Failure, Missing
 from bench.launch import LOAD_CORE, Setting
 from bench.scenario import Scenario
-from bench.stores import STORES, Missing, Redis, Served, Store
+from bench.stores import STORES, Redis, Served, Store
 from bench.table import FULL, QUICK, TABLE, Size, added, middles, served, take_turns, with_cookie
 from bench.workloads import Target
 
@@ -29,12 +29,10 @@ PLAIN = replace(TABLE, name="plain", connections=4)
 
 def session(kind: type[Store], setting: Setting, size: Size) -> dict[str, object]:
     """Reading, and reading and writing; of Redis also one GET by its library, for comparison."""
+    ensure_library(kind, setting)
     try:
-        ensure_library(kind, setting)
         with launch.pinned({LOAD_CORE}):
             store = kind()
-    except Missing as missing:
-        return {"remark": str(missing)}
     except (RuntimeError, subprocess.SubprocessError) as error:
         raise Failure(f"no server: {error}") from error
     asking = {"REDIS": store.address} if kind is Redis else {}
@@ -62,7 +60,7 @@ def ensure_library(kind: type[Store], setting: Setting) -> None:
         importing = [setting.python, "-c", f"import {kind.library}"]
         done = subprocess.run(importing, capture_output=True, timeout=60, check=False)
         if done.returncode:
-            raise Missing(f"{kind.library} is not there, install it: pip install 'poorhttp[{kind.extra}]'")
+            raise Missing(kind.library, f"pip install 'poorhttp[{kind.extra}]'")
 
 
 # fmt: off

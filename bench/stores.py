@@ -16,11 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.launch import READY, ROOT, free_port
-
-
-class Missing(Exception):
-    """A program or a library is not installed; the text tells how to install it."""
+from bench.client import Missing
+from bench.launch import ENDS_WITH_US, READY, ROOT, free_port
 
 
 class Store:
@@ -109,7 +106,12 @@ class Served(Store):
         log = self.directory / "log"
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                self.command, cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output, **self.owner()
+                [*ENDS_WITH_US, *self.command],
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                **self.owner(),
             )
         deadline = time.monotonic() + 2 * READY
         while not self.is_up():
@@ -226,8 +228,8 @@ class Ferretdb(Served):
         server = ROOT / ".cache" / "ferretdb" / "ferretdb"
         if not server.exists():
             if shutil.which("go") is None:
-                raise Missing("no FerretDB, and no Go to build it with")
-            raise Missing("FerretDB is not there, install it: make ferretdb")
+                raise Missing("FerretDB", "apt-get install golang, then make ferretdb")
+            raise Missing("FerretDB", "make ferretdb")
         data = self.directory / "data"
         data.mkdir()
         return [
@@ -243,7 +245,7 @@ def program(name: str, package: str, *places: str) -> str:
     """Path of a program, also in these directories. Raises Missing."""
     path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places]))
     if path is None:
-        raise Missing(f"{name} is not there, install it: apt-get install {package}")
+        raise Missing(name, f"apt-get install {package}")
     return path
 
 

@@ -21,7 +21,7 @@ from bench.servers import SERVERS, Server
 from bench.workloads import WORKLOADS, Workload
 
 TABLE = Workload("table", "a line of text", ("single",), directory="bench/apps/table", path="/hello", tally=True)
-FLASK = replace(TABLE, name="flask", module="flask_page", app="application", directory="", path="/")
+FLASK = replace(TABLE, name="flask", module="flask_page", needs=("flask",), app="application", directory="", path="/")
 FILE = b"x" * 102_400
 FILE_NAME = "file.txt"
 
@@ -133,8 +133,10 @@ def patterns(server: Server, setting: Setting, size: Size) -> dict[str, float]:
 
 def frameworks(server: Server, setting: Setting, size: Size) -> dict[str, float]:
     """The same line of text by each of them."""
-    others = {name: replace(FLASK, name=name, module=f"{name}_page") for name in ("flask", "bottle", "falcon")}
-    bare = replace(FLASK, name="bare", module="pages", app="hello")
+    others = {
+        name: replace(FLASK, name=name, module=f"{name}_page", needs=(name,)) for name in ("flask", "bottle", "falcon")
+    }
+    bare = replace(FLASK, name="bare", module="pages", app="hello", needs=())
     with ExitStack() as stack:
         pages = {"table": TABLE, "bare": bare, **others}
         return middles(take_turns({name: served(stack, page, setting) for name, page in pages.items()}, size))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bench.client import CLOCK, Failure
 from bench.launch import BUILD, ENDS_WITH_US, last_line
@@ -19,9 +19,9 @@ PATIENCE = 60.0  # seconds beyond those of the test; a request waits for 30
 FAULTS = ("refused", "reset", "silent", "status", "wrong")
 
 
-def serial(port: int, path: str, page: bytes, seconds: float, look: Callable[[], object] = bool) -> dict[str, float]:
-    """One request after another for so many seconds; gives what `parse` gives. look: called about once a second."""
-    return parse(_run(["serial", str(port), path, str(seconds)], page, seconds, look))
+def serial(port: int, path: str, page: bytes, seconds: float) -> dict[str, float]:
+    """One request after another for so many seconds; gives what `parse` gives."""
+    return parse(_run(["serial", str(port), path, str(seconds)], page, seconds))
 
 
 def parallel(
@@ -29,18 +29,17 @@ def parallel(
     path: str,
     page: bytes,
     seconds: float,
-    look: Callable[[], object] = bool,
     each: int = EACH,
     limit: int = LIMIT,
 ) -> dict[str, float]:
     """`each` requests at once each second, a thread for each one; seconds are rounded to whole ones."""
     whole = max(1, round(seconds))
-    return parse(_run(["parallel", str(port), path, str(whole), str(each), str(limit)], page, whole, look))
+    return parse(_run(["parallel", str(port), path, str(whole), str(each), str(limit)], page, whole))
 
 
-def burst(port: int, path: str, page: bytes, count: int, look: Callable[[], object] = bool) -> dict[str, float]:
+def burst(port: int, path: str, page: bytes, count: int) -> dict[str, float]:
     """So many requests at once; waits for all of them."""
-    return parse(_run(["burst", str(port), path, str(count)], page, 0, look))
+    return parse(_run(["burst", str(port), path, str(count)], page, 0))
 
 
 def parse(text: str) -> dict[str, float]:
@@ -69,26 +68,20 @@ def masked(page: bytes) -> bytes:
     return CLOCK.sub(lambda found: bytes(len(found[0])), page)
 
 
-def _run(arguments: Sequence[str], page: bytes, seconds: float, look: Callable[[], object]) -> str:
+def _run(arguments: Sequence[str], page: bytes, seconds: float) -> str:
     process = subprocess.Popen(
         [*ENDS_WITH_US, str(BUILD / "visits"), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    text: bytes | None = masked(page)
     try:
-        for _ in range(int(seconds + PATIENCE)):
-            look()
-            try:
-                output, errors = process.communicate(text, timeout=1)
-            except subprocess.TimeoutExpired:
-                text = None  # it has been sent
-                continue
-            if process.returncode:
-                raise Failure(f"the client ended: {last_line(errors)}")
-            return output.decode()
-        raise Failure(f"the client did not end within {seconds + PATIENCE:.0f} s")
+        output, errors = process.communicate(masked(page), timeout=seconds + PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"the client did not end within {seconds + PATIENCE:.0f} s") from error
     finally:
         process.kill()
         process.wait()
+    if process.returncode:
+        raise Failure(f"the client ended: {last_line(errors)}")
+    return output.decode()

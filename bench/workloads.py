@@ -1,18 +1,19 @@
-"""What is asked of the servers, and what the answers must cost. Data only."""
+"""What is asked of the servers, as `workloads.ini` describes it, and what the answers must cost.
+
+A target is a formula over rows, so targets are Python: a test checks that the rows which they name are measured.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from bench import ini
+from bench.servers import OURS, members
 
 HELLO = b"Hello, World!"
-# fmt: off
-ONE_THREAD = ("bare", "single", "bjoern", "fastwsgi", "granian", "waitress", "cheroot", "gunicorn", "pyuwsgi",
-              "peregrine", "freastal", "fastpysgi", "weft", "m0serve")
-MANY_THREADS = ("threading", "granian", "waitress", "gthread", "cheroot", "peregrine", "m0serve")
-THREADED_PEERS = ("pyuwsgi", "granian", "gthread", "waitress", "cheroot", "peregrine", "m0serve")
-COMPUTING = ("single", "threading", *THREADED_PEERS)
-FAST = ("bare", "single", "bjoern", "fastwsgi", "granian", "waitress")
-# fmt: on
+FILE = Path(__file__).with_name("workloads.ini")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Workload:
     probe: bool = False  # not wrk, but single requests while all threads but one are blocked
     tally: bool = False  # not wrk, but tally.c, which counts what each client gets
     long: int = 0  # more clients, that ask for /long (with tally)
+    needs: tuple[str, ...] = ()  # what the application imports, as pip knows it
 
     def terms(self) -> str:
         """The conditions, for the heading of a table."""
@@ -49,43 +51,29 @@ class Workload:
         )
 
 
-# fmt: off
-ALL = (
-    Workload("hello", "a fixed answer", ONE_THREAD),
-    Workload("threads", "the same with 32 threads", ("bare", *MANY_THREADS), threads=32),
-    Workload("light", "the article's light page through the dispatch table", ONE_THREAD, module="dispatched",
-             app="application", directory="examples", path="/light", answer=None),
-    Workload("pipelined", "16 requests at a time", FAST, pipeline=16),
-    Workload("close", "a new connection for each request", ONE_THREAD, close=True),
-    Workload("sleep", "an application that sleeps 10 ms", MANY_THREADS, app="sleep10", threads=32),
-    Workload("blocked", "one request every 2 ms while 31 of 32 threads are blocked for a second", MANY_THREADS,
-             app="block", threads=32, connections=8, probe=True),
-    Workload("answer10k", "10 KB of answer", FAST, module="bodies", app="big10k", answer=b"x" * 10_240),
-    Workload("answer1m", "1 MB of answer", FAST, module="bodies", app="big1m", answer=b"x" * 1_048_576),
-    Workload("post10k", "10 KB of request body, read by the application", FAST, module="bodies", app="post",
-             request_body=10_240),
-    *(replace(workload, connections=16, threads=8, our_threads=16, tally=True) for workload in (
-        Workload("flask", "Flask, a template of 20 rows", (*COMPUTING, "bjoern"), module="flask_page",
-                 app="application", path="/rows", answer=None),
-        Workload("django", "Django with its admin, one query in sqlite, a template of 20 rows", COMPUTING,
-                 module="django_page", app="application", answer=None),
-        Workload("compute", "a millisecond of plain Python", COMPUTING, app="compute"),
-        Workload("mixed", "short requests beside 8 more clients, each of whose calls is 20 ms of Python", COMPUTING,
-                 app="mixed", long=8),
-    )),
-)
+def read(path: Path = FILE) -> dict[str, Workload]:
+    """The workloads by name; raises BadFile."""
+    kinds = {"int": ini.whole_number, "bool": ini.yes_or_no, "str": str, "bytes | None": answer,
+             "tuple[str, ...]": ini.names}  # fmt: skip
+    by_key = {field.name: kinds[str(field.type)] for field in fields(Workload) if field.name != "name"}
+    by_key["servers"] = lambda text: members(*ini.names(text))
+    return {
+        section: Workload(section, **ini.values(path, section, texts, by_key, ("what", "servers")))
+        for section, texts in ini.sections(path).items()
+    }
 
-# fmt: on
-WORKLOADS = {workload.name: workload for workload in ALL}
-# fmt: off
-START = Workload("start", "from exec to the first answer of the examples",
-                 ("single", "threading", "forking", "bjoern", "fastwsgi", "granian", "waitress", "cheroot", "gunicorn",
-                  "pyuwsgi"),
-                 module="dispatched", app="application", directory="examples", path="/light", answer=None)
-FRONTED = ("single", "bjoern", "gunicorn", "waitress", "pyuwsgi")  # behind lighttpd
+
+def answer(text: str) -> bytes | None:
+    """What `answer` of a workload means."""
+    if found := re.fullmatch(r"(.) \* (\d+)", text):
+        return found[1].encode() * int(found[2])
+    return None if text == "of the application" else text.encode()
+
+
+WORKLOADS = read()
+START = WORKLOADS.pop("start")  # of the command `start`; all others are of `cost`
+THREADED_PEERS = tuple(name for name in members("computing") if name not in OURS)
 TCP, UNIX = "TCP", "unix sockets"
-
-# fmt: on
 Row = tuple[str, str]  # workload, server
 
 

@@ -23,7 +23,6 @@ from bench import client, launch, load, measure, proc, record, report, robust, s
 from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
-from bench.servers import ALL as ALL_SERVERS
 from bench.servers import OURS, SERVERS
 from bench.workloads import COST, MEMORY, STARTING, WORKLOADS, Target
 
@@ -97,11 +96,6 @@ def test_a_target_without_its_rows_was_not_run() -> None:
     assert {"not run"} == {report.verdict(target, {}) for target in (*COST, *MEMORY, *STARTING)}
 
 
-def test_cost_targets_name_rows_that_are_measured() -> None:
-    measured = {(each.name, server) for each in WORKLOADS.values() for server in with_before(each.servers)}
-    assert {row for target in COST for row in (target.row, *target.over)} <= measured
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(None, report.ABSENT), (0, "0"), (0.01234, "0.0123"), (1.2, "1.20"), (12345.6, "12,346")]
 )  # fmt: skip
@@ -111,11 +105,6 @@ def test_number_has_three_digits(value: float | None, text: str) -> None:
 
 def test_table_escapes_what_would_break_it() -> None:
     assert "a\\|b c" in report.table(["one", "two"], [["x", "a|b\nc"]])
-
-
-def test_parse_stat_with_parentheses_in_the_name() -> None:
-    stat = "77 (a) b) (c) S 5 6 7 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 100 1000 50"
-    assert proc.parse_stat(stat) == (5, 7, 100)
 
 
 def test_parse_fields_reads_kilobytes_and_counts() -> None:
@@ -351,11 +340,11 @@ def test_a_store_that_is_not_installed_has_that_in_its_row(monkeypatch: pytest.M
     class NoLibrary(stores.Memory):
         library, extra = "no_such_library", "redis"
 
-    told = sessions.session(NoLibrary, launch.Setting(), sessions.QUICK)
-    assert told == {"remark": "no_such_library is not there, install it: pip install 'poorhttp[redis]'"}
+    with pytest.raises(client.Missing, match=r"no_such_library is not installed: pip install 'poorhttp\[redis\]'"):
+        sessions.session(NoLibrary, launch.Setting(), sessions.QUICK)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    told = sessions.session(stores.Memcached, launch.Setting(), sessions.QUICK)
-    assert told == {"remark": "memcached is not there, install it: apt-get install memcached"}
+    with pytest.raises(client.Missing, match="memcached is not installed: apt-get install memcached"):
+        sessions.session(stores.Memcached, launch.Setting(), sessions.QUICK)
 
 
 MAY_MOUNT = shutil.which("unshare") and not subprocess.call(
@@ -399,18 +388,13 @@ def test_a_scenario_of_the_table_in_small_gives_the_numbers_that_are_shown(name:
 @pytest.mark.parametrize("kind", [stores.Cookie, stores.Sqlite, stores.Redis], ids=lambda kind: kind.__name__)
 def test_a_store_in_small_gives_the_numbers_that_are_shown(kind: type[stores.Store], tmp_path: Path) -> None:
     launch.compile_c("tally")
-    numbers = sessions.session(kind, launch.Setting(work=tmp_path), sessions.Size(1, 0.2))
-    if "plain" not in numbers:
-        pytest.skip(numbers["remark"])
+    try:
+        numbers = sessions.session(kind, launch.Setting(work=tmp_path), sessions.Size(1, 0.2))
+    except client.Missing as missing:
+        pytest.skip(str(missing))
     of_redis = {"get cpu", "read times", "write times"}
     shown = {column.removeprefix("~") for column in sessions.SCENARIOS["sessions"].columns.values()}
     assert shown - of_redis <= numbers.keys() and (of_redis <= numbers.keys()) is (kind is stores.Redis)
-
-
-@pytest.mark.parametrize("server", ALL_SERVERS, ids=lambda server: server.name)
-def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> None:
-    setting = launch.Setting(work=tmp_path)
-    assert not any("{" in part for part in launch.fill(server, HELLO, setting, 8080))
 
 
 def test_another_build_and_the_peers_have_their_own_interpreters(tmp_path: Path) -> None:
