@@ -46,7 +46,8 @@ Of the runs under the same Python the one with the most peers is drawn, and then
 chart shows yet. All numbers are in [the tables](#runs).
 """
 TARGETS = """\
-A target is what this bench asks of poorhttp today. It is judged by the newest run that measured it. Of {all} targets
+A target is what this bench asks of poorhttp today. It is judged by the newest whole run that measured
+it. Of {all} targets
 {met} are met, {missed} missed, {failed} failed, and {absent} not measured by any run here.
 """
 REPLACED = (
@@ -103,7 +104,7 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     rows: dict[str, list[list[str]]] = {"MISSED": [], "FAILED": [], "met": [], "not run": []}
     for command, (_, asked) in commands.items():
         for target in asked:
-            of = [run for run in runs if run.command == command]
+            of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
             results = run.results if run else {}
             verdict = report.verdict(target, results)
@@ -155,7 +156,7 @@ def manual() -> Iterator[Part]:
 
 
 def _run_part(run: Run, commands: Commands) -> Part:
-    facts = "\n".join(f"- {name}: {value}" for name, value in run.facts.items())
+    facts = "\n".join(f"- {name}: {value}" for name, value in run.facts.items() if name != "command")
     servers = report.table(
         ["server", "version", "note"], [[name, told["version"], told["note"]] for name, told in run.servers.items()]
     )
@@ -204,6 +205,7 @@ def _origin(chart: ranking.Ranking, where: str) -> str:
         (len(result.rounds) for row, result in chart.run.results.items() if row[0] == chart.workload), default=0
     )
     told = (facts["cpu"], facts["python of poorhttp"], f"{rounds} round{'s' * (rounds != 1)}")
+    told += ("partial: ended before its end",) * chart.run.is_partial
     return f"[{chart.run.name}]({where}): {'; '.join(told)}"
 
 

@@ -25,7 +25,10 @@ TITLES = {
     BARE: "bare loop", **{name: f"poorhttp {name}" for name in OURS}, "pyuwsgi": "uWSGI", "uwsgi": "uWSGI",
     "gunicorn": "gunicorn sync", "gthread": "gunicorn gthread", "fastwsgi": "FastWSGI", "weft": "Weft",
     "peregrine": "Peregrine", "flask-run": "flask run", "watchfiles": "watchfiles + waitress",
+    "lighttpd-1": "lighttpd + single", "lighttpd-2": "lighttpd + 2 x single", "lighttpd-4": "lighttpd + 4 x single",
+    "apache": "Apache", "apache-kept": "Apache, kept", "apache-plain": "Apache, plain",
 }  # fmt: skip
+BEHIND = ("lighttpd-1", "lighttpd-2", "lighttpd-4")  # poorhttp behind lighttpd, in `article`
 # A colour's name in a style sheet, and the colour in light and in dark; blue and vermilion are Okabe's and Ito's.
 COLOURS = {
     "ours": ("#0072b2", "#56b4e9"),
@@ -165,7 +168,7 @@ def title_of(server: str) -> str:
 
 def kind_of(server: str) -> str:
     """The name of its colour."""
-    return "ours" if server in OURS else "limit" if server == BARE else "peer"
+    return "ours" if server in (*OURS, *BEHIND) else "limit" if server == BARE else "peer"
 
 
 def words(ranking: Ranking) -> str:

@@ -42,6 +42,11 @@ class Run:
         found = re.search(r"\d+\.\d+", self.facts.get("python of poorhttp", ""))
         return found[0] if found else "unknown"
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether it was ended before its end."""
+        return "partial" in self.facts
+
     def covers(self) -> set[Covered]:
         return {(self.command, self.python, row) for row in self.results}
 
@@ -97,7 +102,8 @@ def plain(text: object) -> str:
 def replaced(runs: Iterable[Run]) -> dict[str, list[str]]:
     """The names of the runs that are not shown, each with those of the newer runs that have all its rows.
 
-    A row is replaced by the one of a newer run of the same command under the same Python. runs: the newest first.
+    A row is replaced by the one of a newer run of the same command under the same Python, but not of one that was ended
+    before its end. runs: the newest first.
     """
     newer: dict[Covered, str] = {}
     found = {}
@@ -105,7 +111,7 @@ def replaced(runs: Iterable[Run]) -> dict[str, list[str]]:
         rows = run.covers()
         if rows <= newer.keys():
             found[run.name] = list(dict.fromkeys(newer[row] for row in sorted(rows)))
-        else:
+        elif not run.is_partial:
             newer = dict.fromkeys(rows, run.name) | newer
     return found
 

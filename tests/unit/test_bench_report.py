@@ -162,6 +162,19 @@ def test_a_record_goes_when_newer_ones_have_its_rows_under_the_same_python(tmp_p
     assert runs.replaced(runs.read_all(tmp_path)) == {"old": ["third", "one"]}
 
 
+def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row("bare", 1), row("single", 1), row("bjoern", 1)]
+    write(tmp_path, "whole", rows, "2026-01-01")
+    write(tmp_path, "begun", [*rows, row("weft", 1)], "2026-01-02")
+    path = tmp_path / "begun.json"
+    path.write_text(path.read_text().replace('"cpu": "a CPU"', '"cpu": "a CPU", "partial": "ended by Ctrl-C"'))
+    assert runs.replaced(runs.read_all(tmp_path)) == {}
+    html, markdown = made(tmp_path)
+    assert re.search(r"single / bare loop \| <= 1.12 x +\| 1 +\| met +\| whole", re.sub(" +", " ", markdown))
+    assert "1 round; partial: ended before its end" in html and "partial: ended by Ctrl-C" in html
+
+
 def test_each_peer_is_drawn_and_none_twice(tmp_path: Path) -> None:
     bare = [row("bare", 1), row("single", 1)]
     write(tmp_path, "most", [*bare, row("bjoern", 1), row("granian", 1)], "2026-01-01")
