@@ -34,7 +34,6 @@ from bench import (
 )
 from bench.client import Failure
 from bench.measure import Measurement, named
-from bench.runs import BadRecord
 from bench.servers import ALL as ALL_SERVERS
 from bench.servers import OURS, RELOADING, SERVERS, Server
 from bench.workloads import COST, FRONT, FRONTED, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
@@ -64,7 +63,7 @@ HELD = (*OURS, "bare", "bjoern", "granian", "gthread")
 def main() -> int:
     arguments = parse()
     if arguments.command == "report":
-        return write_report()
+        return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
             signal.signal(signum, lambda *_: sys.exit(1))
@@ -113,18 +112,6 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         )  # fmt: skip
         print(f"record: bench/records/{path.name}", file=sys.stderr)
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
-
-
-def write_report() -> int:
-    """Write the pages about the committed records."""
-    commands = {name: (sections, targets) for name, (_, sections, targets) in COMMANDS.items()}
-    try:
-        for path in pages.write(commands, record.RECORDS):
-            print(path.relative_to(record.ROOT))
-    except (BadRecord, Failure) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def pictures(results: report.Results, date: str) -> dict[str, str]:
@@ -263,7 +250,6 @@ def parse() -> argparse.Namespace:
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
         command.add_argument("--record", metavar="NAME", help="the record's name, default the command's")
         command.add_argument("--no-record", action="store_true")
-    commands.add_parser("report", help="write pages about the records, with charts")
     cost = commands.choices["cost"]
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
@@ -273,6 +259,7 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
     cost.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers")
+    commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
     if arguments.command == "report":
         return arguments

@@ -8,13 +8,15 @@ from __future__ import annotations
 import html
 import re
 import string
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import markup, ranking, report
+from bench.client import Failure
 from bench.launch import HERE
-from bench.runs import Run, read_all, replaced
+from bench.runs import BadRecord, Run, read_all, replaced
 from bench.servers import OURS
 from bench.workloads import Target
 
@@ -46,9 +48,8 @@ Of the runs under the same Python the one with the most peers is drawn, and then
 chart shows yet. All numbers are in [the tables](#runs).
 """
 TARGETS = """\
-A target is what this bench asks of poorhttp today. It is judged by the newest whole run that measured
-it. Of {all} targets
-{met} are met, {missed} missed, {failed} failed, and {absent} not measured by any run here.
+A target is what this bench asks of poorhttp today. It is judged by the newest whole run that measured it. Of {all}
+targets {met} are met, {missed} missed, {failed} failed, and {absent} not measured by any run here.
 """
 REPLACED = (
     "The rows of these records have all been measured again, by a newer run of the same command under the same Python."
@@ -65,6 +66,17 @@ class Part:
     parts: list[Part] = field(default_factory=list)
     is_folded: bool = False  # where a page can be folded
     beside: str = ""  # the file in which the same can be read where a page cannot be folded
+
+
+def main(commands: Commands, directory: Path) -> int:
+    """Write the pages, or tell why not; returns the exit status."""
+    try:
+        for path in write(commands, directory):
+            print(path)
+    except (BadRecord, Failure) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def write(commands: Commands, directory: Path) -> list[Path]:
@@ -111,7 +123,7 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
             limit = f"{target.sense} {report.number(target.limit)} {target.unit}".strip()
             row = [
                 f"{command}: {target.text}",
-                limit.replace("<", "\\<"),
+                limit,
                 report.number(report.measured(target, results)),
                 verdict,
             ]
