@@ -1,6 +1,6 @@
-"""The bench's command line: `python -m bench cost`, and the other commands of `COMMANDS`; and `report`.
+"""The bench's command line: `python -m bench COMMAND`; `report` writes pages about what the others measured.
 
-Prints Markdown and keeps it as a record.
+A command that measures prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """

@@ -41,7 +41,8 @@ COLOURS = {
     "paper": ("#ffffff", "#16181a"),
 }
 WIDTH, BAR, TITLE, AXIS = 3.75, 0.2, 0.16, 0.42  # inches: of a chart, of a row, of a line of its title, of the rest
-LETTERS = 52, 70  # in a line of the title, and of what is below it
+LETTERS = 48, 70  # in a line of the title, and of what is below it
+NOTE = 46  # letters in place of a bar
 LARGER = 1.6  # by how much a picture alone is larger than its inches, which makes its letters those of a page
 
 
@@ -97,7 +98,7 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
     "start": {"": (Drawing("first", "ms, median of the starts"),)},
     "faults": {
         "": FAILED,
-        "kill": (*FAILED, Drawing("lost", "requests lost: one more try, on a new connection, failed too")),
+        "kill": (*FAILED, Drawing("lost", "requests that failed at the second try too")),
     },
     "scale": {"light": SCALE, "heavy": SCALE},
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
@@ -211,8 +212,8 @@ def svg(ranking: Ranking) -> str:
 def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    longest = max(bar.high for bar in ranking.bars) or 1
-    right = longest * 1.2
+    longest = max(bar.high for bar in ranking.bars)
+    right = longest * 1.2 or 1
     axes.patch.set_visible(False)
     axes.set(xlim=(0, right), ylim=(len(ranking.bars) - 0.5, -0.5))
     for side in ("top", "right", "bottom"):
@@ -221,7 +222,7 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.tick_params(length=0, labelsize=6.5, labelcolor=light["faint"], pad=2)
     axes.set_yticks([])
-    ticks = [tick for tick in axes.get_xticks() if 0 <= tick <= right]
+    ticks = [tick for tick in axes.get_xticks() if 0 <= tick <= right and (longest or not tick)]
     axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
     for tick in ticks:
         axes.plot(
@@ -233,7 +234,8 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
         axes.text(-0.02 * right, place, title_of(bar.server), ha="right", va="center", fontsize=7.5,
                   fontweight=weight, color=light[colour])  # fmt: skip
         if bar.value is None:
-            told = textwrap.shorten(unescaped(bar.note), 46, placeholder=" …")
+            told = unescaped(bar.note)
+            told = told if len(told) <= NOTE else f"{told[: NOTE - 1]}…"
             axes.text(0.02 * right, place, told, va="center", fontsize=6.3,
                       color=light["edge" if bar.is_failed else "faint"])  # fmt: skip
             continue
