@@ -1,6 +1,6 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article`.
+"""The bench's command line: `python -m bench COMMAND`; `report` writes pages about what the others measured.
 
-Prints Markdown and keeps it as a record.
+A command that measures prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """
@@ -23,6 +23,7 @@ from bench import (
     front,
     launch,
     measure,
+    pages,
     record,
     reload,
     report,
@@ -59,6 +60,8 @@ IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected"
 
 def main() -> int:
     arguments = parse()
+    if arguments.command == "report":
+        return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
             signal.signal(signum, interrupted)
@@ -294,7 +297,10 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
     cost.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers")
+    commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
+    if arguments.command == "report":
+        return arguments
     for option in ("python", "before"):
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():
