@@ -30,7 +30,7 @@ from poorhttp.dispatch.constants import (
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request, undecoded
-from poorhttp.dispatch.returned import described, misreturn, place_of, write_returned
+from poorhttp.dispatch.returned import described, hook_misreturn, misreturn, place_of, write_returned
 from poorhttp.dispatch.site import Site
 from poorhttp.dispatch.table import allowed, read_routes
 
@@ -120,7 +120,9 @@ class Dispatcher:
             if self._files is not None:
                 environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
-                hook(req)
+                returned = hook(req)
+                if returned is not None and returned not in (OK, DONE):  # else a forbidden request would go on
+                    raise TypeError(hook_misreturn(hook, returned))
             methods = self._exact.get(req.uri)
             if methods is not None and req.method in methods:
                 handler = methods[req.method]
