@@ -1,6 +1,6 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article`.
+"""The bench's command line: `python -m bench COMMAND`; `report` writes pages about what the others measured.
 
-Prints Markdown and keeps it as a record.
+A command that measures prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """
@@ -23,6 +23,7 @@ from bench import (
     front,
     launch,
     measure,
+    pages,
     record,
     reload,
     report,
@@ -59,11 +60,14 @@ IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected"
 
 def main() -> int:
     arguments = parse()
+    if arguments.command == "report":
+        return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
             signal.signal(signum, interrupted)
     signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
@@ -85,7 +89,7 @@ def main() -> int:
 
 
 def interrupted(signum: int, _: object) -> None:
-    """Let the run end; one signal after another must not keep it from that."""
+    """A handler of signals: let the run end, its servers too."""
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
@@ -116,7 +120,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_partial = "partial" in facts
     title = f"{arguments.command}{', PARTIAL' * is_partial}"
     markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
-    print(markdown)
+    path = None
     if not (arguments.quick or arguments.no_record):
         name = arguments.record or ("cost-front" if is_fronted else arguments.command)
         has_pictures = arguments.command == "article" and not is_partial
@@ -124,12 +128,14 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
             name + "-partial" * is_partial, facts, results, markdown,
             pictures(results, str(facts["date"])[:10]) if has_pictures else {},
         )  # fmt: skip
-        print(f"record: bench/records/{path.name}", file=sys.stderr)
         if resumed:
             record.remove(resumed)
-        if is_partial:
-            print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
-            return 1
+    print(markdown)
+    if path:
+        print(f"record: bench/records/{path.name}", file=sys.stderr)
+    if path and is_partial:
+        print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+        return 1
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
 
 
@@ -291,7 +297,10 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
     cost.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers")
+    commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
+    if arguments.command == "report":
+        return arguments
     for option in ("python", "before"):
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():

@@ -22,9 +22,10 @@ from poorhttp.sessions import SessionError, Sessions, TooLarge
         ({1, 2}, r"session\['a'\] is of type set"),
         (float("nan"), r"session\['a'\] is nan: JSON has no such number"),
         ("\ud800", r"session\['a'\] holds half of a surrogate pair"),
+        ({"\ud800": 1}, r"the key '\\ud800' of session\['a'\] holds half of a surrogate pair"),
         (object(), r"session\['a'\] is of type object"),
     ],
-    ids=["int key", "bytes", "set", "nan", "surrogate", "object"],
+    ids=["int key", "bytes", "set", "nan", "surrogate", "surrogate key", "object"],
 )
 def test_what_json_does_not_have_is_refused(client: Client, value: Any, told: str) -> None:
     with pytest.raises(SessionError, match=told):
@@ -130,6 +131,12 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("memory:", {"cookie": "__Host-a"}, "without a prefix"),
         ("memory:", {"same_site": "lax"}, "expected one of Lax, Strict, None"),
         ("memory:", {"same_site": "None", "secure": False}, "browsers refuse"),
+        (
+            None,
+            {},
+            "the store of sessions is of type NoneType; expected an address such as sqlite:/path/of/sessions.db",
+        ),
+        (["memory:"], {}, "the store of sessions is of type list"),
         ("memory:x", {}, "takes nothing behind the colon"),
         ("sqlite:sessions.db", {}, "expected an absolute path"),
         ("sqlite:///sessions.db", {}, "expected an absolute path"),
@@ -147,7 +154,7 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("mariadb://root@localhost", {}, "names no database"),
     ],
 )
-def test_a_wrong_setting_is_told(store: str, settings: dict[str, Any], told: str) -> None:
+def test_a_wrong_setting_is_told(store: Any, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(SessionError, match=re.escape(told)):
         Sessions(store, **settings)
 
