@@ -137,7 +137,9 @@ def test_a_chdir_that_is_not_there(site: Path, command: tuple[str, ...]) -> None
 @pytest.mark.parametrize("command", [("check",), ("--check-config",), ()])
 def test_a_chdir_without_the_application_is_told_of(site: Path, command: tuple[str, ...], application: str) -> None:
     (site / "www").mkdir()
-    code, said = poorhttp(site, *command, "-c", ini(site, f"chdir = {site}/www\napplication = {application}\n"))
+    code, said = poorhttp(
+        site.parents[1], *command, "-c", ini(site, f"chdir = {site}/www\napplication = {application}\n")
+    )
     assert code == 3
     told = {".": f"{site}/www: no dispatch_table.py in this directory", "none.py": "none.py does not exist"}
     assert f"error: {told[application]}\nhint: " in said

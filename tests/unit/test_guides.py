@@ -49,10 +49,10 @@ def test_the_tests_of_the_guest_book(tmp_path):
     (table,) = (each for each in tables if "Leave your name" in each)
     (tmp_path / "dispatch_table.py").write_text(table)
     (tmp_path / "test_site.py").write_text(program("testing.md", "test_site.py"))
-    assert "2 passed" in tested(tmp_path)
+    assert "2 passed" in said_by_pytest(tmp_path)
 
 
-def tested(directory):
+def said_by_pytest(directory):
     """What pytest says of the tests in a directory."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
@@ -64,10 +64,10 @@ def test_a_table_whose_store_is_elsewhere_is_tested_with_sessions_in_memory(tmp_
     for name in "dispatch_table.py", "test_visits.py":
         text = program("testing.md", name)
         (tmp_path / name).write_text(text.replace("/var/lib/mysite", "/proc/none"))
-    assert "1 passed" in tested(tmp_path)
+    assert "1 passed" in said_by_pytest(tmp_path)
     (tmp_path / "test_visits.py").write_text("import dispatch_table\n")
     with pytest.raises(AssertionError, match="there is no such directory"):
-        tested(tmp_path)
+        said_by_pytest(tmp_path)
 
 
 def test_sessions_in_memory_under_the_client_of_werkzeug():
