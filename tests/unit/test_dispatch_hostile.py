@@ -50,7 +50,7 @@ WAYS = {
     "type of a Response": answered(content_type=lambda name, value: value),
     "details": lambda req, name, value: http.abort(http.HTTP_NOT_FOUND, name, value),
 }
-OURS = {"content-type", "content-length", "set-cookie", "location", "etag"}
+OURS = {"content-type", "content-length", "set-cookie", "location", "etag", "vary"}
 
 
 @given(st.sampled_from(sorted(WAYS)), HOSTILE, HOSTILE)
