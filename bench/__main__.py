@@ -44,8 +44,9 @@ COST_COLUMNS = {
     "p99 ms": "p99", "PSS MiB": "pss", "alone MiB": "alone", "processes": "processes", "threads": "threads",
 }
 TALLY_COLUMNS = {
-    "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "p50 ms": "p50", "p99 ms": "p99", "± p99": "~p99",
-    "p99.9 ms": "p99.9", "least served %": "least", "long/s": "long", "core %": "core", "threads": "threads",
+    "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "x bare": "/cpu", "p50 ms": "p50", "p99 ms": "p99",
+    "± p99": "~p99", "p99.9 ms": "p99.9", "least served %": "least", "long/s": "long", "core %": "core",
+    "threads": "threads",
 }
 FRONT_COLUMNS = {
     "req/s": "rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "lighttpd's CPU µs/req": "front", "± lighttpd's": "~front",
@@ -183,7 +184,9 @@ def with_before(servers: Iterable[str]) -> list[str]:
 def cost_sections(results: report.Results) -> Iterator[str]:
     for name in dict.fromkeys(row[0] for row in results):
         workload = WORKLOADS[name]
-        table = report.result_table(results, name, TALLY_COLUMNS if workload.tally else COST_COLUMNS)
+        columns = TALLY_COLUMNS if workload.tally else COST_COLUMNS
+        columns = {head: name for head, name in columns.items() if name != "/cpu" or "bare" in workload.servers}
+        table = report.result_table(results, name, columns)
         yield f"## {name}: {workload.what}\n\n{workload.terms()}.\n\n{table}"
 
 
@@ -243,7 +246,7 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
-            **dict.fromkeys(("table", "sessions"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
+            **dict.fromkeys(("table", "sessions", "scale"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),

@@ -4,7 +4,9 @@
  * known number of body bytes) and nothing else of HTTP: it reads no method, no target and no field, checks nothing,
  * has no deadline and no limit. All requests found in one read are answered by one send.
  *
- *     bare PORT BODY_FILE REQUEST_BODY_BYTES keep|close
+ *     bare PORT|PATH BODY_FILE REQUEST_BODY_BYTES keep|close
+ *
+ * It listens at a port of 127.0.0.1, or at the path of a unix socket, which has a slash.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { READ_BYTES = 65536, EVENTS = 256, COPIES = 64, COPIED_BYTES = 262144, DESCRIPTORS = 65536 };
@@ -81,6 +84,16 @@ static int listen_on(int port)
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets inherit it */
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 2048) < 0)
+        fail("listen");
+    return fd;
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 2048) < 0)
         fail("listen");
     return fd;
@@ -170,13 +183,13 @@ int main(int argc, char **argv)
 {
     struct epoll_event events[EVENTS];
     if (argc != 5) {
-        fprintf(stderr, "usage: bare PORT BODY_FILE REQUEST_BODY_BYTES keep|close\n");
+        fprintf(stderr, "usage: bare PORT|PATH BODY_FILE REQUEST_BODY_BYTES keep|close\n");
         return 2;
     }
     request_body = atol(argv[3]);
     closing = !strcmp(argv[4], "close");
     build_answers(argv[2]);
-    int listener = listen_on(atoi(argv[1]));
+    int listener = strchr(argv[1], '/') ? listen_at(argv[1]) : listen_on(atoi(argv[1]));
     epoll = epoll_create1(0);
     watch(EPOLL_CTL_ADD, listener, EPOLLIN);
     for (;;) {

@@ -27,6 +27,10 @@ class Missing(Failure):
         super().__init__(f"{what} is not installed: {command}")
 
 
+class Unable(Failure):
+    """The server lacks what the workload needs, and says so; the text goes beside its row, which has no numbers."""
+
+
 def connect(where: int | str) -> socket.socket:
     """A socket connected to a port of 127.0.0.1 or to a path; its every operation ends within PATIENCE seconds."""
     if isinstance(where, int):
@@ -54,11 +58,20 @@ def request(workload: Workload, path: str = "") -> bytes:
 
 
 def read_answer(stream: BinaryIO) -> bytes:
-    """The body of the next answer; raises Failure unless its status is 200, EOFError where it does not come whole."""
-    line, _, body = read_response(stream)
+    """The body of the next answer; raises Unable if its status is 501, Failure if it is another one than 200, EOFError
+    where it does not come whole.
+    """
+    return read_answer_and_end(stream)[0]
+
+
+def read_answer_and_end(stream: BinaryIO) -> tuple[bytes, bool]:
+    """What `read_answer` gives, and whether the answer announces that the connection ends."""
+    line, fields, body = read_response(stream)
+    if line.split()[1:2] == [b"501"]:
+        raise Unable(body.decode("latin-1")[:80])
     if line.split()[1:2] != [b"200"]:
         raise Failure(f"answered {line.decode('latin-1').strip()!r}")
-    return body
+    return body, fields.get(b"connection") == b"close"
 
 
 def read_response(stream: BinaryIO) -> tuple[bytes, dict[bytes, bytes], bytes]:
@@ -100,7 +113,10 @@ def _check_on(sock: socket.socket, stream: BinaryIO, workload: Workload, expecte
     sock.sendall(request(workload) * workload.pipeline)
     for number in range(workload.pipeline):
         try:
-            compare(read_answer(stream), expected)
+            body, is_last = read_answer_and_end(stream)
+            compare(body, expected)
+            if is_last and number + 1 < workload.pipeline:
+                raise Unable("closes each connection")
         except (OSError, EOFError) as error:
             raise Failure(f"answered {number} of {workload.pipeline} requests: {error}") from error
     if workload.close:

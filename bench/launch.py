@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.client import Failure, Missing, check
+from bench.client import Failure, Missing, Unable, check
 from bench.servers import BEFORE, OURS, Server
 from bench.workloads import Workload
 
@@ -90,7 +90,7 @@ def started(
         run = start(server, workload, setting, output.fileno(), extra, where)
     try:
         yield run
-    except Missing:
+    except (Missing, Unable):
         raise
     except Failure as failure:
         ensure_installed(server, workload, setting)
@@ -120,7 +120,7 @@ def start(
 
 
 def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> list[str]:
-    """The server's command line for the workload; raises Failure where it has none for a unix socket."""
+    """The server's command line for the workload; raises Unable where it has none for a unix socket."""
     spec = str(ROOT / workload.directory) if workload.directory else f"{workload.module}:{workload.app}"
     body = setting.work / f"{workload.name}.body"
     if server.name == "bare":
@@ -135,12 +135,9 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
         "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
         "mode": "close" if workload.close else "keep",
     }  # fmt: skip
-    command = server.command
-    if isinstance(where, str):
-        if server.unix is None:
-            raise Failure("no unix sockets")
-        tcp, unix = server.unix
-        command = tuple(part.replace(tcp, unix) for part in command)
+    command = server.at_socket() if isinstance(where, str) else server.command
+    if command is None:
+        raise Unable("no unix sockets")
     return [part.format_map(names) for part in command]
 
 
@@ -163,6 +160,8 @@ def wait_until_right(started: Running, workload: Workload, answer: bytes) -> str
             raise Failure(f"ended with status {started.process.returncode}")
         try:
             return check(started.port, workload, answer)
+        except Unable:
+            raise
         except Failure:
             if time.monotonic() > deadline:
                 raise

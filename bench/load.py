@@ -1,7 +1,7 @@
 """The loads: wrk, tally.c, and a prober that looks at other requests while threads are blocked.
 
-Each takes a port and gives numbers in seconds and requests per second, or raises Failure; it knows no server. The
-bench itself is pinned to the load's core, and so is what it starts here.
+Each takes a port, or but for wrk the path of a unix socket, and gives numbers in seconds and requests per second, or
+raises Failure; it knows no server. The bench itself is pinned to the load's core, and so is what it starts here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ import subprocess
 import time
 from contextlib import ExitStack
 
-from bench.client import Failure, Missing, compare, connect, read_answer, request
-from bench.launch import BUILD, ENDS_WITH_US, HERE, last_line
+from bench.client import (
+    Failure,
+    Missing,
+    Unable,
+    compare,
+    connect,
+    read_answer,
+    read_answer_and_end,
+    request,
+)
+from bench.launch import BUILD, ENDS_WITH_US, HERE, Where, last_line
 from bench.report import percentile
 from bench.workloads import Workload
 
@@ -21,13 +30,13 @@ TOLERATED = 0.001  # faults per answer; more make the measurement void
 BLOCKED_SECONDS, PROBE_SECONDS, PROBE_EVERY = 1.0, 0.9, 0.002
 
 
-def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+def run(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """Load the server for about `seconds`; gives `requests`, `rate`, `p50`, `p99`, and what else the load knows."""
     load = probe if workload.probe else tally if workload.tally else wrk
     return load(port, workload, answer, seconds)
 
 
-def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+def wrk(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """One run of wrk with one thread; whole seconds only."""
     whole = max(1, round(seconds))
     if not shutil.which("wrk"):
@@ -60,7 +69,7 @@ def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, flo
     return result
 
 
-def tally(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests."""
     asks = (str(workload.connections), request(workload), str(workload.long), request(workload, "/long"))
     try:
@@ -87,7 +96,7 @@ def parse_tally(text: str, seconds: float) -> dict[str, float]:
     return result | data
 
 
-def probe(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
+def probe(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """Block all threads but one for a second, ask on a fixed schedule meanwhile; several times over.
 
     A late answer delays the next question but not its place in the schedule, from which its time counts.
@@ -98,7 +107,7 @@ def probe(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[
     return {"requests": len(times), "p50": percentile(times, 50) * 1e3, "p99": percentile(times, 99) * 1e3}
 
 
-def _probe_once(port: int, workload: Workload, answer: bytes) -> list[float]:
+def _probe_once(port: Where, workload: Workload, answer: bytes) -> list[float]:
     with ExitStack() as stack:
         try:
             return _block_and_ask(stack, port, workload, answer)
@@ -106,7 +115,7 @@ def _probe_once(port: int, workload: Workload, answer: bytes) -> list[float]:
             raise Failure(f"while threads are blocked: {error or type(error).__name__}") from error
 
 
-def _block_and_ask(stack: ExitStack, port: int, workload: Workload, answer: bytes) -> list[float]:
+def _block_and_ask(stack: ExitStack, port: Where, workload: Workload, answer: bytes) -> list[float]:
     def opened(count: int) -> list[tuple]:
         socks = [stack.enter_context(connect(port)) for _ in range(count)]
         return [(sock, stack.enter_context(sock.makefile("rb"))) for sock in socks]
@@ -121,7 +130,10 @@ def _block_and_ask(stack: ExitStack, port: int, workload: Workload, answer: byte
         due = begin + number * PROBE_EVERY
         time.sleep(max(0.0, due - time.perf_counter()))
         sock.sendall(request(workload))
-        compare(read_answer(stream), answer)
+        body, is_last = read_answer_and_end(stream)
+        compare(body, answer)
+        if is_last:
+            raise Unable("closes each connection")
         times.append(time.perf_counter() - due)
     for _, stream in blockers:
         compare(read_answer(stream), answer)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench import load, proc
-from bench.client import Failure, Missing, check, compare, connect, read_answer, request
+from bench.client import Failure, Missing, Unable, check, compare, connect, read_answer, request
 from bench.front import lighttpd
 from bench.launch import APPS, LOAD_CORE, Running, Setting, environment, expected, running, started
 from bench.progress import Progress
@@ -59,8 +59,8 @@ def take_turns(
 def _measure(measurement: Measurement, result: Result) -> None:
     try:
         numbers = measurement()
-    except Missing as missing:
-        result.remark = str(missing)
+    except (Missing, Unable) as reason:
+        result.remark = str(reason)
     except (Failure, OSError, EOFError, ValueError) as failure:
         result.failures.append(str(failure) or type(failure).__name__)
     else:
@@ -70,8 +70,11 @@ def _measure(measurement: Measurement, result: Result) -> None:
 
 def cost(server: Server, workload: Workload, setting: Setting, seconds: float) -> dict[str, float]:
     """Requests per second, CPU seconds per request of the whole tree, latencies, memory after the load."""
+    if workload.probe and server.name in members("one thread only"):
+        raise Unable("has one thread")
     answer = expected(workload, setting)
-    with running(server, workload, setting) as run:
+    where = str(setting.work / f"{server.name}.sock") if workload.unix else 0
+    with running(server, workload, setting, where=where) as run:
         root = run.process.pid
         load.run(run.port, workload, answer, min(WARM_UP, seconds))
         before, begin = proc.cpu(root), time.perf_counter()

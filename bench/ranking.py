@@ -100,7 +100,7 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
         "": FAILED,
         "kill": (*FAILED, Drawing("lost", "requests that failed at the second try too")),
     },
-    "scale": {"light": SCALE, "heavy": SCALE},
+    "scale": dict.fromkeys(("light", "heavy", "compute"), SCALE),
     "reload": dict.fromkeys(("bare", "flask", "django", "heavy", "leaf", "load"), SAVE),
     "article": {
         "memory": (Drawing("pss", "memory of all processes (PSS), MiB"),),

@@ -1,7 +1,9 @@
 """What a second process gives on two cores, and what several processes of one application weigh.
 
-Knows the scenarios, how each is measured and what the figures may be. Unlike in `cost`, servers and load run on both
-cores, so that the load takes a part of what a second process could have; how much is shown. Sizes are bytes.
+Knows the scenarios, how each is measured and what the figures may be. Unlike in `cost`, servers run on both cores, and
+so does wrk, which takes a part of what a second process could have; how much is shown. `compute` leaves them the cores:
+its load is tally, which takes some microseconds of one core for an answer that takes a server a millisecond. Sizes are
+bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from bench.workloads import HELLO, WORKLOADS, Workload
 CORES = frozenset({SERVER_CORE, LOAD_CORE})
 FLASK = Workload("flask", "a page of Flask", OURS, module="flask_page", app="application", close=True,
                  needs=("flask",))  # fmt: skip
+COMPUTE = replace(WORKLOADS["compute"], threads=1)
 LOADS = 5  # until each worker must have worked
 
 
@@ -34,27 +37,35 @@ FULL = Size(5.0)
 QUICK = Size(1.0)
 
 
-def speed(server: Server, setting: Setting, size: Size, page: str) -> dict[str, float]:
-    """Answers per second of one process and of two, on two cores that the load shares with them."""
+def page(name: str) -> Workload:
+    """A page of the examples."""
+    return replace(WORKLOADS["light"], name=name, path=f"/{name}")
+
+
+def speed(server: Server, setting: Setting, size: Size, asked: Workload) -> dict[str, float]:
+    """Answers per second of one process and of two, on two cores that the load shares with them; tally has only one."""
     python = setting.python if server.name in OURS else str(launch.PEERS_PYTHON)
     # The heavy page names its Python, so each interpreter has an answer of its own.
     setting = replace(setting, cores=CORES, python=python, answers={})
     numbers: dict[str, float] = {}
     with launch.pinned(CORES):
         for count, name in ((1, "one"), (2, "two")):
-            workload = replace(WORKLOADS["light"], name=page, path=f"/{page}", processes=count)
+            workload = replace(asked, processes=count)
             answer = expected(workload, setting)
-            with running(server, workload, setting, processes(server, count)) as run:
+            with (
+                running(server, workload, setting, processes(server, count)) as run,
+                launch.pinned({LOAD_CORE} if workload.tally else CORES),
+            ):
                 load.run(run.port, workload, answer, 1.0)
                 before, ours, begin = proc.cpu_of_each(run.process.pid), own_cpu(), time.monotonic()
                 done = load.run(run.port, workload, answer, size.seconds)
                 spent = {pid: cpu - before.get(pid, 0) for pid, cpu in proc.cpu_of_each(run.process.pid).items()}
-                took = time.monotonic() - begin
+                took, load_cpu = time.monotonic() - begin, own_cpu() - ours
                 check(run.port, workload, answer)
             total = sum(spent.values())
             numbers |= {
                 name: done["rate"], f"{name} cpu": total / done["requests"] * 1e6, f"{name} p99": done["p99"],
-                f"{name} load": (own_cpu() - ours) / took * 100, f"{name} busiest": max(spent.values()) / total * 100,
+                f"{name} load": load_cpu / took * 100, f"{name} busiest": max(spent.values()) / total * 100,
             }  # fmt: skip
     return {**numbers, "times": numbers["two"] / numbers["one"]}
 
@@ -111,9 +122,12 @@ WORKERS = ("forking", "gunicorn", "granian", "uwsgi")
 ONE_ONLY = {"threading": "one process: the interpreter lets one thread compute at a time"}
 ALL = (
     Scenario("light", "the light page, 1 and 2 processes on 2 cores, 64 kept connections",
-             partial(speed, page="light"), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
+             partial(speed, asked=page("light")), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
     Scenario("heavy", "the heavy page, 1 and 2 processes on 2 cores, 64 kept connections",
-             partial(speed, page="heavy"), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
+             partial(speed, asked=page("heavy")), (), SPEED_COLUMNS, WORKERS, ONE_ONLY),
+    Scenario("compute", "a millisecond of Python, 1 and 2 processes on 2 cores, 16 connections, kept by tally on one",
+             partial(speed, asked=COMPUTE), (Limit("2 processes / 1", "times", ">=", 1.8, "x"),), SPEED_COLUMNS,
+             WORKERS, ONE_ONLY),
     Scenario("memory", "a Flask application in 4 workers", weight,
              (Limit("with their supervisor / single", "times single", "<=", 1.6, "x"),),
              {"single MiB": "single", "1 worker and supervisor MiB": "one", "4 workers and supervisor MiB": "four",

@@ -30,6 +30,10 @@ class Server:
     packages: tuple[str, ...] = ()  # what pip installs it from; none if it is not a peer
     groups: tuple[str, ...] = ()
 
+    def at_socket(self) -> tuple[str, ...] | None:
+        """The command that listens at {socket}; None if it has none."""
+        return None if self.unix is None else replaced(self.command, *self.unix)
+
 
 def read(path: Path = FILE) -> tuple[dict[str, Server], dict[str, str]]:
     """The servers, and what its groups mean, both by name; raises BadFile."""
@@ -59,9 +63,10 @@ def _server(path: Path, section: str, texts: dict[str, str], known: dict[str, st
     if "packages" in found:
         told = ", ".join(f"{name!r}, version({name!r})" for name in found["packages"])
         found["version"] = ("{python}", "-c", f"from importlib.metadata import version; print({told})")
-    if "unix" in found and not any(found["unix"][0] in word for word in found["command"]):
-        raise ini.BadFile(path, section, "unix", f"{found['unix'][0]!r} is in no word of the command")
-    return Server(section.removeprefix(RELOAD), **found)
+    server = Server(section.removeprefix(RELOAD), **found)
+    if server.unix is not None and server.at_socket() == server.command:
+        raise ini.BadFile(path, section, "unix", f"{server.unix[0]!r} is not in the command")
+    return server
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -74,6 +79,17 @@ def words(text: str) -> tuple[str, ...]:
     if unknown := sorted(places - FILLED_IN):
         raise ValueError(f"{{{unknown[0]}}} to be one of {', '.join(f'{{{name}}}' for name in sorted(FILLED_IN))}")
     return tuple(found)
+
+
+def replaced(command: tuple[str, ...], part: str, other: str) -> tuple[str, ...]:
+    """The command with `other` for `part`, which is in a word or is several words; unchanged if it is neither."""
+    if any(part in word for word in command):
+        return tuple(word.replace(part, other) for word in command)
+    parts = tuple(part.split())
+    for begin in range(len(command)):
+        if command[begin : begin + len(parts)] == parts:
+            return (*command[:begin], *other.split(), *command[begin + len(parts) :])
+    return command
 
 
 def replacement(text: str) -> tuple[str, str]:

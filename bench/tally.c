@@ -3,10 +3,12 @@
  * Every client asks again as soon as it has its answer, on a kept connection, or on a new one where the answer announced
  * its close. Some clients may send another request, of another kind; times are only kept of the first kind. When the
  * time is over nobody asks any more, but all wait for the answers that are due, so a request that starves has its time.
- * An answer must be 200, with a Content-Length, and with the body that stdin gives; anything else ends the load.
+ * An answer must be 200 with the body that stdin gives; anything else ends the load. The body ends by Content-Length, by
+ * its last chunk (RFC 9112 7.1), or, where the answer has neither, with the connection.
  *
- *     tally PORT SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY
+ *     tally PORT|PATH SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY
  *
+ * The server listens at a port of 127.0.0.1, or at the path of a unix socket, which has a slash.
  * It prints one line of JSON: answers of each client within the time, and percentiles (nearest rank) in milliseconds.
  */
 #define _GNU_SOURCE
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,8 +36,14 @@ struct client {
 };
 
 static struct client *clients;
-static int count, epoll, port;
-static char body[ANSWER_BYTES];
+static int count, epoll;
+static union {
+    struct sockaddr any;
+    struct sockaddr_in tcp;
+    struct sockaddr_un local;
+} server;
+static socklen_t server_size;
+static char body[ANSWER_BYTES], decoded[ANSWER_BYTES];
 static size_t body_size;
 static double *times; /* milliseconds */
 static size_t timed, room;
@@ -52,17 +61,31 @@ static double now(void)
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
+static void set_server(const char *where)
+{
+    if (!strchr(where, '/')) {
+        server.tcp.sin_family = AF_INET;
+        server.tcp.sin_port = htons((unsigned short)atoi(where));
+        server.tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        server_size = sizeof server.tcp;
+        return;
+    }
+    if (strlen(where) >= sizeof server.local.sun_path)
+        fail("the path of the socket is too long; bytes", (long)strlen(where));
+    server.local.sun_family = AF_UNIX;
+    strcpy(server.local.sun_path, where);
+    server_size = sizeof server.local;
+}
+
 static void ask(struct client *c)
 {
     c->asked = now();
     c->have = 0;
     c->is_waiting = true;
     if (c->fd < 0) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        c->fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(c->fd, (struct sockaddr *)&address, sizeof address) < 0)
+        c->fd = socket(server.any.sa_family, SOCK_STREAM, 0);
+        if (connect(c->fd, &server.any, server_size) < 0)
             fail("cannot connect; answers so far", c->answers);
         epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
     }
@@ -70,40 +93,73 @@ static void ask(struct client *c)
         fail("a kept connection was closed without a word; answers so far", c->answers);
 }
 
-/* The bytes of the answer's head where the answer is whole, else 0. */
-static size_t head_of_whole(struct client *c)
+/* The size of the body in these chunks, which is put into `decoded`; -1 if the last chunk has not come. */
+static ssize_t decode(const char *from, const char *end)
+{
+    size_t size = 0;
+    for (;;) {
+        const char *data = memmem(from, (size_t)(end - from), "\r\n", 2);
+        if (!data)
+            return -1;
+        size_t left = (size_t)(end - data) - 2, chunk = strtoul(from, NULL, 16);
+        data += 2;
+        if (left < 2 || left - 2 < chunk)
+            return -1;
+        if (!chunk) {
+            if (left > 2)
+                fail("bytes behind an answer", (long)left - 2);
+            return (ssize_t)size;
+        }
+        memcpy(decoded + size, data, chunk);
+        size += chunk;
+        from = data + chunk + 2;
+    }
+}
+
+/* Whether the answer is whole, and then right. has_ended: the server sends no more. */
+static bool is_whole(struct client *c, bool has_ended)
 {
     c->answer[c->have] = 0;
     char *end = memmem(c->answer, c->have, "\r\n\r\n", 4);
     if (!end)
-        return 0;
+        return false;
+    if (strncmp(c->answer, "HTTP/1.1 200", 12))
+        fail("not 200, but status", c->have > 12 ? atol(c->answer + 9) : 0);
     end[2] = 0; /* strings are looked for in the head only */
     char *length = strcasestr(c->answer, "\r\nContent-Length:");
-    if (strncmp(c->answer, "HTTP/1.1 200", 12) || !length)
-        fail("not 200 with a Content-Length, but status", c->have > 12 ? atol(c->answer + 9) : 0);
-    size_t head = (size_t)(end - c->answer) + 4, size = (size_t)atol(length + 17);
-    bool is_closing = strcasestr(c->answer, "\r\nConnection: close\r\n");
+    bool is_chunked = strcasestr(c->answer, "\r\nTransfer-Encoding: chunked\r\n");
+    bool is_closing = has_ended || strcasestr(c->answer, "\r\nConnection: close\r\n");
     end[2] = '\r';
-    if (c->have < head + size)
-        return 0;
-    if (c->have != head + size || size != body_size || memcmp(c->answer + head, body, size))
-        fail("wrong answer; its bytes", (long)(c->have - head));
+    const char *got = end + 4;
+    ssize_t size = c->answer + c->have - got;
+    if (is_chunked) {
+        bool may_be_last = size >= 5 && !memcmp(c->answer + c->have - 5, "0\r\n\r\n", 5);
+        if (!may_be_last || (size = decode(got, c->answer + c->have)) < 0)
+            return false;
+        got = decoded;
+    } else if (length ? size < atol(length + 17) : !has_ended) {
+        return false;
+    }
+    if ((size_t)size != body_size || memcmp(got, body, body_size))
+        fail("wrong answer; its bytes", (long)size);
     if (is_closing) {
         close(c->fd);
         c->fd = -1;
     }
-    return head;
+    return true;
 }
 
 /* Take what has come; whether the answer is whole. */
 static bool receive(struct client *c)
 {
     ssize_t size = recv(c->fd, c->answer + c->have, ANSWER_BYTES - 1 - c->have, 0);
-    if (size <= 0)
-        fail("closed within an answer; bytes of it", (long)c->have);
-    c->have += (size_t)size;
-    if (!head_of_whole(c))
+    if (size > 0)
+        c->have += (size_t)size;
+    if (!is_whole(c, size == 0)) {
+        if (size <= 0)
+            fail("closed within an answer; bytes of it", (long)c->have);
         return false;
+    }
     c->is_waiting = false;
     if (!c->is_timed)
         return true;
@@ -168,11 +224,11 @@ static void print_answers(const char *name, int from, int to)
 int main(int argc, char **argv)
 {
     if (argc != 7) {
-        fprintf(stderr, "usage: tally PORT SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY\n");
+        fprintf(stderr, "usage: tally PORT|PATH SECONDS CLIENTS REQUEST OTHER_CLIENTS OTHER_REQUEST <BODY\n");
         return 2;
     }
     int first = atoi(argv[3]);
-    port = atoi(argv[1]);
+    set_server(argv[1]);
     count = first + atoi(argv[5]);
     body_size = fread(body, 1, sizeof body, stdin);
     clients = calloc((size_t)count, sizeof *clients);

@@ -36,12 +36,14 @@ class Workload:
     cookie: str = ""  # that the client sends
     probe: bool = False  # not wrk, but single requests while all threads but one are blocked
     tally: bool = False  # not wrk, but tally.c, which counts what each client gets
+    unix: bool = False  # over a unix socket (with tally)
     long: int = 0  # more clients, that ask for /long (with tally)
     needs: tuple[str, ...] = ()  # what the application imports, as pip knows it
 
     def terms(self) -> str:
         """The conditions, for the heading of a table."""
         keep = "`Connection: close` on each request" if self.close else "keep-alive"
+        keep += " over a unix socket" if self.unix else ""
         answer = "a page" if self.answer is None else f"{len(self.answer):,} bytes of answer"
         ours = f" (poorhttp's threading with {self.our_threads})" if self.our_threads else ""
         return (
@@ -73,6 +75,7 @@ def answer(text: str) -> bytes | None:
 WORKLOADS = read()
 START = WORKLOADS.pop("start")  # of the command `start`; all others are of `cost`
 THREADED_PEERS = tuple(name for name in members("computing") if name not in OURS)
+PEERS = ("bjoern", "waitress", "pyuwsgi")  # that can do every row of `cost`
 TCP, UNIX = "TCP", "unix sockets"
 Row = tuple[str, str]  # workload, server
 
@@ -115,6 +118,12 @@ COST = (
              over=tuple((name, peer) for peer in THREADED_PEERS))
       for what, name, limit in (
           ("Flask", "flask", 0.8), ("Django", "django", 0.8), ("1 ms of Python", "compute", 1.0))),
+    *(Target(f"{what}, CPU per request: single / the best of {', '.join(PEERS)}", (name, "single"), "cpu", "<=", 1.0,
+             over=tuple((name, peer) for peer in PEERS))
+      for what, name in (
+          ("1 KB of JSON", "json1k"), ("POST of 1 KB", "post1k"), ("POST of 100 KB", "post100k"),
+          ("POST of 10 MB", "post10m"), ("a file of 100 KB", "file"), ("100 blocks of 1 KB", "stream"),
+          ("over a unix socket", "unix"))),
     *(Target(f"{what}, {column}: threading / the build before", (name, "threading"), column, "<=", limit,
              over=((name, "threading-before"),))
       for what, name, column, limit in (
@@ -124,9 +133,9 @@ COST = (
 )
 FRONT = tuple(
     Target(f"behind lighttpd over {over}, {name}, CPU per request: single / the better of bjoern and uWSGI",
-           (f"{name}, {over}", "single"), "cpu", "<=", 1.0,
+           (f"{name}, {over}", "single"), "cpu", "<=", limit,
            over=((f"{name}, {over}", "bjoern"), (f"{name}, {over}", "pyuwsgi")))
-    for name in ("hello", "light") for over in (TCP, UNIX)
+    for name in ("hello", "light") for over, limit in ((TCP, 1.0), (UNIX, 0.95))
 )
 MEMORY = (
     Target("hello: memory of single", ("hello", "single"), "judged", "<=", 10.0, "MiB"),

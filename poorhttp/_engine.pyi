@@ -238,6 +238,9 @@ class Engine:
     def makes_way(self) -> bool:
         """Whether the engine has drained for a successor (DRAIN), and no stop came meanwhile."""
 
+    def note_fork(self) -> None:
+        """Tell that a child is about to be forked, which may hold the sockets of connections open."""
+
     def abandon(self) -> None:
         """Serve no more and keep no port, in a child that the application forked. It ends when its call returns."""
 

@@ -138,6 +138,10 @@ impl Engine {
         self.server.run(slot).map_err(PyRuntimeError::new_err)
     }
 
+    fn note_fork(&self) {
+        self.server.note_fork();
+    }
+
     fn abandon(&self, py: Python<'_>) {
         self.server.handler().abandon(py);
         self.server.abandon();

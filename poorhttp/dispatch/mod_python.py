@@ -37,6 +37,8 @@ NAMES = ("debug", "document", "follow_symlinks", "index", "log_level", "webmaste
 """What may follow `poorhttp.` in a PythonOption, beside `mime-type.` and the ending of a name."""
 
 _applications: dict[tuple[tuple[str, str], ...], WSGIApplication] = {}
+_sites: dict[tuple[tuple[str, str], ...], _Site] = {}
+"""By the options that Apache has for a request, which are the same for all requests of a `<Location>`."""
 _making = allocate_lock()
 
 
@@ -44,18 +46,17 @@ def handler(req: Any) -> int:
     """Answer a request of mod_python. Raises TableError, and what the import of the table raises:
     mod_python logs these and answers 500.
     """
-    ours, options = _split(req.get_options())
-    serve = _application(ours)
+    site = _site(req.get_options())
     if "Transfer-Encoding" in req.headers_in:
         return LENGTH_REQUIRED  # mod_python cannot read such a body
-    return _Answer(req, environ_of(req, ours, options)).send(serve)
+    return _Answer(req, environ_of(req, site)).send(site.serve)
 
 
-def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
-    """The environ of a request (PEP 3333). ours: the options of this package, without their prefix."""
+def environ_of(req: Any, site: _Site) -> dict[str, Any]:
+    """The environ of a request (PEP 3333)."""
     req.add_common_vars()
-    environ: dict[str, Any] = {name: _native(req.subprocess_env.get, name) for name in _names(req.subprocess_env)}
-    fields = req.headers_in
+    environ: dict[str, Any] = _natives(req.subprocess_env)
+    fields, ours = req.headers_in, site.ours
     if "Authorization" in fields:  # Apache keeps it from programs that other users may see in `ps`
         environ["HTTP_AUTHORIZATION"] = _native(fields.get, "Authorization")
     if "Range" in fields:
@@ -80,14 +81,15 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "REMOTE_PORT": str(req.useragent_addr[1]),
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "https" if req.is_https() else "http",
-            "wsgi.input": io.BufferedReader(_Body(req)),
+            # Without Content-Length there is no body, and no reader with a buffer is needed.
+            "wsgi.input": io.BufferedReader(_Body(req)) if "Content-Length" in fields else io.BytesIO(),
             "wsgi.input_terminated": True,
             "wsgi.errors": _ErrorLog(req),
-            "wsgi.multithread": _has_threads(),
+            "wsgi.multithread": site.has_threads,
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
             "poorhttp.log_level": ours.get("log_level", "info"),
-            "poorhttp.options": options,
+            "poorhttp.options": site.options.copy(),
         }
     )
     if req.useragent_ip != req.connection.client_ip:  # by mod_remoteip: the client came through another server
@@ -102,6 +104,22 @@ def _native(read: Callable[..., str | None], *arguments: Any) -> str:
     except UnicodeDecodeError as error:
         return error.object.decode("latin-1")
     return text if text.isascii() else text.encode().decode("latin-1")
+
+
+def _natives(table: Any) -> dict[str, str]:
+    """The texts in a table of mod_python, as `_native` gives them."""
+    texts: dict[str, str] = {}
+    get = table.get
+    for name in _names(table):
+        try:
+            text = get(name) or ""
+        except UnicodeDecodeError as error:
+            text = error.object.decode("latin-1")
+        else:
+            if not text.isascii():
+                text = text.encode().decode("latin-1")
+        texts[name] = text
+    return texts
 
 
 def _names(table: Any) -> Iterable[str]:
@@ -124,25 +142,42 @@ def _has_threads() -> bool:
     return bool(apache.mpm_query(apache.AP_MPMQ_IS_THREADED))
 
 
-def _split(table: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of this package, without their prefix; those of the application, in lower case as in an ini file."""
-    ours: dict[str, str] = {}
-    others: dict[str, str] = {}
-    for name in _names(table):
-        if name.startswith(OURS):
-            ours[name[len(OURS) :]] = table.get(name)
-        elif not name.startswith("mod_python."):
-            others[name.lower()] = table.get(name)
-    return ours, others
+class _Site:
+    """What is the same for all requests with these options.
+
+    ours: the options of this package, without their prefix. options: those of the application, in lower case as in an
+    ini file. serve: the application. Raises TableError, and what the import of the table raises.
+    """
+
+    def __init__(self, given: Iterable[tuple[str, str]]) -> None:
+        self.ours: dict[str, str] = {}
+        self.options: dict[str, str] = {}
+        for name, value in given:
+            if name.startswith(OURS):
+                self.ours[name[len(OURS) :]] = value
+            elif not name.startswith("mod_python."):
+                self.options[name.lower()] = value
+        self.serve = _application(self.ours)
+        self.has_threads = _has_threads()
+
+
+def _site(table: Any) -> _Site:
+    """What is the same for all requests with the options in this table of mod_python; made at the first of them."""
+    key = tuple([(name, table.get(name)) for name in _names(table)])
+    site = _sites.get(key)
+    if site is None:
+        with _making:
+            site = _sites.get(key) or _Site(key)
+            _sites[key] = site
+    return site
 
 
 def _application(ours: Mapping[str, str]) -> WSGIApplication:
     """The application for these options; made at the first request, as only that knows them."""
     key = tuple(sorted(ours.items()))
-    with _making:
-        if key not in _applications:
-            _applications[key] = _made(ours)
-        return _applications[key]
+    if key not in _applications:
+        _applications[key] = _made(ours)
+    return _applications[key]
 
 
 def _made(ours: Mapping[str, str]) -> WSGIApplication:

@@ -47,7 +47,11 @@ def hold_signals(mask: Any) -> None:
 
 
 def _before_fork() -> None:
-    """Hold signals back: a child that got one too early would write it into the pipe that it shares with its parent."""
+    """Tell the engine, and hold signals back: a child that got one too early would write it into the pipe that it
+    shares with its parent.
+    """
+    for engine in engines:
+        engine.note_fork()
     if (engines or close_in_children) and not is_starting():
         # Noted before it is changed: each call may raise RequestTimeout, or the exception of a handler.
         _masks[thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, ())

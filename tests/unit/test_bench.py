@@ -429,7 +429,7 @@ def test_the_expected_answer_needs_no_poorhttp_installed(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
-@pytest.mark.parametrize("name", ["hello", "pipelined", "close", "answer1m", "post10k"])
+@pytest.mark.parametrize("name", ["hello", "pipelined", "close", "answer1m", "post10k", "json1k", "file"])
 def test_the_bare_loop_answers_as_each_workload_asks(name: str, tmp_path: Path) -> None:
     launch.compile_c("bare")
     with launch.running(SERVERS["bare"], WORKLOADS[name], launch.Setting(work=tmp_path)) as run:

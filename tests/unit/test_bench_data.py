@@ -14,7 +14,7 @@ from bench.servers import GROUPS, OURS, RELOADING, SERVERS, members
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, WORKLOADS
 
 SERVER = "[groups]\nfast = the fastest\n[one]\ncommand = {python} -m one {port}\npackages = one\nnote = none\n"
-WORKLOAD = "[page]\nwhat = a page\nservers = single, fast\n"
+WORKLOAD = "[page]\nwhat = a page\nservers = single, computing\n"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ WORKLOAD = "[page]\nwhat = a page\nservers = single, fast\n"
         (SERVER + "groups = fats", "[one], groups", "groups of the section [groups], fast, but not fats"),
         (SERVER + "groups = fast,,", "[one], groups", "names with commas between them"),
         (SERVER + "unix = {port}", "[one], unix", "a part of the command -> what names {socket}"),
-        (SERVER + "unix = port= -> {socket}", "[one], unix", "'port=' is in no word of the command"),
+        (SERVER + "unix = port= -> {socket}", "[one], unix", "'port=' is not in the command"),
         (SERVER + "unix = ${two:unix}", "", "two"),
         (SERVER + "[one]\n", "", "section 'one' already exists"),
         (SERVER + "note = again\n", "", "option 'note' in section 'one' already exists"),
@@ -50,7 +50,7 @@ def test_a_wrong_file_of_servers_is_told_by_section_and_key(text: str, where: st
     ("text", "where", "what"),
     [
         (WORKLOAD.replace("single", "singel"), "[page], servers", "servers and groups of servers.ini, but not singel"),
-        (WORKLOAD.replace("servers = single, fast\n", ""), "[page], servers", "missing"),
+        (WORKLOAD.replace("servers = single, computing\n", ""), "[page], servers", "missing"),
         (WORKLOAD + "threads = many", "[page], threads", "'many'; expected a whole number"),
         (WORKLOAD + "close = true", "[page], close", "'true'; expected yes or no"),
         (WORKLOAD + "thread = 1", "[page], thread", "no such key"),
@@ -75,11 +75,24 @@ def test_a_server_is_added_by_a_section(tmp_path: Path) -> None:
     assert one.version[:2] == ("{python}", "-c") and "version('one')" in one.version[2] and one.groups == ("fast",)
 
 
+@pytest.mark.parametrize(
+    ("unix", "command"),
+    [
+        ("a:{port} -> b:{socket}", ("one", "--bind=b:{socket}", "--port", "{port}")),
+        ("--port {port} -> --unix {socket} -x", ("one", "--bind=a:{port}", "--unix", "{socket}", "-x")),
+        ("--port -> --unix {socket}", ("one", "--bind=a:{port}", "--unix {socket}", "{port}")),
+    ],
+)
+def test_a_part_of_a_word_or_whole_words_give_way_to_the_socket(unix: str, command: tuple[str, ...]) -> None:
+    server = servers.Server("one", ("one", "--bind=a:{port}", "--port", "{port}"), (), "", servers.replacement(unix))
+    assert server.at_socket() == command
+
+
 def test_a_workload_is_added_by_a_section(tmp_path: Path) -> None:
     path = tmp_path / "workloads.ini"
     path.write_text(WORKLOAD + "answer = x * 3\nclose = yes\nthreads = 2\nneeds = one, two\n")
     page = workloads.read(path)["page"]
-    assert page.servers[0] == "single" and set(page.servers) == {"single", *members("fast")}
+    assert page.servers[0] == "single" and set(page.servers) == {"single", *members("computing")}
     assert (page.answer, page.close, page.threads, page.needs) == (b"xxx", True, 2, ("one", "two"))
     assert workloads.answer("of the application") is None and workloads.answer("x * y") == b"x * y"
 

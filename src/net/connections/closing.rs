@@ -80,11 +80,15 @@ impl<H: Handler> Connection<H> {
             self.transport.reset_unless_finished();
             return self.enter_linger();
         }
+        let lingers = self.after_flush == AfterFlush::Linger;
+        if self.peer.address.is_none() && !lingers {
+            // `close` alone is the same on a unix socket, and wakes the client once less.
+            return Verdict::Close;
+        }
         // The answer and the end leave in one packet. So they would with `close` alone; but `close` drops the answer if the
         // client has sent more meanwhile, and, if the client does so later, the bytes that it has no room for yet.
         self.transport.finish();
-        let lingers = self.after_flush == AfterFlush::Linger || self.transport.has_unsent();
-        if lingers { self.enter_linger() } else { Verdict::Close }
+        if lingers || self.transport.has_unsent() { self.enter_linger() } else { Verdict::Close }
     }
 
     pub(super) fn enter_linger(&mut self) -> Verdict {

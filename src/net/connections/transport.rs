@@ -75,6 +75,11 @@ impl Transport {
         Arc::into_inner(self.0).map(|socket| socket.descriptor)
     }
 
+    /// Whether there is another clone.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Read into the spare capacity of `buffer`, which must have some.
     pub fn receive(&self, buffer: &mut Vec<u8>) -> Received {
         received(|| rustix::net::recv(self, spare_capacity(buffer), RecvFlags::empty()).map(|(count, _)| count))

@@ -25,12 +25,20 @@ impl<H: Handler> EventLoop<H> {
     /// come by then, which saves an event; the next client at the listener does not wait for its call; and a successor may
     /// still take it over unread.
     pub fn accept(&mut self, listener: usize, shared: &Shared<H>) {
-        for _ in 0..self.most_accepts(shared) {
+        for number in 0..self.most_accepts(shared) {
+            // As a rule one client waits. To ask costs a fifth of an accept in vain, for which the kernel makes a socket.
+            if number == 1 && !self.has_client(listener) {
+                break;
+            }
             let Some((key, connection)) = self.accept_one(listener, shared) else { break };
             let deadline = connection.deadline(shared);
             self.table.put(key, connection, deadline);
             self.poller.put_last(key.token());
         }
+    }
+
+    fn has_client(&self, listener: usize) -> bool {
+        self.acceptor.listeners.get(listener).is_some_and(Listener::has_client)
     }
 
     fn most_accepts(&self, shared: &Shared<H>) -> usize {

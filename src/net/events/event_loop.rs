@@ -248,10 +248,13 @@ impl<H: Handler> EventLoop<H> {
         if connection.is_incomplete() {
             connection.transport.reset();
         }
-        if connection.watched.is_some() {
-            // A child of the application may hold the same socket open: then closing our descriptor would neither end the
-            // connection nor remove it from the poller.
+        let is_watched = connection.watched.is_some();
+        if is_watched || connection.transport.is_shared() || shared.process.has_forked.load(Ordering::Relaxed) {
+            // The application, or a child of it, may hold the same socket open: then closing our descriptor would neither
+            // end the connection nor remove it from the poller.
             connection.transport.end();
+        }
+        if is_watched {
             let _ = self.poller.remove(&connection.transport);
         }
         shared.note_freed(connection.memory() + size_of_val(&*connection));

@@ -125,7 +125,7 @@ impl Listener {
     }
 
     /// Whether a client waits.
-    fn has_client(&self) -> bool {
+    pub fn has_client(&self) -> bool {
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
     }
 

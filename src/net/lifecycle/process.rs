@@ -59,6 +59,8 @@ pub struct Process {
     pub watchdog: WatchdogWaker,
     /// The pipe to the supervisor; a process without a supervisor has none.
     pub report_pipe: ReportPipe,
+    /// A child was forked, which may hold the sockets of connections open.
+    pub has_forked: AtomicBool,
     row: Row,
     graceful_timeout: u64,
     controls: Vec<OwnedFd>,
@@ -83,6 +85,7 @@ impl Process {
             waker: LoopWaker::new()?,
             watchdog: WatchdogWaker::default(),
             report_pipe,
+            has_forked: AtomicBool::new(false),
             row,
             graceful_timeout,
             controls,

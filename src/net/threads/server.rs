@@ -183,6 +183,11 @@ impl<H: Handler> Server<H> {
         self.shared.process.listeners()
     }
 
+    /// Note that a child is about to be forked.
+    pub fn note_fork(&self) {
+        self.shared.process.has_forked.store(true, Ordering::Relaxed);
+    }
+
     /// Close the listeners that are still open, in a child that was forked, which would keep their ports. The numbers of
     /// their descriptors stay taken, since these will be closed once more. Takes no lock, which a thread of the parent may
     /// have had.
