@@ -12,11 +12,14 @@ function init(args)
 end
 
 function done(summary, latency)
-  local e = summary.errors
+  local e, tail = summary.errors, {}
+  for i = 0, 100 do
+    tail[i + 1] = string.format('%.9f', latency:percentile(99 + i / 100) / 1e6)
+  end
   io.write(string.format(
-    'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, ' ..
+    'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, "tail": [%s], ' ..
     '"errors": {"connect": %d, "read": %d, "write": %d, "status": %d, "timeout": %d}}\n',
     summary.requests, summary.bytes, summary.duration / 1e6,
-    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6,
+    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6, table.concat(tail, ', '),
     e.connect, e.read, e.write, e.status, e.timeout))
 end
