@@ -64,6 +64,7 @@ def main() -> int:
             signal.signal(signum, interrupted)
     signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
@@ -116,7 +117,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_partial = "partial" in facts
     title = f"{arguments.command}{', PARTIAL' * is_partial}"
     markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
-    print(markdown)
+    path = None
     if not (arguments.quick or arguments.no_record):
         name = arguments.record or ("cost-front" if is_fronted else arguments.command)
         has_pictures = arguments.command == "article" and not is_partial
@@ -124,12 +125,14 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
             name + "-partial" * is_partial, facts, results, markdown,
             pictures(results, str(facts["date"])[:10]) if has_pictures else {},
         )  # fmt: skip
-        print(f"record: bench/records/{path.name}", file=sys.stderr)
         if resumed:
             record.remove(resumed)
-        if is_partial:
-            print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
-            return 1
+    print(markdown)
+    if path:
+        print(f"record: bench/records/{path.name}", file=sys.stderr)
+    if path and is_partial:
+        print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+        return 1
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
 
 

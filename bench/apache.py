@@ -105,6 +105,8 @@ def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> 
         run = Running(process, port)
         run.remark = wait_until_right(run, workload, expected(workload, setting))
         yield run
+    except Missing:
+        raise
     except Failure as failure:
         lines = (log if log.exists() else directory / "output").read_bytes()
         raise Failure(f"{failure}; log: {last_line(lines) or 'empty'}") from failure

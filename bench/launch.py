@@ -91,6 +91,8 @@ def started(
         run = start(server, workload, setting, output.fileno(), extra, where)
     try:
         yield run
+    except Missing:
+        raise
     except Failure as failure:
         ensure_installed(server, workload, setting)
         raise Failure(f"{failure}; log: {last_line(log.read_bytes()) or 'empty'}") from failure
@@ -128,6 +130,7 @@ def fill(server: Server, workload: Workload, setting: Setting, where: Where) -> 
     threads = (is_ours(server) and workload.our_threads) or workload.threads
     names = {
         "poorhttp": Path(python).parent / "poorhttp", "python": python, "port": where, "socket": where,
+        "work": setting.work,
         "module": workload.module, "name": workload.app, "spec": spec, "threads": threads,
         "pool": threads if threads > 1 else 0,
         "processes": workload.processes, "bare": BUILD / "bare", "body": body, "request_body": workload.request_body,
@@ -175,11 +178,11 @@ def ensure_installed(server: Server, workload: Workload, setting: Setting) -> No
     python = python_of(server, setting)
     if is_ours(server):
         raise_if_missing(python, workload.needs, "pip install -e '.[bench]'")
-    elif server.package:
+    elif server.packages:
         command = "make bench-peers"
         if not Path(python).exists():
             raise Missing(f"the Python of the peers, {python},", command)
-        raise_if_missing(python, (server.package, *workload.needs), command)
+        raise_if_missing(python, (*server.packages, *workload.needs), command)
 
 
 def raise_if_missing(python: str, packages: Collection[str], command: str) -> None:

@@ -37,10 +37,11 @@ class Progress:
 
     def end(self) -> None:
         """Remove what stands on the terminal."""
-        if self._bar:
-            self._bar.stop()
-        elif self._stream.isatty():
-            print("\r\033[K", end="", file=self._stream, flush=True)
+        with contextlib.suppress(OSError):
+            if self._bar:
+                self._bar.stop()
+            elif self._stream.isatty():
+                print("\r\033[K", end="", file=self._stream, flush=True)
 
     def left(self) -> float | None:
         """Seconds for the rest, by what its rows took before, or rows of their workload, or any; None: unknown yet."""
@@ -63,12 +64,13 @@ class Progress:
         return f"{place}, {seconds // 60:.0f} min {seconds % 60:02.0f} s left, until {end}"
 
     def _show(self, text: str) -> None:
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=self._done, description=text, refresh=True)
-        elif self._stream.isatty():
-            print(f"\r\033[K{text}", end="", file=self._stream, flush=True)
-        else:
-            print(text, file=self._stream, flush=True)
+        with contextlib.suppress(OSError):  # a terminal that was closed must not void what is measured
+            if self._bar:
+                self._bar.update(self._bar.task_ids[0], completed=self._done, description=text, refresh=True)
+            elif self._stream.isatty():
+                print(f"\r\033[K{text}", end="", file=self._stream, flush=True)
+            else:
+                print(text, file=self._stream, flush=True)
 
 
 def _bar(stream: TextIO, total: int):  # type: ignore[no-untyped-def]

@@ -14,8 +14,10 @@ from bench import ini
 
 FILE = Path(__file__).with_name("servers.ini")
 RELOAD = "reload/"  # begins the name of a section that only `reload` measures
-FILLED_IN = frozenset({"poorhttp", "python", "port", "socket", "module", "name", "spec", "threads", "pool", "bare",
-                       "body", "processes", "request_body", "mode"})  # fmt: skip
+FILLED_IN = frozenset(
+    ("poorhttp", "python", "port", "socket", "work", "module", "name", "spec", "threads", "pool", "bare", "body",
+     "processes", "request_body", "mode")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Server:
     version: tuple[str, ...]
     note: str  # what a fair reader should know of the command line
     unix: tuple[str, str] | None = None  # what of the command names an address -> what names {socket} instead
-    package: str = ""  # what pip installs it from; "" if it is not a peer
+    packages: tuple[str, ...] = ()  # what pip installs it from; none if it is not a peer
     groups: tuple[str, ...] = ()
 
 
@@ -43,13 +45,20 @@ def _server(path: Path, section: str, texts: dict[str, str], known: dict[str, st
             raise ValueError(f"groups of the section [groups], {', '.join(known)}, but not {unknown[0]}")
         return found
 
-    kinds = {"command": words, "package": str, "version": words, "note": str, "unix": replacement, "groups": groups}
+    kinds = {
+        "command": words,
+        "packages": ini.names,
+        "version": words,
+        "note": str,
+        "unix": replacement,
+        "groups": groups,
+    }
     found = ini.values(path, section, texts, kinds, ("command", "note"))
-    if ("package" in found) == ("version" in found):
-        raise ini.BadFile(path, section, "version", "expected this key or `package`, and not both")
-    if "package" in found:
-        code = f"from importlib.metadata import version; print({found['package']!r}, version({found['package']!r}))"
-        found["version"] = ("{python}", "-c", code)
+    if ("packages" in found) == ("version" in found):
+        raise ini.BadFile(path, section, "version", "expected this key or `packages`, and not both")
+    if "packages" in found:
+        told = ", ".join(f"{name!r}, version({name!r})" for name in found["packages"])
+        found["version"] = ("{python}", "-c", f"from importlib.metadata import version; print({told})")
     if "unix" in found and not any(found["unix"][0] in word for word in found["command"]):
         raise ini.BadFile(path, section, "unix", f"{found['unix'][0]!r} is in no word of the command")
     return Server(section.removeprefix(RELOAD), **found)

@@ -20,8 +20,7 @@ from bench.scenario import Limit, Scenario
 from bench.servers import SERVERS, Server
 from bench.workloads import WORKLOADS, Workload
 
-TABLE = Workload("table", "a line of text", ("single",), directory="bench/apps/table", path="/hello", connections=16,
-                 tally=True)  # fmt: skip
+TABLE = Workload("table", "a line of text", ("single",), directory="bench/apps/table", path="/hello", tally=True)
 FLASK = replace(TABLE, name="flask", module="flask_page", needs=("flask",), app="application", directory="", path="/")
 FILE = b"x" * 102_400
 FILE_NAME = "file.txt"
@@ -114,7 +113,7 @@ def article(server: Server, setting: Setting, size: Size, name: str) -> dict[str
     """A page of the examples, which is checked against that of the bare function."""
     table = replace(WORKLOADS["light"], name=name, path=f"/{name}")
     bare = replace(
-        table, name=f"{name}-bare", module="article", app=name, directory="", answer=expected(table, setting)
+        table, name=f"{name}-bare", module="bare_pages", app=name, directory="", answer=expected(table, setting)
     )
     with ExitStack() as stack:
         turns = take_turns({"table": served(stack, table, setting), "bare": served(stack, bare, setting)}, size)
@@ -180,7 +179,7 @@ def file(server: Server, setting: Setting, size: Size, tally: bool) -> dict[str,
 OURS = ("single",)
 PAIR = {"table µs": "table", "bare function µs": "bare", "times": "times", "± times": "~times"}
 ALL = (
-    *(Scenario(name, f"the article's {name} page, through the table and as a bare WSGI function, 64 connections",
+    *(Scenario(name, f"the article's {name} page, through the table and as a bare WSGI function",
                partial(article, name=name), (Limit("table / bare function", "times", "<=", 1.25, "x"),), PAIR, OURS)
       for name in ("light", "heavy")),
     Scenario("patterns", "a page whose path has a parameter, in a table with ten patterns and with a thousand",
@@ -193,7 +192,7 @@ ALL = (
              {"table µs": "table", "with session µs": "table read", "adds µs": "adds", "Flask µs": "flask",
               "with its session µs": "flask read", "that adds µs": "flask adds", "times": "times",
               "± times": "~times"}, OURS),
-    *(Scenario(name, f"a file of 100 KB, of the document root and of nginx, asked for by {client}, 16 connections",
+    *(Scenario(name, f"a file of 100 KB, of the document root and of nginx, asked for by {client}",
                partial(file, tally=tally), (Limit("document / nginx", "times", "<=", 1.3, "x"),),
                {"document µs": "table", "nginx µs": "nginx", "times": "times", "± times": "~times"}, OURS)
       for name, client, tally in (("file-wrk", "wrk", False), ("file-tally", "tally, which takes all at once", True))),

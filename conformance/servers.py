@@ -1,6 +1,6 @@
 """The servers under test: how each is started with apps/echo.py, on which port, and which processes it has.
 
-The command lines are the bench's (bench/servers.py), which give the limits of each and what its own documents advise.
+The command lines are the bench's (bench/servers.ini), which give the limits of each and what its own documents advise.
 A server runs in a session of its own until the end of the `with` block; then its whole process group is gone.
 """
 

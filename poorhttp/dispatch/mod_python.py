@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OK = 0
 LENGTH_REQUIRED = 411
 INTERNAL_SERVER_ERROR = 500
-FILTER_ERROR = -3  # of Apache: the answer is left as it is, without the end of a chunked body
+FILTER_ERROR = -102  # of Apache: the answer is left as it is, without the end of a chunked body
 CONNECTION_CLOSE = 1  # mod_python's AP_CONN_CLOSE
 LOG_ERROR = 3  # mod_python's APLOG_ERR
 NOBODY = "[no address given]"  # what Apache has in place of ServerAdmin

@@ -81,19 +81,25 @@ def page(status: int, method: str, uri: str, webmaster: str, reason: str = "") -
     text = _TEXTS.get(status, "The request for <code>{uri}</code> gave this answer.")
     told = text.format(uri=escape(uri), method=escape(method))
     detail = f'  <p class="reason">{escape(reason)}</p>\n' if reason else ""
-    return _page(status, told, detail, f"webmaster: {webmaster}")
+    return _page(status, told, detail, _foot(webmaster))
 
 
 def traceback_page(status: int, uri: str, trace: str, versions: Iterable[str], webmaster: str) -> str:
     """The page of an error for the author of the application: the traceback in striped lines."""
     lines = "".join(f"<pre>{escape(line)}</pre>\n" for line in trace.splitlines())
     detail = f"  <h2>Exception Traceback</h2>\n<div>\n{lines}</div>\n"
-    return _page(status, _TEXTS[500].format(uri=escape(uri)), detail, ", ".join((*versions, f"webmaster: {webmaster}")))
+    return _page(status, _TEXTS[500].format(uri=escape(uri)), detail, _foot(webmaster, *versions))
+
+
+def _foot(webmaster: str, *versions: str) -> str:
+    return ", ".join([*versions, *([f"webmaster: {webmaster}"] if webmaster else [])])
 
 
 def _page(status: int, text: str, detail: str, foot: str) -> str:
     """text, detail: html. foot: text."""
-    body = f"  <p>{text}</p>\n{detail}  <hr>\n  <small>{escape(foot)}</small>\n"
+    body = f"  <p>{text}</p>\n{detail}"
+    if foot:
+        body += f"  <hr>\n  <small>{escape(foot)}</small>\n"
     return document(escape(_title(status)), body)
 
 

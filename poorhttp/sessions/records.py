@@ -41,6 +41,8 @@ def check(value: object, place: str, depth: int = 0) -> None:
         for key, each in value.items():
             if not isinstance(key, str):
                 raise SessionError(f"{place} has the key {key!r}: keys are str, not {type(key).__name__}")
+            if not key.isascii():
+                _check_text(key, f"the key {key!a} of {place}")
             check(each, f"{place}[{key!r}]", depth + 1)
     elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):
@@ -51,10 +53,14 @@ def check(value: object, place: str, depth: int = 0) -> None:
     elif isinstance(value, float) and not -1e400 < value < 1e400:
         raise SessionError(f"{place} is {value}: JSON has no such number")
     elif isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise SessionError(f"{place} holds half of a surrogate pair, which UTF-8 does not have") from None
+        _check_text(value, place)
+
+
+def _check_text(text: str, place: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SessionError(f"{place} holds half of a surrogate pair, which UTF-8 does not have") from None
 
 
 def parse(text: bytes) -> dict[str, Any]:

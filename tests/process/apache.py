@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -161,6 +162,11 @@ class Apache:
 
     def connect(self, name: str) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.ports[name]), 20)
+
+    def reload(self) -> None:
+        """As `apachectl graceful` does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGUSR1)
 
     def stop(self) -> None:
         if self._process is not None:

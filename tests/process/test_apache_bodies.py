@@ -105,6 +105,7 @@ MULTIPART = {"Content_Type": "multipart/form-data; boundary=b"}
 def apache() -> Iterator[Apache]:
     started = Apache(
         Site("table", TABLE, "    PythonOption poorhttp.document DIRECTORY/www"),
+        Site("impatient", TABLE, host="RequestReadTimeout body=1"),
         Site("debug", TABLE, "    PythonOption poorhttp.debug yes"),
         Site(
             "compressed",
@@ -180,6 +181,13 @@ def test_a_client_that_stops_in_its_body_is_no_fault_of_the_application(
     answer = exchange(client)
     assert answer.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in answer
     assert b"Traceback" not in answer and "Client read error" not in no_debug(apache.log())
+
+
+def test_a_client_that_falls_silent_in_its_body_gets_408_when_its_time_is_over(apache: Apache) -> None:
+    client = apache.connect("impatient")
+    head = b"POST /form HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    answer = exchange(client, head + b"Content-Length: 10\r\n\r\na=12")
+    assert answer.startswith(b"HTTP/1.1 408 ") and "POST /form" not in no_debug(apache.log())
 
 
 def no_debug(log: str) -> str:

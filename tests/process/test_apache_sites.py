@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
 from apache import Apache, Site, needs_apache
 from comparing import Ask, asker
 from login import COOKIE, LOGIN, SQLITE, Browser
-from processes import package_home
+from processes import package_home, wait_for
 
 pytestmark = needs_apache
 
@@ -25,10 +27,19 @@ def facts(req, rest=""):
     return {**{name: req.environ[name] for name in names}, "uri": req.uri, "rest": rest,
             "link": req.construct_url(req.url_for("named", rest="a b")), "options": req.get_options()}
 
+def cut(req):
+    yield "first"
+    raise ValueError("in the middle")
+
+def streamed(req):
+    yield "x" * 100_000
+    yield "y" * 100_000
+
 def named(req, rest):
     return facts(req, rest)
 
-handlers = {"/": (http.METHOD_GET, facts), "/named/<rest:path>": (http.METHOD_GET, named)}
+handlers = {"/": (http.METHOD_GET, facts), "/cut": (http.METHOD_GET, cut), "/streamed": (http.METHOD_GET, streamed),
+            "/named/<rest:path>": (http.METHOD_GET, named)}
 """
 
 FILES = "    PythonOption poorhttp.document DIRECTORY/www\n    PythonOption poorhttp.index yes"
@@ -161,7 +172,35 @@ def test_another_table_is_mounted_beside_it(apache: Apache) -> None:
     assert apache.ask("mounted")("GET", "/login/named/x")[0] == 404
 
 
+def test_an_answer_that_breaks_off_ends_its_connection_and_no_other(apache: Apache) -> None:
+    """Not as if it were whole; and the client does not wait for the rest."""
+    with closing(http.client.HTTPConnection("127.0.0.1", apache.ports["mounted"], timeout=20)) as connection:
+        for _ in range(2):
+            connection.request("GET", "/app/streamed")
+            assert len(connection.getresponse().read()) == 200_000
+        connection.request("GET", "/app/cut")
+        with pytest.raises(http.client.IncompleteRead) as error:
+            connection.getresponse().read()
+        assert error.value.partial == b"first"
+    assert apache.ask("mounted")("GET", "/app/")[0] == 200
+
+
+def test_a_client_that_leaves_its_answer_is_no_error(apache: Apache) -> None:
+    with apache.connect("mounted") as client:
+        client.sendall(b"GET /app/streamed HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert apache.ask("mounted")("GET", "/app/")[0] == 200
+    assert "client closed" not in apache.log()
+
+
 def test_below_a_pattern_of_locations_paths_are_whole(apache: Apache) -> None:
     facts = facts_of(apache.ask("pattern"), "/named/x")
     assert (facts["SCRIPT_NAME"], facts["PATH_INFO"]) == ("", "/named/x")
     assert facts["link"] == "http://localhost/named/a%20b"
+
+
+def test_a_graceful_restart_serves_changed_code(apache: Apache) -> None:
+    table = apache.application("pattern") / "dispatch_table.py"
+    table.write_text(FACTS + 'handlers["/changed"] = (http.METHOD_GET, lambda req: "changed")\n')
+    apache.reload()
+    ask = apache.ask("pattern")
+    wait_for(lambda: ask("GET", "/unused/changed")[0] == 200, "the changed table to be served")

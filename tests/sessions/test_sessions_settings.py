@@ -22,9 +22,10 @@ from poorhttp.sessions import SessionError, Sessions, TooLarge
         ({1, 2}, r"session\['a'\] is of type set"),
         (float("nan"), r"session\['a'\] is nan: JSON has no such number"),
         ("\ud800", r"session\['a'\] holds half of a surrogate pair"),
+        ({"\ud800": 1}, r"the key '\\ud800' of session\['a'\] holds half of a surrogate pair"),
         (object(), r"session\['a'\] is of type object"),
     ],
-    ids=["int key", "bytes", "set", "nan", "surrogate", "object"],
+    ids=["int key", "bytes", "set", "nan", "surrogate", "surrogate key", "object"],
 )
 def test_what_json_does_not_have_is_refused(client: Client, value: Any, told: str) -> None:
     with pytest.raises(SessionError, match=told):

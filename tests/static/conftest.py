@@ -8,7 +8,6 @@ import pytest
 from dispatching import table
 from documents import DATA, OLD, SECRET
 
-from poorhttp import _engine
 from poorhttp.dispatch import (
     application,
     contained,
@@ -18,6 +17,8 @@ from poorhttp.dispatch import (
 @pytest.fixture(scope="module", params=["engine", "python"], autouse=True)
 def opened_by(request):
     """Files are opened by the engine, as under poorhttp, or by Python, as under other servers."""
+    from poorhttp import _engine  # not in the process that only hands the tests out: a server is known by the engine
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contained, "EngineFile", _engine.OpenFile if request.param == "engine" else None)
         yield request.param

@@ -13,18 +13,18 @@ from bench.__main__ import with_before
 from bench.servers import GROUPS, OURS, RELOADING, SERVERS, members
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, WORKLOADS
 
-SERVER = "[groups]\nfast = the fastest\n[one]\ncommand = {python} -m one {port}\npackage = one\nnote = none\n"
+SERVER = "[groups]\nfast = the fastest\n[one]\ncommand = {python} -m one {port}\npackages = one\nnote = none\n"
 WORKLOAD = "[page]\nwhat = a page\nservers = single, fast\n"
 
 
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        (SERVER.replace("note =", "notes ="), "[one], notes", "no such key; expected one of command, package"),
+        (SERVER.replace("note =", "notes ="), "[one], notes", "no such key; expected one of command, packages"),
         (SERVER.replace("note = none\n", ""), "[one], note", "missing; expected command, note in each section"),
         (SERVER.replace("none", ""), "[one], note", "missing"),
-        (SERVER + "version = one -v", "[one], version", "expected this key or `package`, and not both"),
-        (SERVER.replace("package = one\n", ""), "[one], version", "expected this key or `package`, and not both"),
+        (SERVER + "version = one -v", "[one], version", "expected this key or `packages`, and not both"),
+        (SERVER.replace("packages = one\n", ""), "[one], version", "expected this key or `packages`, and not both"),
         (SERVER.replace("{port}", "{prot}"), "[one], command", "{prot} to be one of {bare}, {body}"),
         (SERVER.replace("one {port}", "'one"), "[one], command", "quoted as for a shell"),
         (SERVER.replace("one {port}", "{port"), "[one], command", "with names in braces"),
@@ -109,14 +109,15 @@ def test_our_servers_are_those_that_the_program_poorhttp_runs() -> None:
 def test_each_peer_is_pinned_in_the_list_that_is_installed() -> None:
     lines = (launch.HERE / "peers.txt").read_text().splitlines()
     pinned = {line.partition("==")[0] for line in lines if "==" in line}
-    asked = {server.package for server in (*SERVERS.values(), *RELOADING.values()) if server.package}
+    asked = {name for server in (*SERVERS.values(), *RELOADING.values()) for name in server.packages}
     assert asked | {name for each in WORKLOADS.values() for name in each.needs} <= pinned
 
 
 @pytest.mark.parametrize("server", SERVERS.values(), ids=lambda server: server.name)
 def test_command_lines_are_complete(server: launch.Server, tmp_path: Path) -> None:
     setting = launch.Setting(work=tmp_path)
-    assert not any("{" in part for part in launch.fill(server, WORKLOADS["hello"], setting, 8080))
+    command = launch.fill(server, WORKLOADS["hello"], setting, 8080)
+    assert not any("{" in part for part in command) and any("8080" in part for part in command)
     if server.unix is not None:
         assert any("/a.sock" in part for part in launch.fill(server, WORKLOADS["hello"], setting, "/a.sock"))
 

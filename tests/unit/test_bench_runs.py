@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,6 +77,43 @@ def test_a_terminal_shows_one_line(has_rich: bool, monkeypatch: pytest.MonkeyPat
             text += part.decode()
     assert "round 1 of 1: hello, single; 1 of 3" in text and ("━" in text) is has_rich
     assert re.fullmatch(r".*left.*|.*1 of 3(\s|\x1b\[\?25h|\x1b\[\d?[AK])+", text, re.DOTALL), "nothing of it stays"
+
+
+def test_a_terminal_that_was_closed_voids_no_measurement() -> None:
+    with open("/dev/full", "w") as stream:
+        shown = progress.Progress(ROWS, stream)
+        for _ in ROWS:
+            with shown.measuring("a row"):
+                pass
+        shown.end()
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+STORE = """
+import time; from bench import stores
+try:
+    store = stores.Redis()
+    print(store.process.pid, store.directory, flush=True)
+    time.sleep(60)
+except stores.Missing as missing:
+    print(missing)
+"""
+
+
+def test_a_store_ends_with_a_bench_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", STORE], cwd=launch.ROOT, stdout=subprocess.PIPE, text=True) as bench:
+        try:
+            pid, _, directory = bench.stdout.readline().strip().partition(" ")
+            if not launch.ENDS_WITH_US or not pid.isdigit():
+                pytest.skip(
+                    f"{pid} {directory}" if launch.ENDS_WITH_US else "needs setpriv: apt-get install util-linux"
+                )
+            store = psutil.Process(int(pid))
+        finally:
+            bench.kill()
+    shutil.rmtree(directory, ignore_errors=True)
+    assert not psutil.wait_procs([store], timeout=10)[1]
 
 
 def test_what_is_measured_already_is_not_measured_again(capsys: pytest.CaptureFixture[str]) -> None:
