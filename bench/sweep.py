@@ -206,17 +206,18 @@ def judged(
     gone = min(errors["connect"], max(0, count - len(silences)))
     in_vain = sorted(each for each in silences if each >= waited / 2)
     unserved = len(in_vain) + gone
+    right = requests - errors["status"]
     found = ", ".join(f"{number} of {kind}" for kind, number in errors.items() if number) or "none"
-    told = f"{requests:,} answers in all, {unserved:,} of {count:,} clients wait for one; errors that wrk counts: {found}"
-    if not requests:
-        raise Failure(f"no answer; {told}")
+    told = f"{right:,} right answers, {unserved:,} of {count:,} clients wait for one; errors that wrk counts: {found}"
+    if right <= 0:
+        raise Failure(f"no right answer; {told}")
     if unserved >= count:
         raise Failure(f"no client has had an answer for the last {waited / 2:.1f} s; {told}")
-    if data["bytes"] < requests * answer_bytes:
-        raise Failure(f"{data['bytes']} bytes for {requests} answers of {answer_bytes}")
+    if data["bytes"] < right * answer_bytes:
+        raise Failure(f"{data['bytes']} bytes for {right} answers of {answer_bytes}")
     late = in_vain + [waited] * gone
     return {
-        "requests": requests, "rate": requests / data["seconds"], "p50": data["p50"] * 1e3,
+        "requests": right, "rate": right / data["seconds"], "p50": data["p50"] * 1e3,
         "p99": slowest_of_100(data["tail"], requests, late) * 1e3, "errors": sum(errors.values()),
         "unserved": unserved, **{f"{kind} errors": number for kind, number in errors.items()},
     }  # fmt: skip
