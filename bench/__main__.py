@@ -1,6 +1,6 @@
-"""The bench's command line: `python -m bench cost|memory|start|robust|faults|scale|reload|table|sessions|article|sweep`.
+"""The bench's command line: `python -m bench COMMAND`; `report` writes pages about what the others measured.
 
-Prints Markdown and keeps it as a record.
+A command that measures prints Markdown and keeps it as a record.
 
 Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
 """
@@ -23,6 +23,7 @@ from bench import (
     front,
     launch,
     measure,
+    pages,
     record,
     reload,
     report,
@@ -30,6 +31,7 @@ from bench import (
     scale,
     sessions,
     sweep,
+    sweep_report,
     table,
 )
 from bench.client import Failure
@@ -60,6 +62,8 @@ IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected"
 
 def main() -> int:
     arguments = parse()
+    if arguments.command == "report":
+        return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
     for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
         if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
             signal.signal(signum, interrupted)
@@ -87,7 +91,7 @@ def main() -> int:
 
 
 def interrupted(signum: int, _: object) -> None:
-    """Let the run end; one signal after another must not keep it from that."""
+    """A handler of signals: let the run end, its servers too."""
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
@@ -252,7 +256,7 @@ COMMANDS = {
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
     "article": (article.rows, article_report.sections, article.TARGETS),
-    "sweep": (sweep.rows, sweep.sections, tuple(sweep.targets())),
+    "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
@@ -278,6 +282,8 @@ def parse() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
+        if name == "sweep":
+            names = list(members("sweep"))
         if name == "article":
             names = list(article.NAMES)
             what = f"tests, pages and configurations: {', '.join(names)}"
@@ -302,10 +308,12 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
     for command in (cost, commands.choices["sweep"]):
-        command.add_argument(
-            "--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers"
-        )
+        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
+                             help="interpreter that runs the peers")  # fmt: skip
+    commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
+    if arguments.command == "report":
+        return arguments
     for option in ("python", "before"):
         python = getattr(arguments, option, "")
         if python and not (Path(python).parent / "poorhttp").exists():

@@ -64,11 +64,9 @@ def _compared(results: report.Results, workload: str, test: str, names: Sequence
     for name in names:
         then = (printed or {}).get(name, {})
         now = [_cell(results[(workload, name)], column) for column in columns.values()]
-        lines.append(
-            [_title(workload, name), *now, *(report.number(then.get(column)) for column in columns.values() if printed)]
-        )
-    return report.table([*heading, "remarks"], [[*line, _remark(results, workload, line_name)]
-                                                for line, line_name in zip(lines, names, strict=True)])  # fmt: skip
+        old = [report.number(then.get(column)) for column in columns.values() if printed]
+        lines.append([_title(workload, name), *now, *old, _remark(results, workload, name)])
+    return report.table([*heading, "remarks"], lines)
 
 
 def _cell(result: report.Result, column: str) -> str:

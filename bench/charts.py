@@ -10,9 +10,13 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bench.client import Missing
 from bench.report import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # of Okabe and Ito, told apart by the colour-blind too
 WIDTH, BAR, AROUND = 5.2, 0.17, 1.1  # inches: of a chart, of a bar's height, of what is above and below the bars
@@ -67,8 +71,13 @@ def svg(charts: Sequence[Bars], columns: int = 2) -> str:
         grid = figure.add_gridspec(lines, min(columns, len(charts)), height_ratios=heights)
         for i, chart in enumerate(charts):
             _draw(figure.add_subplot(grid[i // columns, i % columns]), chart)
-        output = io.StringIO()
-        figure.savefig(output, format="svg", metadata=NOTHING_MORE)
+        return written(figure)
+
+
+def written(figure: Figure) -> str:
+    """The figure as SVG, the same bytes for the same figure."""
+    output = io.StringIO()
+    figure.savefig(output, format="svg", metadata=NOTHING_MORE)
     text = output.getvalue()
     # Parts of micrometres go too, within tags: between them stand the numbers of the chart.
     text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), text)

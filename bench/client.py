@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from bench.workloads import Workload
 
-PATIENCE = 5.0  # seconds for each read
+PATIENCE = 15.0  # seconds for each read
 CLOCK = re.compile(rb"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b(?:[0-9a-f]{32}|[0-9a-f]{40})\b")  # and its digests
 
 

@@ -31,8 +31,6 @@ def run(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[st
 def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """One run of wrk with one thread; whole seconds only."""
     whole = max(1, round(seconds))
-    if not shutil.which("wrk"):
-        raise Missing("wrk", "apt-get install wrk")
     command = wrk_command(port, workload, whole)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=whole + 15, check=False)
@@ -42,7 +40,9 @@ def wrk(port: int, workload: Workload, answer: bytes, seconds: float) -> dict[st
 
 
 def wrk_command(port: int, workload: Workload, seconds: int, threads: int = 1, timeout: int = 2) -> list[str]:
-    """timeout: seconds after which wrk counts an answer as an error, and not in its percentiles."""
+    """Raises Missing. timeout: seconds after which an answer is an error for wrk, and not in its percentiles."""
+    if not shutil.which("wrk"):
+        raise Missing("wrk", "apt-get install wrk")
     command = [*ENDS_WITH_US, "wrk", f"-t{threads}", f"-c{workload.connections}", f"-d{seconds}s"]
     command += ["--timeout", f"{timeout}s", "-s", str(HERE / "wrk.lua")]
     command += ["-H", "Connection: close"] * workload.close

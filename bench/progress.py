@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from statistics import mean
-from typing import TextIO
+from typing import Any, TextIO
 
 from bench.workloads import Row
 
@@ -73,7 +73,7 @@ class Progress:
                 print(text, file=self._stream, flush=True)
 
 
-def _bar(stream: TextIO, total: int):  # type: ignore[no-untyped-def]
+def _bar(stream: TextIO, total: int) -> Any:
     """A bar by rich, begun; None if that library is not installed."""
     try:
         from rich.console import Console

@@ -4,8 +4,8 @@
     from poorhttp.dispatch import application
     application = application(dispatch_table)
 
-Runs under any WSGI server: of poorhttp it imports only `poorhttp.pages`, and nothing that was compiled, but two classes
-of the engine where that is loaded already.
+It runs under any WSGI server: of the rest of poorhttp it imports only `poorhttp.pages`. Nothing of it is compiled. If
+the engine is loaded already, two of its classes take the place of slower ones.
 The names that handlers use are in `poorhttp.http`; what they get is a `Request`.
 """
 

@@ -14,7 +14,7 @@ from poorhttp.dispatch.constants import HTTP_PRECONDITION_FAILED
 from poorhttp.dispatch.headers import Headers, checked_value
 from poorhttp.dispatch.reasons import status_line
 
-# A process of another server stays without the engine, by which one of poorhttp is known (poorhttp/status/pidfile.py).
+# Not loaded under another server: a process that has the engine is taken for poorhttp's (poorhttp/status/pidfile.py).
 if sys.modules.get("poorhttp._engine"):
     from poorhttp._engine import HeldBody
 else:
@@ -63,7 +63,7 @@ class Answer(HeldBody):
     _err_headers_out: Headers | None
     _defaults: Sequence[tuple[str, str]]  # see `set_defaults`
     _swallowed = 0  # bytes that the answer to HEAD leaves out
-    _is_endless = False  # whether nobody knows how many these are
+    _is_endless = False  # whether their number is not known
 
     def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, limit: int) -> None:
         """limit: bytes of output to hold back before it is sent; of text characters, under another server."""
@@ -96,7 +96,7 @@ class Answer(HeldBody):
     def flush(self) -> None:
         """Send what has been written; from here on the status and the headers are fixed.
 
-        Raises what the server does, as if the client has left; SessionError, for the session is saved before.
+        Raises what the server raises, as when the client has left, and SessionError, since the session is saved first.
         """
         body = self._take()
         if self._send is None and self._leaves_out_body():
@@ -112,13 +112,13 @@ class Answer(HeldBody):
     def sendfile(self, path: str, offset: int = 0, limit: int = -1, *, download: str | None = None) -> int:
         """Add `limit` bytes (-1: to the end) of the file from `offset` to the body; returns how many bytes it will be.
 
-        Through `wsgi.file_wrapper` where the file is the end of the answer. Whether the client may see `path` is the
-        application's to know. Without a content type of your own it is that of the name (`mimetypes`), else
+        The application must know whether the client may see `path`. A file at the end of the answer goes through
+        `wsgi.file_wrapper`. Without a content type of your own it is that of the name (`mimetypes`), else
         application/octet-stream. A whole file that is all of an answer to GET or HEAD has ETag and Last-Modified,
         unless you set your own, and is answered 304 or 412 where the request asks for that (RFC 9110 section 13).
-        download: the name, perhaps a client's, under which a browser is to save the file; it shows the file never, as
-        it must not show a page that somebody has uploaded (Content-Disposition, RFC 6266; X-Content-Type-Options). The
-        type is that of this name then.
+        download: the name under which a browser is to save the file, perhaps a client's; its ending gives the type. The
+        browser does not show the file then, so that a page which somebody has uploaded runs no script
+        (Content-Disposition, RFC 6266; X-Content-Type-Options).
         Raises SERVER_RETURN with 404 for what is not a readable regular file, 403 without permission.
         """
         from poorhttp.dispatch.file_slice import open_slice, type_of
@@ -147,7 +147,7 @@ class Answer(HeldBody):
         """Let a file that is open be the end of the body so far; it is closed with the answer."""
         self._file = file
         self._raw = True
-        self._room = -1  # the next write() sends it before: it stands behind the file
+        self._room = -1  # what write() adds next comes behind the file, so the file is sent first
 
     def stream(self, blocks: Iterator[str | bytes]) -> None:
         """Let the rest of the body come from an iterator, as a generator that a handler has returned.
@@ -299,12 +299,12 @@ class Answer(HeldBody):
         self._swallowed += len(body)
         if self._file is not None:
             self._swallowed += self._file.size or 0
-            self._is_endless = self._file.size is None
+            self._is_endless = self._is_endless or self._file.size is None
             self._file.close()
             self._file = None
 
     def _refuse(self, data: object) -> None:
-        """Raise TypeError; but take what only says that it is text, as one does that is translated when it is used."""
+        """Raise TypeError, but take an object that passes for text, as one that is translated when it is used does."""
         if not isinstance(data, (str, bytes)):
             raise TypeError(f"req.write() takes str or bytes, not {type(data).__name__}")
         self.write(str(data) if isinstance(data, str) else bytes(data))

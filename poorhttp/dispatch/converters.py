@@ -81,7 +81,8 @@ def _read_text(text: str) -> str:
     return text
 
 
-# Every printable character of ASCII but the slash, no two letters or digits side by side: quick for any expression.
+# Every printable character of ASCII but the slash. No two letters or digits stand side by side, so that no expression
+# takes long for it.
 _PUNCTUATION = "!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~ "
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _ANY = "".join(letter + _PUNCTUATION[at % len(_PUNCTUATION)] for at, letter in enumerate(_LETTERS))

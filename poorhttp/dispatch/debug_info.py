@@ -1,6 +1,6 @@
 """The page /debug-info: the table as the dispatcher has read it, and what it knows of the server and of the request.
 
-Knows html. Which clients get it is known by the dispatcher. Contract: every text is escaped; values whose names look
+Knows html. The dispatcher knows which clients get it. Contract: every text is escaped; values whose names look
 like those of secrets are hidden, wherever they stand; objects of the application are shown by their types alone.
 Imported only when somebody asks for it.
 """
@@ -14,7 +14,7 @@ from poorhttp import __version__
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.error_log import printable
 from poorhttp.dispatch.percent import NAME, encoded
-from poorhttp.pages.document import POLICY, document, escape
+from poorhttp.pages.document import FOR_AUTHOR, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets
 
 TYPE_CHECKING = False
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.routes import Handler, Methods
     from poorhttp.dispatch.site import Site
 
-FIELDS = [
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", POLICY),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-]
 LONGEST = 1000
 """Characters of a value."""
 
@@ -52,11 +44,11 @@ def write(req: Request, site: Site) -> None:
         ("Versions", _pairs(_versions(environ))),
         ("Settings", _pairs(_settings(req, site))),
         ("Options", _values(req.get_options())),
-        ("Headers", _values(_headers(environ))),
+        ("Headers", _values(dict(req.headers_in.items()))),
         ("Environ", _values({name: value for name, value in environ.items() if name != "poorhttp.options"})),
     ]
     body = "".join(f"  <h2>{heading}</h2>\n{content}" for heading, content in sections)
-    req.set_defaults(FIELDS)
+    req.set_defaults(FOR_AUTHOR)
     req.write(document("Debug info", body, "report"))
 
 
@@ -139,17 +131,8 @@ def _settings(req: Request, site: Site) -> dict[str, str]:
     }
 
 
-def _headers(environ: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the request by the names that they have on the wire."""
-    found = {}
-    for name, value in environ.items():
-        if name.startswith("HTTP_") or (name in ("CONTENT_TYPE", "CONTENT_LENGTH") and value):
-            found[name.removeprefix("HTTP_").replace("_", "-").title()] = value
-    return found
-
-
 def _function(function: Any) -> str:
-    """Its name with the module, and the place of its code; of what a decorator has wrapped the inner one."""
+    """Its name with the module, and the place of its code; of a function in a wrapper, not those of the wrapper."""
     inner = function
     for _ in range(100):
         is_partial = type(inner).__module__ == "functools" and hasattr(inner, "func")
@@ -158,7 +141,8 @@ def _function(function: Any) -> str:
             break
         inner = wrapped
     named = inner if hasattr(inner, "__qualname__") else type(inner)
-    name = _code(f"{named.__module__}.{named.__qualname__}")
+    module = getattr(named, "__module__", None)  # a method of C, such as str.upper, has none
+    name = _code(f"{module}.{named.__qualname__}" if module else named.__qualname__)
     code: Any = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     if not hasattr(code, "co_firstlineno"):  # as of what is not written in Python
         return name
@@ -175,7 +159,7 @@ def _shown(name: str, value: Any) -> str:
     if is_secret(name):
         return HIDDEN
     if type(value) is str:
-        # A query has no path before it here, by which it would be known for one.
+        # With its question mark it is recognized as a query.
         text = target_without_secrets(f"?{value}")[1:] if name == "QUERY_STRING" else target_without_secrets(value)
         return cut(_readable(text), LONGEST)
     if type(value) in _PLAIN or (type(value) is tuple and all(type(each) in _PLAIN for each in value)):

@@ -37,9 +37,10 @@ class Table:
         self.converters: dict[str, tuple[str, Callable[[str], Any]]] = {}
 
     def route(self, path: str, method: int = METHOD_GET) -> Callable[[AnyHandler], AnyHandler]:
-        """Let the decorated function answer `path` (a pattern, perhaps); method: METHOD_* numbers, joined by |. What is
-        wrong with them is told by `application`, as a TableError.
+        """Let the decorated function answer `path`, perhaps a pattern. method: METHOD_* numbers, joined by |. Raises
+        TableError for `@table.route` without a path; `application` tells what else is wrong.
         """
+        _refuse_function(path, "route('/path')")
 
         def decorate(function: AnyHandler) -> AnyHandler:
             self.handlers.setdefault(path, []).append((method, function))
@@ -48,7 +49,10 @@ class Table:
         return decorate
 
     def error(self, status: int) -> Callable[[AnyHandler], AnyHandler]:
-        """Let the decorated function write the page for `status`. Raises TableError if another one does already."""
+        """Let the decorated function write the page for `status`. Raises TableError if another one does already, and
+        for `@table.error` without a status.
+        """
+        _refuse_function(status, "error(http.HTTP_NOT_FOUND)")
 
         def decorate(function: AnyHandler) -> AnyHandler:
             if self.errors.setdefault(status, function) is not function:
@@ -57,3 +61,10 @@ class Table:
             return function
 
         return decorate
+
+
+def _refuse_function(argument: object, expected: str) -> None:
+    """Raise TableError for a decorator without parentheses: its function would be lost without a word."""
+    if callable(argument):
+        fault = f"a decorator of a Table stands above {name_of(argument)} without an argument"
+        raise TableError(fault, f"@table.{expected}")

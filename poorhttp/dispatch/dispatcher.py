@@ -2,7 +2,7 @@
 
 Knows hooks, routes, the meaning of what a handler returns, and the error pages. Knows nothing of the server: its facts
 come in the environ (`SERVER_ADMIN`, `poorhttp.debug`, `poorhttp.options`, `poorhttp.log_level`). Contract: `serve`
-raises only when part of an answer has been sent and the rest has failed.
+raises only if part of an answer has been sent and the rest fails, or if the page for a failure fails too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from poorhttp.dispatch.constants import (
 from poorhttp.dispatch.faults import TableError, shown
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request, undecoded
-from poorhttp.dispatch.returned import described, misreturn, place_of, write_returned
+from poorhttp.dispatch.returned import described, hook_misreturn, misreturn, place_of, write_returned
 from poorhttp.dispatch.site import Site
 from poorhttp.dispatch.table import allowed, read_routes
 
@@ -64,8 +64,8 @@ def application(
     table: a module (or any object) with `handlers`, and perhaps `errors`, `setreq`, `pre_process`, `post_process`,
         `default_handler`, `converters`, `sessions`; it is read once, now. docs/dispatch.md has their shapes.
     debug, webmaster, options: for servers that do not set `poorhttp.debug`, `SERVER_ADMIN`, `poorhttp.options`.
-    buffer_limit: bytes of an answer that are held back before it is sent in parts; of text characters, where another
-        server serves.
+    buffer_limit: bytes of an answer that are held back before it is sent in parts; under another server than poorhttp
+        characters count for text.
     document: a directory whose files are sent for paths that are not in the table; "": none. index: whether directories
         in it are listed. mime_types: ending of a name (`html`) -> media type, beside the usual ones. follow_symlinks:
         whether symbolic links may lead out of it.
@@ -120,7 +120,9 @@ class Dispatcher:
             if self._files is not None:
                 environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
-                hook(req)
+                returned = hook(req)
+                if returned is not None and returned not in (OK, DONE):  # else a forbidden request would go on
+                    raise TypeError(hook_misreturn(hook, returned))
             methods = self._exact.get(req.uri)
             if methods is not None and req.method in methods:
                 handler = methods[req.method]
@@ -138,9 +140,7 @@ class Dispatcher:
         if self._after is not None:
             self._post_process(req, self._after)
         if req.sent_head is not None and req.is_head_stale():
-            self._log(
-                req, "status or headers were set too late: the head has been sent, with more than 64 KiB or by flush"
-            )
+            self._log(req, "status or headers were set too late: flush(), or a full buffer, had sent the head")
         try:
             return req.finish()
         except Exception as error:  # also of the session, which is saved when the head is sent
@@ -148,9 +148,10 @@ class Dispatcher:
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request, methods: Methods | None) -> tuple[Handler, Sequence[Any]]:
-        """The handler of a request for which no path without parameters has one, and the values for it.
+        """The handler of a request, and the values of the parameters in its path, if no entry without parameters has
+        both its path and its method.
 
-        methods: those of its path, if that stands in the table.
+        methods: those of the entry without parameters that has the path, if there is one.
         """
         if req.method not in METHOD_BITS:
             raise SERVER_RETURN(HTTP_NOT_IMPLEMENTED)
@@ -173,7 +174,7 @@ class Dispatcher:
         return methods[req.method], values
 
     def _ended(self, req: Request, end: SERVER_RETURN) -> Any:
-        """The outcome of a handler that ended by raising; the details beside the code are for the developer."""
+        """The outcome of a handler that ended by raising; its details are for the author of the application."""
         if end.details:
             level = LOG_INFO if self._site.is_debugging(req.environ) else LOG_DEBUG
             req._reason = end.code, end.reason()
@@ -181,7 +182,7 @@ class Dispatcher:
         return end.code
 
     def _may_see_debug_info(self, req: Request) -> bool:
-        """Whether there is such a page for this client. For any other client there is not, as if nobody knew of it."""
+        """Whether there is such a page for this client. For all others the path is one that does not exist."""
         if req.method not in ("GET", "HEAD") or not self._site.is_debugging(req.environ):
             return False
         from poorhttp.pages.audience import may_see  # only then, for the memory
@@ -307,7 +308,7 @@ class Dispatcher:
     def _crashed(self, req: Request, error: Exception, where: str = "") -> None:
         """Log `error` and make the page for it. Call it while `error` is handled: an `errors[500]` may look at it."""
         if req.started():
-            req.abort(sys.exc_info())  # where something has been sent it raises `error` for the server, which tells it
+            req.abort(sys.exc_info())  # if bytes have been sent, this raises `error` again: the server logs it
             self._report(req, error)
             return
         self._failed(req, error, self._report(req, error, where))
@@ -321,8 +322,8 @@ class Dispatcher:
             self._write_cause(req, error)
 
     def _report(self, req: Request, error: Exception, where: str = "") -> int:
-        """Log `error`; returns the status of its page. It is 503 if the store of the sessions is down, which the
-        sessions log themselves. where: what its traceback does not tell.
+        """Log `error`; returns the status of its page. A store of sessions that is down has 503, and no line here, for
+        the sessions log it themselves. where: what the traceback does not tell.
         """
         if error is getattr(req.environ.get("poorhttp.session"), "failure", None):
             return HTTP_SERVICE_UNAVAILABLE

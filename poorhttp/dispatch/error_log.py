@@ -32,7 +32,7 @@ def write_exception(environ: dict[str, Any], error: BaseException, trace: str, w
     where: what the traceback does not tell, behind a comma.
     """
     request = f"{environ.get('REQUEST_METHOD')} {environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
-    lines = [_head(environ, LOG_ERR) + printable(f"{request}{where}: {type(error).__name__}: {error}")]
+    lines = [_head(environ, LOG_ERR) + printable(f"{request}{where}: {type(error).__name__}: {_text_of(error)}")]
     lines += ["    " + printable(line) for line in trace.splitlines()]
     environ["wsgi.errors"].write("\n".join(lines) + "\n")
 
@@ -54,6 +54,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as fault:  # of the application's own __str__
+        return f"a text that cannot be shown: {type(fault).__name__}"
 
 
 def _head(environ: dict[str, Any], severity: int) -> str:

@@ -49,6 +49,8 @@ _SINGLE = frozenset(
     )
 )
 
+_WITHOUT_PREFIX = ("CONTENT_TYPE", "CONTENT_LENGTH")  # CGI has all other fields as HTTP_... (RFC 3875 section 4.1)
+
 
 def is_token(text: str) -> bool:
     """Whether a text is a token (RFC 9110 section 5.6.2), as names of fields and cookies are."""
@@ -155,7 +157,9 @@ class Headers:
 
 
 class RequestHeaders:
-    """Fields of a request: a view of the environ, so it costs nothing until a field is asked for."""
+    """Fields of a request: a view of the environ, so it costs nothing until a field is asked for. An empty Content-Type
+    or Content-Length is none, for some servers always set these two variables.
+    """
 
     __slots__ = ("_environ",)
 
@@ -164,7 +168,9 @@ class RequestHeaders:
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of the field, or `default`. Repeated fields are one value, as the server joined them."""
-        return self._environ.get(_key(name), default)
+        key = _key(name)
+        value = self._environ.get(key)
+        return default if value is None or (not value and key in _WITHOUT_PREFIX) else value
 
     def items(self) -> list[tuple[str, str]]:
         """Name and value of each field."""
@@ -181,15 +187,14 @@ class RequestHeaders:
         return value
 
     def __contains__(self, name: str) -> bool:
-        return _key(name) in self._environ
+        return self.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        for key, value in self._environ.items():
-            # CGI has these two without the prefix; servers that always set them leave them empty.
-            if key in ("CONTENT_TYPE", "CONTENT_LENGTH") and value:
-                yield key.title().replace("_", "-")
-            elif key.startswith("HTTP_"):
-                yield key[5:].title().replace("_", "-")
+        for key in self._environ:
+            name = key.removeprefix("HTTP_").replace("_", "-").title()
+            # Not HTTP_CONTENT_TYPE: a client that writes Content_Type makes some servers set it.
+            if _key(name) == key and name in self:
+                yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -200,4 +205,4 @@ class RequestHeaders:
 
 def _key(name: str) -> str:
     key = name.upper().replace("-", "_")
-    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else "HTTP_" + key
+    return key if key in _WITHOUT_PREFIX else "HTTP_" + key

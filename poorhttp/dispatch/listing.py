@@ -1,6 +1,6 @@
 """The listing of a directory: a page with name, time, size and type of each file that a client may have.
 
-Knows the page and its order. Which files may be opened it is told. Contract: every name is escaped, every link is
+Knows the page and its order. It is told which files may be opened. Contract: every name is escaped, every link is
 percent-encoded bytes and relative; of a large directory `MOST` entries are read, hidden ones included.
 """
 

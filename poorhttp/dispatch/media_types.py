@@ -1,7 +1,7 @@
 """Media types of files by the ending of their names.
 
 Knows the endings that the web is made of. The module `mimetypes` of the standard library knows more of them: it takes
-1 MiB of memory, and 40 us for a name. What is missing here stands in the section [mime-type] of the ini file.
+1 MiB of memory, and 40 us for a name. The section [mime-type] of the ini file adds what is missing here.
 """
 
 from __future__ import annotations

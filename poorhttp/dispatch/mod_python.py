@@ -86,7 +86,6 @@ def environ_of(req: Any, ours: Mapping[str, str], options: Mapping[str, str]) ->
             "wsgi.multithread": _has_threads(),
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
-            "poorhttp.debug": ours.get("debug", "no"),
             "poorhttp.log_level": ours.get("log_level", "info"),
             "poorhttp.options": options,
         }
@@ -106,7 +105,7 @@ def _native(read: Callable[..., str | None], *arguments: Any) -> str:
 
 
 def _names(table: Any) -> Iterable[str]:
-    """The names in a table of mod_python, of which keys() and get() alone raise where [] and items() are not safe."""
+    """The names in a table of mod_python. With bytes that are not UTF-8 only keys() and get() are safe: they raise."""
     names: Iterable[str] = table.keys()
     return names
 
@@ -154,6 +153,7 @@ def _made(ours: Mapping[str, str]) -> WSGIApplication:
             raise TableError(f"PythonOption {OURS}{name} is unknown", f"one of {names}")
     return application(
         import_module("dispatch_table"),
+        debug=_is_on(ours, "debug"),
         document=ours.get("document", ""),
         index=_is_on(ours, "index"),
         mime_types=kinds,

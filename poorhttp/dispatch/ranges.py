@@ -40,7 +40,7 @@ def asked(field: str, size: int) -> list[tuple[int, int]] | None:
         if part[0] < part[1]:
             parts.append(part)
         elif not size and spec.startswith("-") and spec.strip("-0"):
-            return None  # the last bytes of an empty file: they can be had, and Content-Range cannot say so
+            return None  # the last bytes of an empty file: such a part exists, but Content-Range cannot name it
     joined = _joined(parts)
     chosen = parts if len(joined) == len(parts) else joined  # in the order of the client, if nothing was joined
     return None if len(chosen) > MOST else chosen

@@ -86,8 +86,14 @@ def misreturn(handler: Callable[..., Any] | None, outcome: object) -> str:
     )
 
 
+def hook_misreturn(hook: Callable[..., Any], outcome: object) -> str:
+    """The message for the author of a `setreq` or `pre_process` that returned what only a handler may return."""
+    told = f"{place_of(hook)[1:]} returned {described(outcome)}, which does not end the request"
+    return f"{told}: expected None; a request is ended by http.abort(http.HTTP_FORBIDDEN) or the like"
+
+
 def described(outcome: object) -> str:
-    """A small number as it is, of another value its type: a `__repr__` may do, tell and cost anything."""
+    """A small number as it is, of another value the type: its `__repr__` could show secrets, or take long."""
     if type(outcome) is int and -1000 < outcome < 1000:
         return str(outcome)
     return "None" if outcome is None else f"a value of type {type(outcome).__name__}"

@@ -86,8 +86,8 @@ class Routes:
         """The path that leads to a function, given by itself or by its name, with these values; percent-encoded.
 
         If it has several, the first one in the table whose parameters have these names. Raises LookupError if there is
-        none, or if functions of the same name are meant by it; TypeError and ValueError as `Pattern.build`; ValueError
-        also for a path that leads to another entry.
+        none, or if several functions have this name; TypeError and ValueError as `Pattern.build`; ValueError also for a
+        path that leads to another entry.
         """
         entries = [
             (pattern, function)

@@ -1,6 +1,6 @@
 """What a table and its settings say, read and checked once, when the application is made.
 
-Knows the names that a table may have. What a request gets of it is known by the dispatcher; /debug-info shows it.
+Knows the names that a table may have. The dispatcher knows what a request gets of it; /debug-info shows it.
 """
 
 from __future__ import annotations
@@ -57,12 +57,14 @@ class Site:
         self._webmaster = webmaster
 
     def is_debugging(self, environ: Mapping[str, Any]) -> bool:
-        """The server says so by a bool, one that can set only texts by a text; else the application."""
+        """Whether `debug` is on: as the server says, by a bool or by a text such as `yes`, else as the application was
+        made.
+        """
         debug = environ.get("poorhttp.debug", self._debug)
         return debug is True or str(debug).lower() in ("yes", "true", "on", "1")
 
     def webmaster_of(self, environ: Mapping[str, Any]) -> str:
-        """Whom to ask: as the server says, else the application."""
+        """The name on error pages of the person to ask: as the server says, else as the application was made."""
         told = str(environ.get("SERVER_ADMIN", ""))
         try:
             return told.encode("latin-1").decode() or self._webmaster  # bytes as characters (PEP 3333)

@@ -1,7 +1,7 @@
 """Files of a directory as answers: what is sent for a path that is not in the table.
 
-Knows the order file, index.html, listing; which names are hidden; the fields of an answer with a file. How files are
-opened is known by `contained`, which parts of them are sent by `ranges`. Imported only where a document root is set.
+Knows the order file, index.html, listing; which names are hidden; the fields of an answer with a file. `contained`
+knows how files are opened, `ranges` which parts of them are sent. Imported only where a document root is set.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ def static_files(
 
 
 class _Path:
-    """What is known of a path with a file: its names and its type; and of the last answer the time and the size of the
-    file, with the fields, which are right as long as the file has these two.
+    """What is known of a path that led to a file.
+
+    names: those between its slashes. kind, is_compressible: see `type_of`. last: time of change and size of the file as
+    it was sent last, and the fields of that answer, which are right while the file has this time and this size.
     """
 
     __slots__ = ("is_compressible", "kind", "last", "names")
@@ -100,7 +102,7 @@ class StaticFiles:
         self._known: dict[str, _Path] = {}
 
     def answer(self, req: Request) -> int:
-        """Answer with what is there for the path of the request; DECLINED if nothing is that a client may have."""
+        """Answer with what is there for the path of the request; DECLINED if there is nothing for clients."""
         path = self._known.get(req.uri) or self._path(undecoded(req))
         if path is None:
             return _nothing(req)
@@ -219,8 +221,8 @@ def _nothing(req: Request) -> int:
 
 
 def _raise_unless_missing(error: OSError | ValueError) -> None:
-    """Raise SERVER_RETURN with 403 for what may not be opened; and an error that says more about this machine than
-    about the path.
+    """Raise SERVER_RETURN with 403 for what may not be opened, and `error` itself if it is a fault of this machine, as
+    too many open files.
     """
     if isinstance(error, PermissionError):
         raise SERVER_RETURN(HTTP_FORBIDDEN, "no permission to read") from error

@@ -145,6 +145,11 @@ def _check_arguments(function: Handler, where: str, names: tuple[str, ...]) -> N
     given = 1 + len(names)
     least = code.co_argcount - len(function.__defaults__ or ())
     takes_any = bool(code.co_flags & _TAKES_ANY)
+    wanted = ""
     if least > given or (given > code.co_argcount and not takes_any):
-        fault = f"{where} calls {name_of(function)} with {given} arguments, and it takes {code.co_argcount}"
+        wanted = str(code.co_argcount)
+    elif code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+        wanted = "others by keyword"
+    if wanted:
+        fault = f"{where} calls {name_of(function)} with {given} arguments, and it takes {wanted}"
         raise TableError(fault, f"def {name_of(function)}({', '.join(('req', *names))})")

@@ -8,6 +8,16 @@ from __future__ import annotations
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """The Content-Security-Policy of these pages (Content Security Policy Level 3)."""
 
+FOR_AUTHOR = (
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", POLICY),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+)
+"""The fields of a page that only the author of the application may see: no cache keeps it, and no other site has it."""
+
 STYLE = """\
    :root { color-scheme: light dark; --paper: #fff; --ink: #1f2328; --faint: #59636e; --line: #d8dce0;
     --stripe: #f4f5f7; --link: #0550ae; --mark: #ffe1e1; --edge: #c9302c; }

@@ -45,7 +45,7 @@ FORMS = {
 }
 """The form of each kind of address. Paths are absolute."""
 
-SAME = {
+ALIASES = {
     "postgres": "postgresql",
     "mysql": "mariadb",
     "valkey": "redis",
@@ -62,7 +62,7 @@ def open_store(address: str) -> Store:
     `?timeout=SECONDS` bounds each exchange with it. Raises SessionError.
     """
     scheme, sign, rest = address.partition(":")
-    kind = SAME.get(scheme, scheme)
+    kind = ALIASES.get(scheme, scheme)
     if not sign or kind not in KINDS:
         raise _unknown(scheme)
     module, name, extra = KINDS[kind]
@@ -107,9 +107,9 @@ def _unknown(scheme: str) -> SessionError:
         return SessionError(f"{fault}; did you mean sqlite:{scheme}?")
     from difflib import get_close_matches
 
-    near = get_close_matches(scheme.strip().lower(), [*KINDS, *SAME, "cookie"], 1)
+    near = get_close_matches(scheme.strip().lower(), [*KINDS, *ALIASES, "cookie"], 1)
     if near:
-        return SessionError(f"{fault}; did you mean {FORMS.get(SAME.get(near[0], near[0]), 'cookie:')}?")
+        return SessionError(f"{fault}; did you mean {FORMS.get(ALIASES.get(near[0], near[0]), 'cookie:')}?")
     return SessionError(f"{fault}; expected one of {', '.join(FORMS.values())}")
 
 

@@ -38,6 +38,7 @@ class Answer:
     _status = ""
     _headers: list[tuple[str, str]]
     _exc_info: OptExcInfo | None = None
+    _extra: list[tuple[str, str]]  # the fields for the session, once it was saved
     _write: Callable[[bytes], object]
     is_started = is_refused = _has_begun = _is_told = False
     page: list[bytes]
@@ -59,11 +60,12 @@ class Answer:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: OptExcInfo | None = None
     ) -> Callable[[bytes], object]:
-        """The application's start_response: the server's is called when the session was saved. Raises what saving does
-        if the application makes pages of it.
+        """The application's start_response; the server's is called when the session was saved. Raises what saving
+        raises, if the application makes pages of that.
         """
         if self._has_begun and not self.is_refused:
-            return self._start_response(status, headers, exc_info)  # too late; the server raises it again
+            # The server raises it again if something was sent; else this head takes the place of the one before.
+            return self._start_response(status, with_fields(headers, self._extra), exc_info)
         if self._status and exc_info is None:
             raise AssertionError("start_response was called twice without exc_info (PEP 3333)")
         self._status, self._headers = status, headers
@@ -91,7 +93,7 @@ class Answer:
         if self._has_begun:
             return self._write
         try:
-            extra = self._fields()
+            self._extra = self._fields()
         except StoreDown as error:
             if not self._makes_pages:
                 return self._refuse(error)
@@ -101,7 +103,7 @@ class Answer:
             self._session.abandon()
             self._is_told = True
             raise
-        headers = with_fields(self._headers, extra) if extra else self._headers
+        headers = with_fields(self._headers, self._extra) if self._extra else self._headers
         if self._exc_info is None:  # a server may count the arguments, so the third is not always there
             self._write = self._start_response(self._status, headers)
         else:

@@ -7,7 +7,7 @@ that is a page about this failure.
 
 from __future__ import annotations
 
-from poorhttp.sessions.addresses import open_store
+from poorhttp.sessions.addresses import FORMS, open_store
 from poorhttp.sessions.answers import Answer, Streamed, close
 from poorhttp.sessions.cookies import Cookie, is_local
 from poorhttp.sessions.errors import SessionError, StoreDown
@@ -80,7 +80,7 @@ class Sessions:
         else:
             if secrets:
                 raise SessionError("secrets are for the store 'cookie:' only; ids in other stores need none")
-            self.store = open_store(store) if isinstance(store, str) else store
+            self.store = open_store(store) if isinstance(store, str) else _checked(store)
             self._keeper = StoredSessions(self.store, self.policy, self._notes.append)
 
     def facts(self) -> dict[str, str]:
@@ -191,6 +191,16 @@ class SessionMiddleware(_Middleware):
 
     def __init__(self, app: WSGIApplication, store: str | Store, **settings: Any) -> None:
         super().__init__(app, Sessions(store, **settings))
+
+
+def _checked(store: Store) -> Store:
+    """Return a store of the site's own. Raises SessionError for what is none, as None of `os.environ.get`."""
+    if not callable(getattr(store, "load", None)):
+        told = f"the store of sessions is of type {type(store).__name__}"
+        raise SessionError(
+            f"{told}; expected an address such as {FORMS['sqlite']}, or an object like poorhttp.sessions.Store"
+        )
+    return store
 
 
 def _policy(limits: dict[str, Any]) -> Policy:

@@ -13,9 +13,9 @@ CONCURRENCY = ("merge", "lock")
 class Policy:
     """The settings of sessions that do not concern the cookie; times in seconds, sizes in bytes.
 
-    idle: a session ends when it was not used for so long; it may end up to a twentieth earlier, since its use is noted
-        no more often (refresh). absolute: a session ends so long after it was made. max_bytes: of a session's JSON in a
-        store.
+    idle: a session ends when it was not used for so long. Its use is noted once in each twentieth of this time
+    (refresh), so it may end that much earlier. absolute: a session ends so long after it was made. max_bytes: of a
+    session's JSON in a store.
     concurrency: "merge" puts the changes of two requests together; with "lock" the second waits for the first,
         `lock_timeout` at most. rotation_grace: for how long `rotate()` leaves the old session to requests that are on
         their way, with the data from before.

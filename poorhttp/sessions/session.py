@@ -1,7 +1,6 @@
 """A session as the application sees it: a mapping that is loaded when it is first used, and saved once.
 
-Knows the life of a session in one request. Where sessions are kept is a `Keeper`'s to know, how the client holds
-one, the cookie's.
+Knows the life of a session in one request. A `Keeper` knows where sessions are kept, `Cookie` how the client holds one.
 """
 
 from __future__ import annotations
@@ -91,7 +90,9 @@ class Session(MutableMapping[str, "Any"]):
 
     @property
     def failure(self) -> StoreDown | None:
-        """Why the session could not be loaded, saved or ended. Then the answer is 503 in any case."""
+        """Why the session could not be loaded, saved or ended. Then the answer is 503, or one that the application has
+        made after start_response had told it.
+        """
         return self._failure
 
     def rotate(self) -> None:

@@ -141,7 +141,7 @@ class StoredSessions:
     def _made(self, record: Record) -> str:
         ttl = self._ttl(record)
         packed = self._packed(record)
-        for _ in range(2):  # an exchange that was tried again after the connection was lost finds its own record
+        for _ in range(2):  # a lost connection makes the store try again; it may then find the record of its first try
             token = token_urlsafe(ID_BYTES)
             key = key_of(token)
             try:
@@ -181,8 +181,8 @@ class StoredSessions:
         return ""
 
     def _remove(self, held: Stored) -> None:
-        """Delete a record; and within the time of grace those that it was rotated to, also by a request that did so
-        while this one had it.
+        """Delete a record. With a time of grace also delete those that it was rotated to, even by another request since
+        this one has loaded it.
         """
         keys = [held.key, *held.record.successors]
         while keys:

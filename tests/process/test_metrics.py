@@ -49,8 +49,10 @@ def test_gauges_tell_of_the_workers_that_live_and_no_trial_leaves_a_file(launch:
         wait_for(lambda: metric(server, "in_progress") == 0, "the gauge of who was killed to be gone")
         server.await_serving(2)
         ask()
+        old = server.workers()
         server.send(signal.SIGHUP)
         wait_for(lambda times=times: server.said.count("reloaded: ") == times, "the reload")  # type: ignore[misc]
+        wait_for(lambda old=old: not server.workers() & old, "the old workers to leave")  # type: ignore[misc]
         wait_for(lambda: metric(server, "in_progress") == 0, "the gauges of the old workers to be gone")
         server.await_serving(2)
     assert metric(server, "requests_total") == asked, "counters of who has ended stay, and no question counts"

@@ -22,6 +22,8 @@ pytestmark = pytest.mark.skipif(PATH is None, reason=MISSING)
 
 PHONE, DESK = 360, 1280
 
+REPORT = (Path(__file__).parents[2] / "bench" / "records" / "report.html").as_uri()
+
 CONTRAST = """
 (() => {
   const parsed = (text) => text.match(/[0-9.]+/g).map(Number);
@@ -41,7 +43,9 @@ CONTRAST = """
   for (const element of document.body.querySelectorAll("*")) {
     const texts = [...element.childNodes].filter((each) => each.nodeType === 3 && each.data.trim());
     if (!texts.length || !element.getClientRects().length) continue;
-    const [one, other] = [light(parsed(getComputedStyle(element).color)), light(behind(element))];
+    const style = getComputedStyle(element);
+    const ink = element instanceof SVGElement ? style.fill : style.color;
+    const [one, other] = [light(parsed(ink)), light(behind(element))];
     const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     found.push([ratio, texts[0].data.trim()]);
   }
@@ -196,6 +200,27 @@ def ask(server: Server, path: str) -> str:
     with contextlib.closing(server.connection()) as connection:
         connection.request("GET", path)
         return connection.getresponse().read().decode()
+
+
+def test_the_report_of_the_bench(browser: Browser) -> None:
+    check(browser, REPORT, "Written by python -m bench report")
+
+
+def test_a_click_on_a_head_sorts_a_table_of_the_report(browser: Browser) -> None:
+    """By numbers, and what has none stays at the end."""
+    browser.show(DESK, "light")
+    browser.go(REPORT)
+    browser.await_text("Written by python -m bench report")
+    wait_for(lambda: browser.value("document.readyState") == "complete", "the script of the page")
+    table = "[...document.querySelectorAll('table')].find((each) => each.innerHTML.includes('FAILED'))"
+    column = "document.querySelector('[aria-sort]').cellIndex"
+    shown = f"[...table.tBodies[0].rows].map((row) => row.cells[{column}].textContent.replace(/,/g, ''))"
+    for sign in 1, -1:
+        click = "table.tHead.querySelectorAll('button')[1].click()"
+        cells = browser.value(f"(() => {{ const table = {table}; {click}; return {shown}; }})()")
+        numbers = [float(cell) for cell in cells if cell != "\N{EN DASH}"]
+        assert len(numbers) > 1 and numbers == sorted(numbers, key=lambda number, sign=sign: sign * number)
+        assert cells[len(numbers) :] == ["\N{EN DASH}"] * (len(cells) - len(numbers)) != []
 
 
 def test_a_click_on_a_column_sorts_by_it(browser: Browser, plain: str) -> None:

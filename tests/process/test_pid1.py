@@ -96,7 +96,7 @@ def test_what_the_server_dies_of_is_told(contained: Contained) -> None:
 
 
 def test_a_start_that_fails_has_its_exit_code(launch: Start) -> None:
-    server = launch("nothing.py", inside=NAMESPACE)
+    server = launch("nothing.py", "--port=0", inside=NAMESPACE)
     assert server.end() == 3
     server.await_text("nothing.py does not exist")
 

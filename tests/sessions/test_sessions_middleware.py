@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from typing import Any
 from wsgiref.util import FileWrapper, setup_testing_defaults
@@ -210,3 +211,29 @@ def test_a_stream_that_is_closed_unread_saves_nothing() -> None:
     body: Any = SessionMiddleware(streaming(early=True, late=False), store)(environ, lambda *_: None)
     body.close()
     assert not store.keys()
+
+
+def test_an_error_page_in_place_of_a_page_that_was_not_sent_yet_has_the_cookie() -> None:
+    """The session was saved with the head that the server drops (PEP 3333, "Error Handling")."""
+
+    def application(environ: Any, start_response: Any) -> Any:
+        environ["poorhttp.session"]["a"] = 1
+        start_response("200 OK", [("Content-Type", "text/html")])
+
+        def blocks() -> Any:
+            try:
+                raise OSError("on purpose")
+            except OSError:
+                start_response("500 Internal Server Error", [("Content-Type", "text/plain")], sys.exc_info())
+            yield b"failed"
+
+        return blocks()
+
+    heads: list[Any] = []
+    environ: dict[str, Any] = {}
+    setup_testing_defaults(environ)
+    wrapped = SessionMiddleware(application, "memory:")
+    assert list(wrapped(environ, lambda *head: heads.append(head))) == [b"failed"]
+    (_, first, *_), (status, fields, exc_info) = heads
+    assert status.startswith("500") and exc_info[0] is OSError
+    assert dict(fields)["Set-Cookie"] == dict(first)["Set-Cookie"] and dict(fields)["Vary"] == "Cookie"

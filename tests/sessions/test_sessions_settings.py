@@ -131,6 +131,12 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("memory:", {"cookie": "__Host-a"}, "without a prefix"),
         ("memory:", {"same_site": "lax"}, "expected one of Lax, Strict, None"),
         ("memory:", {"same_site": "None", "secure": False}, "browsers refuse"),
+        (
+            None,
+            {},
+            "the store of sessions is of type NoneType; expected an address such as sqlite:/path/of/sessions.db",
+        ),
+        (["memory:"], {}, "the store of sessions is of type list"),
         ("memory:x", {}, "takes nothing behind the colon"),
         ("sqlite:sessions.db", {}, "expected an absolute path"),
         ("sqlite:///sessions.db", {}, "expected an absolute path"),
@@ -148,7 +154,7 @@ def test_a_dispatch_table_without_sessions_says_so() -> None:
         ("mariadb://root@localhost", {}, "names no database"),
     ],
 )
-def test_a_wrong_setting_is_told(store: str, settings: dict[str, Any], told: str) -> None:
+def test_a_wrong_setting_is_told(store: Any, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(SessionError, match=re.escape(told)):
         Sessions(store, **settings)
 

@@ -353,7 +353,7 @@ def test_a_bench_that_is_interrupted_leaves_no_process_behind(signum: int, statu
             family = psutil.Process(bench.pid).children(recursive=True)
             time.sleep(0.02)
         bench.send_signal(signum)
-        _, errors = bench.communicate(timeout=20)
+        _, errors = bench.communicate(timeout=60)
         _, left = psutil.wait_procs(family, timeout=0.1 if status == 1 else 10)
     finally:
         bench.kill()

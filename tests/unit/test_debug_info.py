@@ -275,3 +275,9 @@ def test_details_that_cannot_be_shown_end_no_request():
 
     sent = answer(raises(http.SERVER_RETURN(403, Broken())), settings={"debug": True})
     assert sent.code == 403 and "details that cannot be shown: ValueError" in sent.text
+
+
+def test_functions_without_a_module_are_shown_by_their_names():
+    names = {"converters": {"upper": ("[a-z]+", str.upper)}, "handlers": {"/<word:upper>": (http.METHOD_GET, two)}}
+    sent = info(names)
+    assert sent.code == 200 and [":upper", "[a-z]+", "str.upper"] in rows(sent.text, "Converters")

@@ -278,3 +278,14 @@ def test_an_exception_cannot_forge_a_log_line():
 def test_the_end_of_the_process_passes_through(end):
     with pytest.raises(end):
         answer(raises(end()))
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("on purpose")
+
+
+@pytest.mark.parametrize("settings", [{}, {"debug": True}])
+def test_an_exception_whose_text_cannot_be_had_is_a_page_too(settings):
+    sent = answer(raises(Unspeakable()), settings=settings)
+    assert sent.code == 500 and "GET /: Unspeakable: a text that cannot be shown: ValueError\n" in sent.log

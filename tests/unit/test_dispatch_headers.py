@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poorhttp import http
-from poorhttp.dispatch.headers import Headers
+from poorhttp.dispatch.headers import Headers, RequestHeaders
 from poorhttp.dispatch.redirect import checked_target
 
 # Headers
@@ -206,3 +206,22 @@ def test_no_target_gets_out_of_its_line(uri):
     assert " " not in target
     assert not target.startswith(("//", "/\\"))
     assert not target.lower().startswith("javascript:")
+
+
+# Fields of a request
+
+
+def test_an_empty_variable_of_cgi_is_no_field():
+    fields = RequestHeaders({"CONTENT_TYPE": "", "CONTENT_LENGTH": "", "HTTP_X_EMPTY": ""})
+    assert "Content-Type" not in fields and fields.get("Content-Length", "none") == "none"
+    assert (list(fields), len(fields), fields["X-Empty"]) == (["X-Empty"], 1, "")
+    with pytest.raises(KeyError):
+        fields["Content-Type"]
+
+
+def test_a_field_that_passes_for_content_type_is_none():
+    """Servers that take _ for - give it for the line `Content_Type: x`."""
+    fields = RequestHeaders({"HTTP_CONTENT_TYPE": "text/x", "HTTP_X_HTTP_Y": "1", "wsgi.input": None})
+    assert fields.items() == [("X-Http-Y", "1")]
+    fields = RequestHeaders({"HTTP_CONTENT_TYPE": "text/x", "CONTENT_TYPE": "text/plain"})
+    assert fields.items() == [("Content-Type", "text/plain")]

@@ -134,7 +134,7 @@ def test_a_path_of_a_client_is_text_in_a_page_and_in_the_log(path):
         req.log_error(req.uri)
         return http.HTTP_FORBIDDEN
 
-    sent = call(application(table(setreq=handler, default_handler=handler)), path, valid=False)
+    sent = call(application(table(setreq=lambda req: req.log_error(req.uri), default_handler=handler)), path, valid=False)
     assert sent.code in (400, 403) and sent.log.count("\n") == len(sent.log.splitlines()) <= 2
     assert sent.text.count("<") == answer(lambda req: 403).text.count("<")
 

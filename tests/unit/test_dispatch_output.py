@@ -245,3 +245,14 @@ def test_statuses_without_content_have_neither_body_nor_type(status):
 
     sent = answer(handler)
     assert (sent.code, sent.body, sent.headers) == (status, b"", [])
+
+
+def test_head_announces_no_length_where_a_file_follows_a_generator(tmp_path):
+    (tmp_path / "end.txt").write_text("end")
+
+    def handler(req):
+        yield "some "
+
+    names = {"post_process": lambda req: req.sendfile(str(tmp_path / "end.txt"))}
+    assert answer(handler, names=names).body == b"some end"
+    assert answer(handler, method="HEAD", names=names).header("Content-Length") is None

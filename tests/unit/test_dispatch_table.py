@@ -111,6 +111,20 @@ def test_setreq_may_end_the_request():
     assert answer(write("secret"), names={"setreq": raises(http.SERVER_RETURN(http.HTTP_FORBIDDEN))}).code == 403
 
 
+@pytest.mark.parametrize("name", ["setreq", "pre_process"])
+def test_a_value_that_a_hook_returns_is_an_error(name):
+    """It would not refuse the request, as its author thinks."""
+
+    def refuse(req):
+        return http.HTTP_FORBIDDEN
+
+    sent = answer(write("secret"), names={name: refuse})
+    assert sent.code == 500 and "secret" not in sent.text
+    assert "refuse returned 403, which does not end the request" in sent.log
+    for value in None, http.OK, http.DONE:
+        assert answer(write("page"), names={name: returns(value)}).text == "page"
+
+
 def test_setreq_may_lead_to_another_uri():
     def setreq(req):
         req.uri = "/"

@@ -10,7 +10,7 @@ import re
 from json import dumps
 
 from poorhttp.pages.audience import may_see
-from poorhttp.pages.document import POLICY, document, escape
+from poorhttp.pages.document import FOR_AUTHOR, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets, without_secrets
 from poorhttp.stdlib import os
 
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from poorhttp.dev.page.problem import Problem
 
     Answer = tuple[str, list[tuple[str, str]], bytes]
-
-_FIELDS = [
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", POLICY),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-    ("Vary", "Accept"),
-]
 
 _CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
@@ -52,7 +42,7 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
         text = text_of(problem) if visible else f"{status}\n{_SUMMARY}\n"
         body, content = _without_controls(text), "text/plain; charset=utf-8"
     data = body.encode("utf-8", "backslashreplace")
-    fields = [("Content-Type", content), ("Content-Length", str(len(data))), *_FIELDS]
+    fields = [("Content-Type", content), ("Content-Length", str(len(data))), *FOR_AUTHOR, ("Vary", "Accept")]
     if refresh:
         fields.append(("Retry-After", str(refresh)))
     return status, fields, data

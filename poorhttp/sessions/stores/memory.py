@@ -11,7 +11,7 @@ from poorhttp.sessions.errors import Conflict
 from poorhttp.sessions.store import Store, new_version, now
 
 CROWD = 1000
-"""Records from which on those that have expired are looked for, each time their number has doubled."""
+"""With more records than this, expired ones are looked for each time that their number has doubled."""
 
 
 class MemoryStore(Store):

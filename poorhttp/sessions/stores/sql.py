@@ -62,7 +62,6 @@ class SqlStore(Store):
             raise SessionError(f"table is {table!r}; expected small letters, digits and _")
         self._dialect = dialect
         self._table = table
-        self._has_table = False
         self._connections = self._connections_by(self._connect)
 
     def load(self, key: str) -> tuple[bytes, str] | None:
@@ -122,8 +121,7 @@ class SqlStore(Store):
         connection = self._dialect.connect()
         try:
             self._dialect.prepare(connection)
-            if not self._has_table:
-                self._ensure_table(connection)
+            self._ensure_table(connection)
         except BaseException:
             connection.close()
             raise
@@ -143,4 +141,3 @@ class SqlStore(Store):
                 self._dialect.run(connection, self._text("CREATE INDEX {table}_expires ON {table} (expires)"), ())
             except self._dialect.errors:  # another process was faster
                 self._dialect.run(connection, self._text("SELECT 1 FROM {table} WHERE 1 = 0"), ())
-        self._has_table = True
