@@ -249,7 +249,8 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
-            **dict.fromkeys(("table", "sessions"), ("tally",)), "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
+            **dict.fromkeys(("table", "sessions"), ("tally",)),
+            "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),

@@ -47,7 +47,8 @@ def wrk_command(port: int, workload: Workload, seconds: int, threads: int = 1, t
     command += ["--timeout", f"{timeout}s", "-s", str(HERE / "wrk.lua")]
     command += ["-H", "Connection: close"] * workload.close
     command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
-    return [*command, f"http://127.0.0.1:{port}{workload.path}", "--", str(workload.pipeline), str(workload.request_body)]
+    url = f"http://127.0.0.1:{port}{workload.path}"
+    return [*command, url, "--", str(workload.pipeline), str(workload.request_body)]
 
 
 def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, float]:

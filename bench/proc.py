@@ -165,7 +165,8 @@ def silences(port: int) -> list[float]:
     for a second for each time that the kernel has asked again, which is less than it has waited.
     """
     states = (ESTABLISHED, CONNECTING, HALF_CLOSED)
-    return sum(_ask_of_connections(states, 1 << (TCP_INFO - 1), 0, port, parse_silences), [])
+    parts = _ask_of_connections(states, 1 << (TCP_INFO - 1), 0, port, parse_silences)
+    return [silence for part in parts for silence in part]
 
 
 def _ask_of_connections(

@@ -35,13 +35,14 @@ LOOK, MARGIN = 0.5, 0.3  # seconds between looks at the server; before wrk's end
 PATIENCE = 20.0  # seconds beyond its time until wrk has ended
 PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 QUEUE = Path("/proc/sys/net/core/somaxconn")
+KINDS = ("connect", "read", "write", "status", "timeout")  # of errors, as wrk tells them apart
 BY_ARTICLE = members("as in the article")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     counts = " ".join(map(str, CONNECTIONS))
-    parser.add_argument("--seconds", type=float, default=SECONDS,
-                        help=f"of load with up to 2,500 connections, with more in proportion; default {SECONDS:g}")  # fmt: skip
+    what = f"of load with up to 2,500 connections, and in proportion with more; default {SECONDS:g}"
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=what)
     parser.add_argument("--connections", nargs="+", type=number_of_connections, metavar="N", help=f"default {counts}")
     parser.add_argument("--mode", nargs="+", choices=[KEPT, CLOSED], help="of the connections, default both")
     parser.add_argument("--seed", type=int, default=1, help="of the order of servers in each round, default 1")
@@ -126,7 +127,8 @@ def measure(server: Server, workload: Workload, setting: Setting, seconds: float
                     raise Failure(f"ended under load with status {run.process.returncode}") from None
                 raise
             confine.ensure_enough(group)  # a supervisor may have replaced what was killed
-    return {**numbers, "remark": note}
+    kinds = [f"{kind} {numbers[f'{kind} errors']:,}" for kind in KINDS if numbers[f"{kind} errors"]]
+    return {**numbers, "remark": "; ".join(filter(None, [note, ", ".join(kinds) and f"errors: {', '.join(kinds)}"]))}
 
 
 def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) -> dict[str, Any]:
@@ -143,7 +145,8 @@ def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) 
         silences = proc.silences(int(run.port))
         sizes.append(proc.memory(root))
         if not silences and wrk.poll() is not None:
-            raise Failure(f"the machine was too busy to look at the clients in time: {waited - whole + MARGIN:.1f} s late")
+            late = waited - whole + MARGIN
+            raise Failure(f"the machine was too busy to look at the clients in time: {late:.1f} s late")
         text, _ = wrk.communicate(timeout=whole + PATIENCE)
     except subprocess.TimeoutExpired as error:
         raise Failure(f"wrk did not end within {PATIENCE:.0f} s after its time") from error
@@ -191,7 +194,7 @@ def judged(
     return {
         "requests": right, "rate": right / data["seconds"], "p50": data["p50"] * 1e3,
         "p99": percentile_99(data["tail"], data["requests"], silent) * 1e3,
-        "errors": sum(errors.values()), **{f"{kind} errors": number for kind, number in errors.items()},
+        "errors": sum(errors.values()), **{f"{kind} errors": errors[kind] for kind in KINDS},
         "unserved": len(silent),
     }  # fmt: skip
 
