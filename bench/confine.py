@@ -73,7 +73,12 @@ def ensure_enough(group: Group | None) -> None:
 
 
 def _made(mounted: Path) -> Group:
-    path = _parent(mounted) / f"bench-{os.getpid()}"
+    parent = _parent(mounted)
+    for abandoned in parent.glob("bench-*"):  # by a bench that was killed
+        if not (Path("/proc") / abandoned.name.removeprefix("bench-")).exists():
+            with contextlib.suppress(OSError):
+                abandoned.rmdir()
+    path = parent / f"bench-{os.getpid()}"
     path.mkdir(exist_ok=True)
     for name in ("memory.limit_in_bytes", "memory.max"):
         if (path / name).exists():

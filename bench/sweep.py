@@ -35,7 +35,6 @@ LOOK, MARGIN = 0.5, 0.3  # seconds between looks at the server; before wrk's end
 PATIENCE = 20.0  # seconds beyond its time until wrk has ended
 PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 QUEUE = Path("/proc/sys/net/core/somaxconn")
-KINDS = ("connect", "read", "write", "status", "timeout")  # of errors, as wrk tells them apart
 BY_ARTICLE = members("as in the article")
 
 
@@ -114,7 +113,7 @@ def measure(server: Server, workload: Workload, setting: Setting, seconds: float
     allow_descriptors(workload.connections + SPARE)
     # What is started as in the article need not keep a connection that it does not close.
     asked = replace(workload, close=True) if server.name in BY_ARTICLE else workload
-    with confine.limited() as group:
+    with pinned(load_cores()), confine.limited() as group:
         setting = replace(setting, inside=group.command() if group else ())
         with started(server, workload, setting) as run:
             note = wait_until_right(run, asked, answer)
@@ -127,18 +126,16 @@ def measure(server: Server, workload: Workload, setting: Setting, seconds: float
                     raise Failure(f"ended under load with status {run.process.returncode}") from None
                 raise
             confine.ensure_enough(group)  # a supervisor may have replaced what was killed
-    kinds = [f"{kind} {numbers[f'{kind} errors']:,}" for kind in KINDS if numbers[f"{kind} errors"]]
-    return {**numbers, "remark": "; ".join(filter(None, [note, ", ".join(kinds) and f"errors: {', '.join(kinds)}"]))}
+    remark = "; ".join(filter(None, (note, numbers.pop("remark"))))
+    return {name: float(f"{number:.6g}") for name, number in numbers.items()} | {"remark": remark}
 
 
 def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) -> dict[str, Any]:
     root = run.process.pid
     whole = max(1, round(seconds))
     before, begin = proc.cpu(root), time.perf_counter()
-    cores = load_cores()
-    command = load.wrk_command(run.port, workload, whole, threads=len(cores), timeout=whole + 10)
-    with pinned(cores):
-        wrk = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = load.wrk_command(run.port, workload, whole, threads=len(load_cores()), timeout=whole + 10)
+    wrk = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         sizes = look_until(root, begin + whole - MARGIN)
         waited = time.perf_counter() - begin
@@ -157,7 +154,7 @@ def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) 
     numbers = judged(load.result_of_wrk(text), silences, workload, len(answer), waited)
     processes, threads = proc.shape(root)
     weights = {name: max(size[name] for size in sizes) for name in ("pss", "alone")}
-    of_cpu = {"cpu": spent / numbers["requests"], "core": 100 * spent / elapsed}
+    of_cpu = {"cpu": spent / numbers.pop("requests"), "core": 100 * spent / elapsed}
     return {**numbers, **weights, **of_cpu, "processes": processes, "threads": threads}
 
 
@@ -183,8 +180,8 @@ def judged(
     right = data["requests"] - errors["status"]
     silent = [each for each in silences if each >= waited / 2]
     silent += [waited] * min(errors["connect"], max(0, count - len(silences)))
-    found = ", ".join(f"{kind} {number:,}" for kind, number in errors.items() if number) or "none"
-    told = f"{right:,} right answers, {len(silent):,} of {count:,} clients wait for one, errors: {found}"
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in errors.items() if number)
+    told = f"{right:,} right answers, {len(silent):,} of {count:,} clients wait for one, errors: {kinds or 'none'}"
     if right <= 0:
         raise Failure(f"no right answer: {told}")
     if len(silent) >= count:
@@ -194,8 +191,7 @@ def judged(
     return {
         "requests": right, "rate": right / data["seconds"], "p50": data["p50"] * 1e3,
         "p99": percentile_99(data["tail"], data["requests"], silent) * 1e3,
-        "errors": sum(errors.values()), **{f"{kind} errors": errors[kind] for kind in KINDS},
-        "unserved": len(silent),
+        "errors": sum(errors.values()), "unserved": len(silent), "remark": kinds and f"errors: {kinds}",
     }  # fmt: skip
 
 

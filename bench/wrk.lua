@@ -13,9 +13,10 @@ end
 
 function done(summary, latency)
   local e, tail = summary.errors, {}
-  for i = 0, 100 do
+  for i = 0, 99 do
     tail[i + 1] = string.format('%.9f', latency:percentile(99 + i / 100) / 1e6)
   end
+  tail[101] = string.format('%.9f', latency.max / 1e6)  -- for 100 percent wrk 4.1 has 0
   io.write(string.format(
     'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, "tail": [%s], ' ..
     '"errors": {"connect": %d, "read": %d, "write": %d, "status": %d, "timeout": %d}}\n',
