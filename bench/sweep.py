@@ -127,7 +127,8 @@ def measure(server: Server, workload: Workload, setting: Setting, seconds: float
                 raise
             confine.ensure_enough(group)  # a supervisor may have replaced what was killed
     remark = "; ".join(filter(None, (note, numbers.pop("remark"))))
-    return {name: float(f"{number:.6g}") for name, number in numbers.items()} | {"remark": remark}
+    short = {name: float(f"{each:.6g}") if isinstance(each, float) else each for name, each in numbers.items()}
+    return {**short, "remark": remark}
 
 
 def under_load(run: Running, workload: Workload, answer: bytes, seconds: float) -> dict[str, Any]:
@@ -191,7 +192,8 @@ def judged(
     return {
         "requests": right, "rate": right / data["seconds"], "p50": data["p50"] * 1e3,
         "p99": percentile_99(data["tail"], data["requests"], silent) * 1e3,
-        "errors": sum(errors.values()), "unserved": len(silent), "remark": kinds and f"errors: {kinds}",
+        "errors": sum(errors.values()), "unserved": len(silent),
+        "remark": ", ".join(f"{kind} errors" for kind, number in errors.items() if number),
     }  # fmt: skip
 
 
