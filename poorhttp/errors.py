@@ -45,6 +45,10 @@ class LoadError(PoorhttpError):
     exit_code = 3
 
 
+class MissingError(LoadError):
+    """There is no application at the path that is named."""
+
+
 class ListenError(PoorhttpError):
     """The server cannot listen on an address."""
 

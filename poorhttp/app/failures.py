@@ -10,7 +10,7 @@ import sys
 
 from poorhttp.app.places import NOT_THEIRS, TABLE, is_own, seen, table_of, title, wsgi_modules
 from poorhttp.config.commands import ACTIONS, COMMANDS, MAKING, PURGE
-from poorhttp.errors import LoadError, nearest, suggestion
+from poorhttp.errors import LoadError, MissingError, nearest, suggestion
 from poorhttp.stdlib import os
 
 TYPE_CHECKING = False
@@ -79,12 +79,13 @@ def no_file(place: str) -> LoadError:
     if os.path.isdir(place):
         listed = _near("", place)
         hint = f"{listed}; name the one to serve" if listed else f"write {TABLE}.py, as poorhttp init does"
-        return LoadError(f"{title(place)}: no {TABLE}.py in this directory", hint)
+        name = title(place)
+        return MissingError(f"{place if name == '.' else name}: no {TABLE}.py in this directory", hint)
     if os.path.exists(place):
         return LoadError(f"{title(place)} is not a file", "it must be file.py or a directory")
     directory, file = os.path.split(place)
     hint = mistyped(file) if ":" in file else _near(file, directory)
-    return LoadError(f"{title(place)} does not exist", hint or "is the path right?")
+    return MissingError(f"{title(place)} does not exist", hint or "is the path right?")
 
 
 def no_module(missing: str, directory: str, spec: str, may_be_command: bool) -> LoadError:
@@ -151,6 +152,15 @@ def elsewhere(module: ModuleType) -> str:
     if file == "manage.py":
         found = [os.path.join(directory, each) for each in wsgi_modules(directory)]
     return f"did you mean {' or '.join(map(seen, found))}?" if found else ""
+
+
+def misnamed_table(module: ModuleType) -> str:
+    """Return the hint for a dispatch table in a file of another name; else ""."""
+    file = getattr(module, "__file__", None) or ""
+    if not isinstance(getattr(module, "handlers", None), dict) or not is_own(file):
+        return ""
+    served = f"its directory is served, as in poorhttp {seen(os.path.dirname(file))}"
+    return f"it has handlers: a dispatch table is a file named {TABLE}.py, and {served}"
 
 
 def _near(file: str, directory: str) -> str:

@@ -126,7 +126,8 @@ def _attribute(module: ModuleType, name: str, place: str) -> WSGI:
     if not name:
         name = next((each for each in DEFAULT_NAMES if hasattr(module, each)), "")
     if not name:
-        hint = failures.elsewhere(module) or candidates(module, place, DEFAULT_NAMES[0])
+        hint = failures.elsewhere(module) or failures.misnamed_table(module)
+        hint = hint or candidates(module, place, DEFAULT_NAMES[0])
         raise LoadError(f"{place} has neither {' nor '.join(DEFAULT_NAMES)}", hint)
     found = _named(module, name, place)
     return check(_made_by(found, f"{place}:{name}") if name.endswith("()") else found, f"{place}:{name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from poorhttp.app.places import wsgi_modules
 from poorhttp.config.addresses import Address
 from poorhttp.config.paths import split_application
+from poorhttp.config.reading import USUAL_NAME
 from poorhttp.config.settings import SETTINGS
 from poorhttp.config.units import Span
 from poorhttp.errors import ConfigError, LoadError
@@ -101,7 +102,10 @@ def refuse_nothing(settings: Config, command: str = "dev") -> None:
         listed = ", ".join(files[:8])
         named = f"there are: {listed}; name one, as in poorhttp {command} {files[0]}; or " if files else ""
         accepted = ", ".join((TABLE, *CANDIDATES))
-        raise LoadError(f"nothing to serve in this directory: none of {accepted}", f"{named}poorhttp init writes one")
+        remedy = "poorhttp init writes one"
+        if not settings.ini and os.path.isfile(os.path.join(settings.directory, USUAL_NAME)):
+            remedy = f"poorhttp {command} -c {USUAL_NAME} reads the ini file of this directory"
+        raise LoadError(f"nothing to serve in this directory: none of {accepted}", f"{named}{remedy}")
 
 
 def refuse_public(addresses: tuple[Address, ...], environ: Mapping[str, str] | None = None) -> None:

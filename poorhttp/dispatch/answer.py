@@ -23,6 +23,7 @@ else:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from _typeshed import OptExcInfo
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -42,7 +43,7 @@ class Answer(HeldBody):
 
     status: int, 200..599, of the answer; content_type: str. Plain attributes, set them at will until output is sent.
     A status that is no final one is a ValueError when the head is sent, and so the page for 500. sent_head: what
-    `flush` has sent as the head, for the dispatcher.
+    `flush` or the first block of a generator has sent as the head, for the dispatcher.
     """
 
     # What each answer needs stands in slots, and what few need in the class: so a request needs no dict of attributes
@@ -54,7 +55,7 @@ class Answer(HeldBody):
     environ: WSGIEnvironment
     method: str
     uri: str
-    sent_head: object  # what `flush` sent as the head, to be compared
+    sent_head: object  # what was sent as the head before the application was done, to be compared
     _start: StartResponse
     _send: Callable[[bytes], object] | None  # the server's write(), once the head has been sent
     _file: FileBody | BlockStream | None  # follows the text that is held back
@@ -149,18 +150,23 @@ class Answer(HeldBody):
         self._raw = True
         self._room = -1  # what write() adds next comes behind the file, so the file is sent first
 
-    def stream(self, blocks: Iterator[str | bytes]) -> None:
+    def stream(self, blocks: Iterator[str | bytes], ended: Callable[[Any], object]) -> Any:
         """Let the rest of the body come from an iterator, as a generator that a handler has returned.
 
         Each block is sent at once, with no Content-Length; one of the application's own is the server's to check. The
-        first block is taken now, so that until then the generator may set headers and raise, as the handler may.
+        first block is taken now, so that until then the generator may set headers, raise and return, as the handler
+        may. Returns what it has returned without a block, else None. ended: is called behind the last block with what
+        the generator has returned.
         """
         from poorhttp.dispatch.block_stream import BlockStream
 
         if self._file is not None:
             self.flush()
-        self._file = BlockStream(blocks, self._take)
-        self._room = -1
+        stream = BlockStream(blocks, self._take, ended)
+        if stream.returned is None:
+            self._file = stream
+            self._room = -1
+        return stream.returned
 
     def started(self) -> bool:
         """Whether part of the answer has been sent, so that it can no longer become another one."""
@@ -232,6 +238,7 @@ class Answer(HeldBody):
         if file.size is None:
             self._hold(sys.maxsize)  # text that the generator writes goes out with its next block
             self._send = _send_by_yield
+            self.sent_head = self._head()
         wrapped = file.wrapped(self.environ.get("wsgi.file_wrapper"))
         self._file = None
         return wrapped

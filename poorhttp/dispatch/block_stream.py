@@ -21,14 +21,24 @@ class BlockStream:
     size: None = None
     modified: None = None
 
-    def __init__(self, blocks: Iterator[str | bytes], written: Callable[[], bytes]) -> None:
+    def __init__(
+        self, blocks: Iterator[str | bytes], written: Callable[[], bytes], ended: Callable[[Any], object]
+    ) -> None:
         """written: returns the bytes that the generator has written since the last block; they go before the next one.
+        ended: is called behind the last block with what the generator has returned.
 
-        An exception of the iterator before its first block is raised here.
+        returned: what it has returned without a block, else None. An exception of the iterator before its first block
+        is raised here.
         """
         self._blocks = blocks
         self._written = written
-        self._first = _encoded(next(blocks, b""))
+        self._ended = ended
+        self.returned: Any = None
+        self._first = b""
+        try:
+            self._first = _encoded(next(blocks))
+        except StopIteration as end:
+            self.returned = end.value
 
     def wrapped(self, file_wrapper: object) -> Iterable[bytes]:
         return self
@@ -36,7 +46,12 @@ class BlockStream:
     def __iter__(self) -> Iterator[bytes]:
         if self._first:
             yield self._first
-        for block in self._blocks:
+        while True:
+            try:
+                block = next(self._blocks)
+            except StopIteration as end:
+                self._ended(end.value)
+                break
             data = self._written() + _encoded(block)
             if data:
                 yield data

@@ -128,7 +128,7 @@ def _own(name: str, entry: Any) -> Converter:
     if not isinstance(entry, (tuple, list)) or len(entry) != 2 or not isinstance(entry[0], str):
         raise TableError(f"{where} is {shown(entry)}", CONVERTERS)
     expression, function = entry
-    checked_function(function, where, "a function of one argument, the text")
+    checked_function(function, where, "a function of one argument, the text", arguments=("text",))
     return Converter(("own", name), 0, _reader(expression, function, where), is_certain=function is str)
 
 

@@ -14,6 +14,7 @@ from poorhttp import __version__
 from poorhttp.dispatch.converters import BUILT_IN
 from poorhttp.dispatch.error_log import printable
 from poorhttp.dispatch.percent import NAME, encoded
+from poorhttp.dispatch.places import place_of, unwrapped
 from poorhttp.pages.document import FOR_AUTHOR, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets
 
@@ -133,21 +134,12 @@ def _settings(req: Request, site: Site) -> dict[str, str]:
 
 def _function(function: Any) -> str:
     """Its name with the module, and the place of its code; of a function in a wrapper, not those of the wrapper."""
-    inner = function
-    for _ in range(100):
-        is_partial = type(inner).__module__ == "functools" and hasattr(inner, "func")
-        wrapped = inner.func if is_partial else getattr(inner, "__wrapped__", None)
-        if wrapped is None:
-            break
-        inner = wrapped
+    inner = unwrapped(function)
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     module = getattr(named, "__module__", None)  # a method of C, such as str.upper, has none
     name = _code(f"{module}.{named.__qualname__}" if module else named.__qualname__)
-    code: Any = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    if not hasattr(code, "co_firstlineno"):  # as of what is not written in Python
-        return name
-    file = code.co_filename.removeprefix(os.path.join(os.getcwd(), ""))
-    return f"{name} <small>{_code(printable(f'{file}:{code.co_firstlineno}'))}</small>"
+    place = place_of(inner).removeprefix(os.path.join(os.getcwd(), ""))
+    return f"{name} <small>{_code(printable(place))}</small>" if place else name
 
 
 def _values(values: Mapping[str, Any]) -> str:

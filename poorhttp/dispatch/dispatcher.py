@@ -28,9 +28,10 @@ from poorhttp.dispatch.constants import (
     OK,
 )
 from poorhttp.dispatch.faults import TableError, shown
+from poorhttp.dispatch.misspelt import refuse_misspelt
 from poorhttp.dispatch.outcome import SERVER_RETURN
 from poorhttp.dispatch.request import Request, undecoded
-from poorhttp.dispatch.returned import described, hook_misreturn, misreturn, place_of, write_returned
+from poorhttp.dispatch.returned import described, hook_misreturn, is_done, misreturn, named, write_returned
 from poorhttp.dispatch.site import Site
 from poorhttp.dispatch.table import allowed, read_routes
 
@@ -71,6 +72,7 @@ def application(
         whether symbolic links may lead out of it.
     Raises TableError.
     """
+    refuse_misspelt(table)
     routes = read_routes(table)
     files = None
     if document:
@@ -121,7 +123,7 @@ class Dispatcher:
                 environ.setdefault("DOCUMENT_ROOT", self._files.root)
             for hook in self._before:
                 returned = hook(req)
-                if returned is not None and returned not in (OK, DONE):  # else a forbidden request would go on
+                if returned is not None and not is_done(returned):  # else a forbidden request would go on
                     raise TypeError(hook_misreturn(hook, returned))
             methods = self._exact.get(req.uri)
             if methods is not None and req.method in methods:
@@ -144,7 +146,7 @@ class Dispatcher:
         try:
             return req.finish()
         except Exception as error:  # also of the session, which is saved when the head is sent
-            self._crashed(req, error, f", answer of{place_of(handler)}" if handler else "")
+            self._crashed(req, error, f", answer of{named(handler)}" if handler else "")
             return req.finish(sys.exc_info())
 
     def _unrouted(self, req: Request, methods: Methods | None) -> tuple[Handler, Sequence[Any]]:
@@ -199,6 +201,8 @@ class Dispatcher:
         """Turn what a handler returned or raised into an answer, unless the handler has written it."""
         if not isinstance(outcome, int):
             self._write_returned(req, outcome, handler)
+        elif isinstance(outcome, bool):
+            self._misreturned(req, outcome, handler)
         elif outcome in (OK, DONE):
             return
         elif outcome == DECLINED:
@@ -213,14 +217,15 @@ class Dispatcher:
     def _write_returned(self, req: Request, outcome: Any, handler: Handler | None) -> None:
         """Let the return value of a handler be the body, or part of it."""
         try:
-            is_written = write_returned(req, outcome)
+            left = write_returned(req, outcome, handler)
         except SERVER_RETURN as end:  # of a generator
             self._conclude(req, self._ended(req, end), handler)
         except Exception as error:
             self._crashed(req, error)
         else:
-            if not is_written:
-                self._misreturned(req, outcome, handler)
+            if left is not DONE:
+                conclude = self._conclude if isinstance(left, int) else self._misreturned
+                conclude(req, left, handler)
 
     def _answer_status(self, req: Request, status: int) -> None:
         """Answer with the status that a handler gave instead of http.DONE."""
@@ -251,15 +256,20 @@ class Dispatcher:
             self._write_page(req)
 
     def _own_page(self, req: Request, handler: Handler) -> None:
+        req.reason = req._reason_of_status()
         try:
             outcome = handler(req)
-            if not isinstance(outcome, int) and write_returned(req, outcome):
-                outcome = DONE
+            if not isinstance(outcome, int):
+                outcome = write_returned(req, outcome, handler)
         except SERVER_RETURN as end:
             outcome = self._ended(req, end)
         except Exception as error:
             outcome = self._report(req, error)
-        if not isinstance(outcome, int) or outcome not in (OK, DONE):
+            if not req.started():
+                _replace(req, outcome)
+                self._write_cause(req, error)
+                return
+        if not is_done(outcome):
             self._default_page(req, outcome, handler)
 
     def _default_page(self, req: Request, outcome: Any, handler: Handler) -> None:
@@ -315,11 +325,18 @@ class Dispatcher:
 
     def _failed(self, req: Request, error: Exception, status: int = HTTP_INTERNAL_SERVER_ERROR) -> None:
         """The page for `error`. The answer must not have been started."""
-        if status in self._errors:
+        if status in self._errors and not (status == HTTP_INTERNAL_SERVER_ERROR and self._may_see_details(req)):
             self._error_page(req, status)
         else:
             _replace(req, status)
             self._write_cause(req, error)
+
+    def _may_see_details(self, req: Request) -> bool:
+        if not self._site.is_debugging(req.environ):
+            return False
+        from poorhttp.dispatch.pages import may_see_details  # only then, for the memory
+
+        return may_see_details(req, self._site)
 
     def _report(self, req: Request, error: Exception, where: str = "") -> int:
         """Log `error`; returns the status of its page. A store of sessions that is down has 503, and no line here, for

@@ -32,9 +32,18 @@ def write_exception(environ: dict[str, Any], error: BaseException, trace: str, w
     where: what the traceback does not tell, behind a comma.
     """
     request = f"{environ.get('REQUEST_METHOD')} {environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
-    lines = [_head(environ, LOG_ERR) + printable(f"{request}{where}: {type(error).__name__}: {_text_of(error)}")]
+    lines = [_head(environ, LOG_ERR) + printable(f"{request}{where}: {summary(error)}")]
     lines += ["    " + printable(line) for line in trace.splitlines()]
     environ["wsgi.errors"].write("\n".join(lines) + "\n")
+
+
+def summary(error: BaseException) -> str:
+    """The type of an exception and its text."""
+    try:
+        text = str(error)
+    except Exception as fault:  # of the application's own __str__
+        text = f"a text that cannot be shown: {type(fault).__name__}"
+    return f"{type(error).__name__}: {text}"
 
 
 def trace_of(error: BaseException) -> str:
@@ -54,13 +63,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as fault:  # of the application's own __str__
-        return f"a text that cannot be shown: {type(fault).__name__}"
 
 
 def _head(environ: dict[str, Any], severity: int) -> str:

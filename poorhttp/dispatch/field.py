@@ -10,7 +10,7 @@ from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from os import PathLike
     from typing import IO, Any
 
@@ -72,8 +72,18 @@ class Field:
 class Fields:
     """Fields in the order in which the client sent them. list: list of `Field`."""
 
-    def __init__(self, fields: list[Field]) -> None:
+    def __init__(self, fields: list[Field], elsewhere: Mapping[str, str] | None = None, otherwise: str = "") -> None:
+        """elsewhere: names that are not here -> what to say about them. otherwise: what to say about all others."""
         self.list = fields
+        self._elsewhere = elsewhere or {}
+        self._otherwise = otherwise
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The first value of `name`, of an upload the `Field`; `default` if there is none."""
+        for field in self.list:
+            if field.name == name:
+                return field.value if field.file is None else field
+        return default
 
     def getfirst(
         self, name: str, default: Any = None, convert: Callable[[Any], Any] | None = None, *, fce: Any = None
@@ -104,10 +114,10 @@ class Fields:
 
     def __getitem__(self, name: str) -> Any:
         """The first value of `name`: of an upload the `Field`. Raises MissingField, which ends the handler with 400."""
-        for field in self.list:
-            if field.name == name:
-                return field.value if field.file is None else field
-        raise MissingField(HTTP_BAD_REQUEST, f"the field {name!r} is missing")
+        if name not in self:
+            hint = self._elsewhere.get(name, self._otherwise)
+            raise MissingField(HTTP_BAD_REQUEST, f"the field {name!r} is missing{hint and ': '}{hint}")
+        return self.get(name)
 
     def __contains__(self, name: str) -> bool:
         return any(field.name == name for field in self.list)

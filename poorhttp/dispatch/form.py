@@ -11,6 +11,7 @@ from binascii import unhexlify
 
 from poorhttp.dispatch.constants import HTTP_BAD_REQUEST, HTTP_REQUEST_ENTITY_TOO_LARGE
 from poorhttp.dispatch.field import Field, Fields, FormError, MissingField
+from poorhttp.dispatch.outcome import SERVER_RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.request import Request
 
 __all__ = ["Field", "FieldStorage", "Fields", "FormError", "MissingField"]
+
+_URLENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 MAX_FIELDS = 1000
 MAX_MEMORY = 1024 * 1024
@@ -32,12 +35,19 @@ def query_of(req: Request) -> Fields:
 
 def texts_of(req: Request) -> Fields:
     """The fields of the body that are no uploads. Raises FormError."""
-    return Fields([field for field in _Reader().body(req) if field.file is None])
+    fields = _Reader().body(req)
+    files = {field.name: f"it is a file: req.files[{field.name[:80]!r}]" for field in fields if field.file is not None}
+    return Fields([field for field in fields if field.file is None], files)
 
 
 def uploads_of(req: Request) -> Fields:
     """The files in the body, without fields for which the user has chosen none (HTML 4.10.22.4). Raises FormError."""
-    return Fields([field for field in _Reader().body(req) if field.file is not None and field.filename])
+    fields = _Reader().body(req)
+    texts = {field.name: f"it is a text: req.form[{field.name[:80]!r}]" for field in fields if field.file is None}
+    files = [field for field in fields if field.file is not None and field.filename]
+    if _type_of_body(req) == _URLENCODED:
+        return Fields(files, otherwise='the form was sent without files: write <form enctype="multipart/form-data">')
+    return Fields(files, texts)
 
 
 class FieldStorage(Fields):
@@ -102,22 +112,23 @@ class _Reader:
         if found is None:
             try:
                 found = req._form_fields = self._read(req)
-            except FormError as error:
+            except SERVER_RETURN as error:
                 # The error itself would hold this frame, and the request, until the garbage collector runs.
                 req._form_refusal = (error.code, *error.details)
                 raise
         return found
 
     def _read(self, req: Request) -> list[Field]:
-        content_type = req.environ.get("CONTENT_TYPE", "")
-        kind = content_type.partition(";")[0].strip().lower()
-        if kind == "application/x-www-form-urlencoded":
+        kind = _type_of_body(req)
+        if kind in (_URLENCODED, _MULTIPART) and req._was_read:
+            raise RuntimeError("the form is gone: req.read() or other code has read its body before; use one of them")
+        if kind == _URLENCODED:
             body = req.read(self._max_memory + 1)
             if len(body) > self._max_memory:
                 raise FormError(HTTP_REQUEST_ENTITY_TOO_LARGE, f"the form is larger than {self._max_memory} bytes")
             return self._urlencoded(body, 0)
-        if kind == "multipart/form-data":
-            parts = self._parts(req, content_type)
+        if kind == _MULTIPART:
+            parts = self._parts(req, req.environ["CONTENT_TYPE"])
             return [field for field in parts if self._keeps_blank or field.file is not None or field.value]
         return []
 
@@ -175,3 +186,8 @@ class _Reader:
             return value.decode("utf-8", "strict" if self._is_strict else "replace")
         except UnicodeDecodeError:
             raise FormError(HTTP_BAD_REQUEST, f"a form field is not utf-8: {value[:80]!r}") from None
+
+
+def _type_of_body(req: Request) -> str:
+    content_type: str = req.environ.get("CONTENT_TYPE", "")
+    return content_type.partition(";")[0].strip().lower()

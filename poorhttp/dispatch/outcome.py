@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class SERVER_RETURN(Exception):
     """End the handler here as if it had returned `code`: http.DONE, an HTTP_* number, an http.Response ...
 
-    details: the reason, for the error log at level debug; under `debug` for the page too.
+    details: the reason, for the error log at level debug, and for `req.reason`; under `debug` for the page too.
     """
 
     def __init__(self, code: Any = None, *details: object) -> None:

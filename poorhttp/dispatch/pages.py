@@ -1,4 +1,5 @@
 """The default pages: small centred html that says what happened, to which URI, and whom to ask; under debug also why.
+Programs that ask for JSON get it.
 
 Knows the words for a status. Contract: every text that is passed in is escaped here, and the result can always be
 encoded. Imported only for a request that gets such a page.
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.dispatch.error_log import trace_of
+from poorhttp.dispatch.error_log import summary, trace_of
 from poorhttp.dispatch.reasons import status_line
+from poorhttp.pages.accepted import kind_of
 from poorhttp.pages.document import document, escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from poorhttp.dispatch.request import Request
     from poorhttp.dispatch.site import Site
@@ -38,10 +41,12 @@ _TITLES = {404: "Page Not Found"}
 
 def write_page(req: Request, site: Site) -> None:
     """Write the page for the status of the answer, under debug with the reason that the handler gave for it."""
-    code, reason = req._reason
-    is_for_author = reason and isinstance(code, int) and code == req.status and _may_see(req, site)
-    shown = reason if is_for_author else ""
-    req.write(page(req.status, req.method, req.uri, site.webmaster_of(req.environ), shown))
+    reason = req._reason_of_status()
+    shown = reason if reason and may_see_details(req, site) else ""
+    if req.status >= 400 and _wants_json(req):
+        _write_problem(req, detail=shown)
+    else:
+        req.write(page(req.status, req.method, req.uri, site.webmaster_of(req.environ), shown))
 
 
 def write_cause(req: Request, site: Site, error: Exception) -> None:
@@ -56,15 +61,17 @@ def write_cause(req: Request, site: Site, error: Exception) -> None:
         for name, value in fields.items():
             req.headers_out[name] = value
         req.write(body)
-        return
-    from poorhttp import __version__
+    elif _wants_json(req):
+        _write_problem(req, detail=summary(error), traceback=trace_of(error))
+    else:
+        from poorhttp import __version__
 
-    versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
-    req.write(traceback_page(req.status, req.uri, trace_of(error), versions, site.webmaster_of(req.environ)))
+        versions = (f"Poor Http / {__version__}", f"Python / {sys.version.split()[0]}")
+        req.write(traceback_page(req.status, req.uri, trace_of(error), versions, site.webmaster_of(req.environ)))
 
 
-def _may_see(req: Request, site: Site) -> bool:
-    """Whether this client gets the page for the author: under debug, and where the server shows its own error pages to
+def may_see_details(req: Request, site: Site) -> bool:
+    """Whether this client gets what is for the author: under debug, and where the server shows its own error pages to
     clients on this machine alone, only these.
     """
     if not site.is_debugging(req.environ):
@@ -74,6 +81,23 @@ def _may_see(req: Request, site: Site) -> bool:
     from poorhttp.pages.audience import may_see
 
     return may_see(req.environ)
+
+
+def _wants_json(req: Request) -> bool:
+    """Whether the client asks for JSON and not for html. Caches are told that the page depends on it."""
+    known = [value for name, value in req.err_headers_out.items() if name.lower() == "vary"]
+    req.headers_out["Vary"] = ", ".join([*known, "Accept"])
+    return kind_of(req.environ.get("HTTP_ACCEPT", "")) == "json"
+
+
+def _write_problem(req: Request, **members: str) -> None:
+    """Write the page as JSON (RFC 9457): without a `type` it is about:blank, a status and nothing more."""
+    from json import dumps
+
+    problem: dict[str, Any] = {"title": status_line(req.status)[4:], "status": req.status}
+    problem |= {name: text for name, text in members.items() if text}
+    req.content_type = "application/problem+json"
+    req.write(dumps(problem, indent=1) + "\n")
 
 
 def page(status: int, method: str, uri: str, webmaster: str, reason: str = "") -> str:

@@ -13,9 +13,12 @@ from poorhttp.dispatch.constants import (
     HTTP_LENGTH_REQUIRED,
     HTTP_OK,
     HTTP_REQUEST_TIME_OUT,
+    LOG_DEBUG,
+    LOG_NOERRNO,
     LOG_NOTICE,
     OK,
 )
+from poorhttp.dispatch.faults import shown
 from poorhttp.dispatch.headers import RequestHeaders
 from poorhttp.dispatch.outcome import SERVER_RETURN
 
@@ -61,9 +64,13 @@ class Request(Answer):
     environ: the WSGI environ (PEP 3333). method: str, `GET`. uri: str, the path below the application's mount point,
     decoded; if files are sent (`document`), bytes that are not UTF-8 are replacement characters in it.
     status: int, 200..599, and content_type: str, of the answer; set them at will until output is sent.
+    reason: str, for a function in `errors`: why the request has ended, as `the field 'title' is missing`, with what the
+    client sent in it; "" if that is not known.
     """
 
+    reason = ""
     _reason: tuple[object, str] = (None, "")  # with which status or value it was ended, and why
+    _was_read = False  # whether some of the body was
 
     def read(self, length: int = -1) -> bytes:
         """Read at most `length` bytes of the body, -1: all that is left; b"" at its end.
@@ -86,7 +93,11 @@ class Request(Answer):
         return data
 
     def log_error(self, message: object, level: int = LOG_NOTICE, server: object = None) -> None:
-        """Write a line to the error log; `level` is one of http.LOG_*, `server` is ignored (mod_python has it)."""
+        """Write a line to the error log; `level` is one of http.LOG_*, `server` is ignored (mod_python has it). Raises
+        ValueError for another level.
+        """
+        if not isinstance(level, int) or not 0 <= level <= LOG_NOERRNO | LOG_DEBUG:
+            raise ValueError(f"the level of a line of the log is http.LOG_ERR or the like, not {shown(level)}")
         error_log.write(self.environ, level, str(message))
 
     def get_options(self) -> dict[str, str]:
@@ -276,9 +287,17 @@ class Request(Answer):
 
     def _received(self, length: int) -> bytes:
         try:
-            return bytes(self.environ["wsgi.input"].read(length))
+            data = bytes(self.environ["wsgi.input"].read(length))
         except OSError as error:  # so says a server that the client has left, or waits for too long
             raise SERVER_RETURN(HTTP_REQUEST_TIME_OUT, f"the body cannot be read: {error}") from error
+        if data:
+            self._was_read = True
+        return data
+
+    def _reason_of_status(self) -> str:
+        """The reason with which the request was ended, if it is that of the status which the answer has."""
+        code, reason = self._reason
+        return reason if isinstance(code, int) and code == self.status else ""
 
     def _unread(self) -> int:
         left: int | None = self.__dict__.get("_left")

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from poorhttp.dispatch.request import Request
     from poorhttp.dispatch.routes import Handler, Methods
 
-
-_TAKES_ANY = 4  # inspect.CO_VARARGS: the function has *args
-
 ERRORS = "errors = {http.HTTP_NOT_FOUND: page}, where page is a function of req"
 
 
@@ -43,9 +40,6 @@ def read_routes(table: object) -> Routes:
 def read_errors(table: object) -> dict[int, Handler]:
     """`errors` as status -> function; {} without it. Raises TableError."""
     errors = getattr(table, "errors", {})
-    other = None if hasattr(table, "errors") else getattr(table, "error", None)
-    if isinstance(other, dict) and other and all(isinstance(status, int) for status in other):
-        raise TableError("there is 'error' and no 'errors': did you mean 'errors'?", ERRORS)
     if not isinstance(errors, dict):
         raise TableError(f"'errors' is {shown(errors)}, which is no dict", ERRORS)
     for status, function in errors.items():
@@ -66,8 +60,6 @@ def _without_handlers(table: object, handlers: object) -> TableError:
     expected = "handlers = {'/': (http.METHOD_GET, page)}, where page is a function of req"
     if handlers is not None:
         return TableError(f"'handlers' is {shown(handlers)}, which is no dict", expected)
-    if isinstance(getattr(table, "handler", None), dict):
-        return TableError("there is 'handler' and no 'handlers': did you mean 'handlers'?", expected)
     for name, value in getattr(table, "__dict__", {}).items():
         if isinstance(value, Table):
             every = ("handlers", "errors", "converters")
@@ -86,7 +78,7 @@ def _methods(pattern: Pattern, entry: object) -> Methods:
     where = f"handlers[{pattern.text!r}]"
     methods: Methods = {}
     for mask, function in _pairs(where, entry):
-        _check_arguments(checked_function(function, where), where, pattern.names)
+        checked_function(function, where, arguments=("req", *pattern.names))
         for method in _methods_of(where, mask):
             if method in methods:
                 names = f"{name_of(methods[method])} and {name_of(function)}"
@@ -135,21 +127,3 @@ def _methods_of(where: str, mask: object) -> list[str]:
         expected = "http.METHOD_GET or the like, several joined by |"
         raise TableError(f"{where} has the methods {shown(mask)}", expected)
     return [method for method, bit in METHOD_BITS.items() if mask & bit]
-
-
-def _check_arguments(function: Handler, where: str, names: tuple[str, ...]) -> None:
-    """Refuse a function that cannot take `req` and the values. Other callable objects are not checked."""
-    if type(function).__name__ != "function":
-        return
-    code = function.__code__
-    given = 1 + len(names)
-    least = code.co_argcount - len(function.__defaults__ or ())
-    takes_any = bool(code.co_flags & _TAKES_ANY)
-    wanted = ""
-    if least > given or (given > code.co_argcount and not takes_any):
-        wanted = str(code.co_argcount)
-    elif code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
-        wanted = "others by keyword"
-    if wanted:
-        fault = f"{where} calls {name_of(function)} with {given} arguments, and it takes {wanted}"
-        raise TableError(fault, f"def {name_of(function)}({', '.join(('req', *names))})")

@@ -6,7 +6,7 @@ Knows how the command is called. Knows nothing of the kinds of stores (`poorhttp
 from __future__ import annotations
 
 from poorhttp.config.commands import PURGE, STORE_VARIABLE
-from poorhttp.errors import ConfigError, PoorhttpError, write
+from poorhttp.errors import ConfigError, PoorhttpError, printable, write
 from poorhttp.sessions import SessionError, Store, StoreDown, open_store
 from poorhttp.sessions.addresses import path_of
 from poorhttp.stdlib import os
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 HELP = f"""\
 usage: poorhttp {" ".join(PURGE)} [ADDRESS]
 
-Removes the sessions that have expired, and prints how many. Run it as the user of the site, once a day.
+Removes the sessions that have expired, and prints how many. Run it as the user of the site, once a day. If the site has
+had no session yet, and so there is no file, it says so and its exit code is 0.
 
 ADDRESS is that of the store, as the site has it, such as sqlite:/path/of/sessions.db; without it that of the variable
 {STORE_VARIABLE}, for an address with a password. Redis, Memcached and MongoDB remove sessions by themselves.
@@ -33,8 +34,8 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     address = _address(arguments, environ)
     store = _opened(address)
     path = path_of(address)
-    if path and not os.path.exists(path):  # else the store would make it
-        raise ConfigError(f"sessions purge: {path} is not there", "correct the address of the store")
+    if path and not os.path.exists(path):  # a daily job may come before the first session
+        return write(f"no sessions yet: {printable(path)} is not there\n")
     try:
         count = store.purge()
         store.close()

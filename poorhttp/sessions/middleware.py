@@ -37,11 +37,7 @@ DROPPED = (
     "serve by https, let the server know the scheme that the front server saw (under poorhttp "
     "forwarded = x-forwarded), or set secure=False"
 )
-PLAIN = (
-    "the cookie of the session is not Secure, as the request came by plain http from this machine to localhost; if a "
-    "front server passes requests on, set secure=True, and let the server know what the front server saw (under "
-    "poorhttp forwarded = x-forwarded)"
-)
+PLAIN = "the cookie is not Secure, as is right for http on this machine; behind a front server set secure=True"
 
 
 class Sessions:

@@ -133,6 +133,19 @@ def test_a_chdir_that_is_not_there(site: Path, command: tuple[str, ...]) -> None
     assert f"error: cannot go to chdir = {site}/none: No such file or directory\nhint: is it a directory, and" in said
 
 
+@pytest.mark.parametrize("application", [".", "none.py"])
+@pytest.mark.parametrize("command", [("check",), ("--check-config",), ()])
+def test_a_chdir_without_the_application_is_told_of(site: Path, command: tuple[str, ...], application: str) -> None:
+    (site / "www").mkdir()
+    code, said = poorhttp(
+        site.parents[1], *command, "-c", ini(site, f"chdir = {site}/www\napplication = {application}\n")
+    )
+    assert code == 3
+    told = {".": f"{site}/www: no dispatch_table.py in this directory", "none.py": "none.py does not exist"}
+    assert f"error: {told[application]}\nhint: " in said
+    assert f"; chdir is set, so application is looked for in {site}/www\n" in said
+
+
 def test_a_missing_chdir_is_told_of(site: Path) -> None:
     code, said = poorhttp(site.parents[1], "-c", ini(site, "application = pages.wsgi\n"))
     assert code == 3

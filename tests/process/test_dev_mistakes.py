@@ -304,6 +304,16 @@ def test_where_nothing_is_found_it_says_what_is_looked_for(launch: Start, tmp_pa
     assert server.stop(signal.SIGINT) == 0
 
 
+def test_where_nothing_is_found_the_ini_file_beside_is_named(launch: Start, tmp_path: Path) -> None:
+    (tmp_path / "poorhttp.ini").write_text("[http]\napplication = site\n")
+    server = launch("dev", "--port=0")
+    server.await_address()
+    status, body = server.get()
+    assert status == 500
+    assert body.endswith("\nhint: poorhttp dev -c poorhttp.ini reads the ini file of this directory\n")
+    assert server.stop(signal.SIGINT) == 0
+
+
 def test_a_directory_gets_its_dispatch_table(launch: Start, tmp_path: Path) -> None:
     """Its name could be that of a module, so it is looked for as one."""
     (tmp_path / "place").mkdir()

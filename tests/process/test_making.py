@@ -320,6 +320,12 @@ def test_where_nothing_is_found_it_says_what_is_looked_for_as_dev_does(tmp_path:
     (tmp_path / "app2.py").touch()
     hint = "there are: app2.py; name one, as in poorhttp check app2.py; or poorhttp init writes one\n"
     assert poorhttp(tmp_path, "check", "--port=0") == (3, "", told + hint)
+    (tmp_path / "poorhttp.ini").write_text("[http]\n")
+    code, _, said = poorhttp(tmp_path, "check", "--port=0")
+    assert code == 3
+    remedy = "poorhttp check -c poorhttp.ini reads the ini file of this directory"
+    assert said.endswith(f"hint: there are: app2.py; name one, as in poorhttp check app2.py; or {remedy}\n")
+    assert remedy not in poorhttp(tmp_path, "check", "-c", "poorhttp.ini", "--port=0")[2]
 
 
 def test_an_address_that_others_hold_is_found(tmp_path: Path) -> None:

@@ -39,15 +39,13 @@ def a_form(reader: Reader) -> None:
     assert sent.text.count("<article>") == 3 and "&lt;script&gt;" in sent.text and "&lt;Eve&gt;" in sent.text
     assert reader.get() == sent.text
     assert reader.ask("/", data={"author": "Eve"}).status_code == 400
-    save_again(reader)
-    assert reader.get().count("<article>") == 2
+    assert with_a_change_saved(reader).count("<article>") == 2
 
 
 def a_database(reader: Reader) -> None:
     assert reader.said == f"The tables are in {reader.directory / 'guestbook.db'}\n"
     reader.ask("/", data={"author": "Eve'); DROP TABLE entries; --", "text": "x" * 3000})
-    save_again(reader)
-    page = reader.get()
+    page = with_a_change_saved(reader)
     assert page.count("<article>") == 1 and "Eve&#x27;); DROP" in page and page.count("x") < 2100
     assert reader.ask("/guestbook.db").status_code == 404
 
@@ -129,9 +127,15 @@ def a_test(reader: Reader) -> None:
     assert reader.get() == tested, "the tests have left the data alone"
 
 
-def save_again(reader: Reader) -> None:
+def with_a_change_saved(reader: Reader) -> str:
+    """The page after a word of it was changed; the change is taken back afterwards."""
     pages = reader.directory / "dispatch_table.py"
-    pages.write_bytes(pages.read_bytes())
+    whole = pages.read_text()
+    pages.write_text(whole.replace("<button>Write", "<button>Send"))
+    page = reader.get()
+    assert "<button>Send" in page
+    pages.write_text(whole)
+    return page
 
 
 SEEN: dict[str, Callable[[Reader], None]] = {

@@ -35,6 +35,15 @@ def test_the_address_may_be_a_variable(
     assert capsys.readouterr().out == "removed 0 expired sessions\n"
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "file", "directory"])
+def test_before_the_first_session_a_daily_job_succeeds(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["sessions", "purge", f"{kind}:{tmp_path}/sessions"]) == 0
+    assert capsys.readouterr().out == f"no sessions yet: {tmp_path}/sessions is not there\n"
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -45,7 +54,6 @@ def test_the_address_may_be_a_variable(
         (["cookie:"], 2, "is no store: sessions lie with the clients"),
         (["sqlite:relative"], 2, "expected an absolute path"),
         (["sqlite:/proc/none/sessions.db"], 2, "is to be in '/proc/none'; there is no such directory"),
-        (["sqlite:/proc/none.db"], 2, "/proc/none.db is not there"),
         (["sqllite:/proc/none.db"], 2, "begins with 'sqllite'; did you mean sqlite:/path/of/sessions.db?"),
         (["sqlite:/proc/none.db?timeut=3"], 2, "has 'timeut=3' behind '?'; expected timeout=SECONDS"),
     ],

@@ -12,7 +12,7 @@ from poorhttp.pages.document import escape
 # What a handler returns
 
 
-@pytest.mark.parametrize("outcome", [http.DONE, http.OK, http.HTTP_OK, True])
+@pytest.mark.parametrize("outcome", [http.DONE, http.OK, http.HTTP_OK])
 def test_results_that_mean_it_is_written(outcome):
     def handler(req):
         req.write("page")
@@ -77,10 +77,12 @@ class Loud:
     ("outcome", "says"),
     [
         (None, " returned None and has written nothing: return the page, or write it by req.write()"),
+        (True, " returned True: expected str, bytes, dict, list, a generator, http.Response, http.DONE or a status"),
+        (False, " returned False: expected"),
         (7, " returned 7: expected str, bytes, dict, list, a generator, http.Response, http.DONE or a status"),
         (100, " returned 100"),
         (10**5000, " returned a value of type int: expected"),
-        (("password", "hidden"), " returned a value of type tuple"),
+        (("password", "hidden"), " returned a value of type tuple: a body with a status is http.Response("),
         (Loud(), " returned a value of type Loud"),
         (http.Response(Loud()), " returned a value of type Response with a body of a value of type Loud: expected str"),
     ],
@@ -180,7 +182,7 @@ def test_the_handler_of_500_sees_the_exception():
         req.write(repr(sys.exc_info()[1]))
         return http.DONE
 
-    sent = answer(raises(ValueError("seen")), names={"errors": {500: internal}}, settings={"debug": True})
+    sent = answer(raises(ValueError("seen")), names={"errors": {500: internal}})
     assert (sent.code, sent.text) == (500, "ValueError('seen')")
 
 
@@ -234,6 +236,40 @@ def test_debug_shows_the_traceback_escaped(debug):
     assert "ValueError: &lt;script&gt;" in sent.text
     assert "<script>" not in sent.text
     assert "Python / 3" in sent.text
+
+
+def own_page(error, status):
+    """The page of a server that shows details to some clients only."""
+    return {"Content-Type": "text/plain"}, b"of the server: " + str(error).encode()
+
+
+LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({}, "Traceback"),
+        ({"poorhttp.error_page": own_page, **LOCAL}, "of the server: failed"),
+        ({"poorhttp.error_page": own_page}, "own"),
+        ({"poorhttp.debug": False, **LOCAL}, "own"),
+    ],
+    ids=["another server", "this machine", "another machine", "no debug"],
+)
+def test_the_author_gets_the_traceback_in_place_of_the_sites_own_page(environ, says):
+    names = {"errors": {500: write("own")}}
+    sent = answer(raises(ValueError("failed")), names=names, settings={"debug": True}, environ=environ)
+    assert sent.code == 500 and says in sent.text and (sent.text == "own") == (says == "own")
+    assert answer(returns(500), names=names, settings={"debug": True}, environ=environ).text == "own"
+
+
+def test_the_author_gets_the_traceback_of_an_error_handler_that_fails():
+    names = {"errors": {404: raises(KeyError("of the page")), 500: raises(KeyError("of the page"))}}
+    for handler in returns(404), returns(500):
+        sent = answer(handler, names=names, settings={"debug": True})
+        assert sent.code == 500 and "Traceback" in sent.text and "of the page" in sent.text
+        sent = answer(handler, names=names)
+        assert sent.code == 500 and "Traceback" not in sent.text and "of the page" in sent.log
 
 
 @pytest.mark.parametrize("debug", [False, "no", "off", "0", ""])

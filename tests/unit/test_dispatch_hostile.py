@@ -50,7 +50,7 @@ WAYS = {
     "type of a Response": answered(content_type=lambda name, value: value),
     "details": lambda req, name, value: http.abort(http.HTTP_NOT_FOUND, name, value),
 }
-OURS = {"content-type", "content-length", "set-cookie", "location", "etag"}
+OURS = {"content-type", "content-length", "set-cookie", "location", "etag", "vary"}
 
 
 @given(st.sampled_from(sorted(WAYS)), HOSTILE, HOSTILE)
@@ -134,7 +134,9 @@ def test_a_path_of_a_client_is_text_in_a_page_and_in_the_log(path):
         req.log_error(req.uri)
         return http.HTTP_FORBIDDEN
 
-    sent = call(application(table(setreq=lambda req: req.log_error(req.uri), default_handler=handler)), path, valid=False)
+    sent = call(
+        application(table(setreq=lambda req: req.log_error(req.uri), default_handler=handler)), path, valid=False
+    )
     assert sent.code in (400, 403) and sent.log.count("\n") == len(sent.log.splitlines()) <= 2
     assert sent.text.count("<") == answer(lambda req: 403).text.count("<")
 

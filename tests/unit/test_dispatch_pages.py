@@ -1,7 +1,10 @@
 """Error pages and the error log: nothing that a client sends becomes markup, or a line."""
 
+import json
+import sys
+
 import pytest
-from dispatching import LOG_LINE, answer, raises, write
+from dispatching import LOG_LINE, answer, raises, returns, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +42,87 @@ def test_any_path_is_answered(path):
 def test_an_escaped_uri():
     sent = answer(write("page"), path="/<script>alert('x')</script>{title}")
     assert "<code>/&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;{title}</code>" in sent.text
+
+
+# JSON
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_json"),
+    [
+        ("application/json", True),
+        ("application/vnd.api+json, */*;q=0.1", True),
+        ("application/json, text/html", False),
+        ("application/json, text/html;q=0", True),
+        ("application/json;q=0", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("handler", [returns(404), raises(ValueError("hidden"))], ids=["status", "exception"])
+def test_a_client_that_asks_for_json_gets_error_pages_as_json(handler, accept, is_json):
+    sent = answer(handler, environ={"HTTP_ACCEPT": accept})
+    assert (sent.header("Content-Type") == PROBLEM) == is_json
+    assert sent.header("Vary") == "Accept" and "hidden" not in sent.text
+    if is_json:
+        words = {404: "Not Found", 500: "Internal Server Error"}
+        assert json.loads(sent.text) == {"title": words[sent.code], "status": sent.code}
+    else:
+        assert sent.text.startswith("<!DOCTYPE html>")
+
+
+def test_json_tells_the_reason_to_the_author_only():
+    environ = {"HTTP_ACCEPT": "application/json"}
+    handler = raises(http.SERVER_RETURN(403, "only for <members>", "\ud800"))
+    assert json.loads(answer(handler, environ=environ).text) == {"title": "Forbidden", "status": 403}
+    told = json.loads(answer(handler, environ=environ, settings={"debug": True}).text)
+    assert told == {"title": "Forbidden", "status": 403, "detail": "only for <members> \ud800"}
+    told = json.loads(answer(raises(ValueError("why")), environ=environ, settings={"debug": True}).text)
+    assert told["detail"] == "ValueError: why" and "raise error" in told["traceback"]
+
+
+def test_json_is_for_default_error_pages_only():
+    environ = {"HTTP_ACCEPT": "application/json"}
+    sent = answer(returns(404), environ=environ, names={"errors": {404: write("own")}})
+    assert (sent.text, sent.header("Vary"), sent.header("Content-Type")) == ("own", None, "text/html; charset=utf-8")
+    sent = answer(returns(302), environ=environ)
+    assert "<h1>302" in sent.text and sent.header("Vary") is None
+
+
+def test_vary_of_the_site_is_kept():
+    def handler(req):
+        req.err_headers_out["vary"] = "Cookie"
+        return 404
+
+    assert answer(handler).header("Vary") == "Cookie, Accept"
+
+
+# Reasons
+
+
+def test_a_page_of_the_site_may_tell_why():
+    def own(req):
+        return f"because: {req.reason}"
+
+    names = {"errors": dict.fromkeys((400, 403, 404, 500), own)}
+    for handler, told in [
+        (lambda req: req.form["title"], "the field 'title' is missing"),
+        (raises(http.SERVER_RETURN(403, "only for", "members")), "only for members"),
+        (raises(http.SERVER_RETURN(403)), ""),
+        (returns(404), ""),
+        (raises(ValueError("hidden")), ""),
+    ]:
+        assert answer(handler, names=names).text == f"because: {told}"
+
+
+def test_a_reason_is_told_for_its_status_only():
+    def own(req):
+        return f"{req.reason or sys.exc_info()[1]}"
+
+    names = {"errors": {500: own}, "post_process": raises(KeyError("later"))}
+    assert answer(raises(http.SERVER_RETURN(403, "members")), names=names).text == "'later'"
 
 
 # The log
@@ -92,3 +176,9 @@ def test_details_of_server_return_are_for_debugging():
     handler = raises(http.SERVER_RETURN(http.HTTP_NOT_FOUND, "no such article"))
     assert answer(handler).log == ""
     assert "no such article" in answer(handler, environ={"poorhttp.log_level": "debug"}).log
+
+
+@pytest.mark.parametrize("level", ["error", -1, 16, None, 3.0])
+def test_a_wrong_level_is_told(level):
+    sent = answer(lambda req: req.log_error("x", level))
+    assert sent.code == 500 and f"is http.LOG_ERR or the like, not {level!r}" in sent.log

@@ -119,6 +119,65 @@ def test_arithmetic_that_fails_is_a_wrong_value(convert, value):
     assert code_of(lambda req: req.args.getlist("n", convert), QUERY_STRING=f"n={value}") == 400
 
 
+def test_get_gives_the_first_value_or_a_default():
+    def question(req):
+        photo = req.files.get("photo")
+        with photo.file:
+            return photo.filename, req.form.get("text"), req.form.get("none"), req.files.get("none", 1)
+
+    assert ask(question, UPLOAD, CONTENT_TYPE=MULTIPART) == ("a.png", "mine", None, 1)
+    assert ask(lambda req: req.args.get("a"), QUERY_STRING="a=1&a=2") == "1"
+    assert ask(lambda req: http.FieldStorage(req).get("a"), QUERY_STRING="a=1&a=2") == "1"
+
+
+@pytest.mark.parametrize(
+    ("question", "body", "content_type", "says"),
+    [
+        (lambda req: req.form["photo"], UPLOAD, MULTIPART, "'photo' is missing: it is a file: req.files['photo']"),
+        (lambda req: req.files["text"], UPLOAD, MULTIPART, "'text' is missing: it is a text: req.form['text']"),
+        (lambda req: req.files["none"], UPLOAD, MULTIPART, "'none' is missing"),
+        (lambda req: req.form["none"], b"a=1", URLENCODED, "'none' is missing"),
+        *[
+            (lambda req: req.files["a"], body, URLENCODED, 'write <form enctype="multipart/form-data">')
+            for body in (b"a=me.png", b"a=", b"b=1")
+        ],
+    ],
+)
+def test_where_a_missing_field_is_to_be_found(question, body, content_type, says):
+    def handler(req):
+        with pytest.raises(http.MissingField) as caught:
+            question(req)
+        for each in req.files.list:
+            each.file.close()
+        return caught.value.reason()
+
+    sent = answer(handler, method="POST", body=body, environ={"CONTENT_TYPE": content_type})
+    assert sent.text.endswith(says)
+
+
+@pytest.mark.parametrize(("body", "content_type"), [(b"a=1", URLENCODED), (UPLOAD, MULTIPART)])
+@pytest.mark.parametrize("length", [-1, 2])
+def test_a_form_whose_body_was_read_before_is_told(body, content_type, length):
+    def handler(req):
+        req.read(length)
+        return req.form["a"]
+
+    sent = answer(handler, method="POST", body=body, environ={"CONTENT_TYPE": content_type})
+    assert sent.code == 500 and "RuntimeError: the form is gone: req.read() or other code has read its body" in sent.log
+    sent = answer(handler, method="POST", environ={"CONTENT_TYPE": content_type})
+    assert sent.code == 400  # nothing was lost
+
+
+def test_a_form_that_breaks_off_stays_a_fault_of_the_client():
+    def handler(req):
+        with pytest.raises(http.SERVER_RETURN):
+            req.form  # noqa: B018
+        return req.form
+
+    environ = {"CONTENT_TYPE": URLENCODED, "CONTENT_LENGTH": "100"}
+    assert answer(handler, method="POST", body=b"a=1", environ=environ, valid=False).code == 408
+
+
 # JSON
 
 

@@ -285,18 +285,18 @@ def test_an_error_handler_may_change_the_status():
 
 
 @pytest.mark.parametrize(
-    "response",
+    "settings",
     [
-        http.Response("x", 99),
-        http.Response("x", "200"),
-        http.Response("x", headers={"X": "a\r\nY: b"}),
-        http.Response("x", headers=[("X",)]),
-        http.Response("x", content_type="text/plain\n"),
-        http.Response(http.Response("x")),
+        {"status": 99},
+        {"status": "200"},
+        {"headers": {"X": "a\r\nY: b"}},
+        {"headers": [("X",)]},
+        {"content_type": "text/plain\n"},
+        {"body": http.Response("x")},
     ],
 )
-def test_a_wrong_response_is_a_clean_500(response):
-    sent = answer(returns(response))
+def test_a_wrong_response_is_a_clean_500(settings):
+    sent = answer(lambda req: http.Response(**{"body": "x", **settings}))
     assert sent.code == 500 and sent.header("X") is None and "500" in sent.text
 
 

@@ -148,6 +148,89 @@ def test_a_function_that_can_take_the_values_is_taken(function):
     application(table(handlers={"/<a>": (http.METHOD_GET, function)}))
 
 
+@pytest.mark.parametrize("function", [lambda: 0, lambda req, more: 0, lambda req, *, more: 0])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("errors", lambda function: {404: function}),
+        *[(name, lambda function: function) for name in ("setreq", "pre_process", "post_process", "default_handler")],
+    ],
+)
+def test_a_function_that_cannot_take_the_request_is_refused_at_load(name, value, function):
+    with pytest.raises(TableError, match=rf"{name}.* calls <lambda> with 1 arguments.*expected def <lambda>\(req\)"):
+        application(table(handlers={}, **{name: value(function)}))
+
+
+class Wrapper:
+    def wrap(self, serve, makes_pages):
+        return serve
+
+
+def hook(req):
+    return None
+
+
+CONVERTERS = {"even": ("[02468]", int)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "value", "right"),
+    [
+        ("preprocess", hook, "pre_process"),
+        ("pre_proces", hook, "pre_process"),
+        ("PreProcess", hook, "pre_process"),
+        ("before_request", hook, "pre_process"),
+        ("post_porcess", hook, "post_process"),
+        ("after_request", hook, "post_process"),
+        ("set_req", hook, "setreq"),
+        ("default_handlers", hook, "default_handler"),
+        ("sesions", Wrapper(), "sessions"),
+        ("session", Wrapper(), "sessions"),
+        ("convertors", CONVERTERS, "converters"),
+        ("converter", CONVERTERS, "converters"),
+        ("error", {404: hook}, "errors"),
+        ("error_handlers", {404: hook}, "errors"),
+        ("handler", {"/": (http.METHOD_GET, hook)}, "handlers"),
+    ],
+)
+def test_a_misspelt_name_of_a_table_is_refused(wrong, value, right):
+    names = {wrong: value} if right == "handlers" else {"handlers": {"/<n:even>": (http.METHOD_GET, handler)}}
+    with pytest.raises(TableError, match=f"there is '{wrong}' and no '{right}': did you mean '{right}'\\?"):
+        application(types.SimpleNamespace(**{**names, wrong: value}))
+    if right in ("pre_process", "sessions"):
+        made = Table()
+        setattr(made, wrong, value)
+        with pytest.raises(TableError, match=f"did you mean '{right}'"):
+            application(made)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"handler": hook, "error": hook, "session": hook, "converter": hook},
+        {"error": {"name": 1}, "errors_": {}, "converter": {"md": hook}, "session": {}, "session_": http},
+        {"preprocess": lambda image, size: 0, "setreq_": 5, "default_handlers": {}},
+        {"process": hook, "getreq": hook, "reset_req": hook, "send_req": hook, "reprocess": hook, "setting": hook},
+        {"_preprocess": hook, "__session__": Wrapper()},
+        {"preprocess": hook, "pre_process": hook},
+        {"preprocess": hook, "handlers": {"/": [(http.METHOD_POST, hook)]}},
+        {"preprocess": hook, "setreq": hook},
+        {"error": {404: hook}, "errors": {}},
+    ],
+)
+def test_a_helper_with_a_name_of_its_own_is_left_alone(names):
+    application(table(**{"handlers": {}, **names}))
+
+
+def test_a_helper_that_a_module_imports_is_left_alone():
+    module = types.ModuleType("dispatch_table")
+    module.handlers, module.preprocess = {}, hook
+    application(module)
+    exec("def preprocess(req): pass", vars(module))
+    with pytest.raises(TableError, match="did you mean 'pre_process'"):
+        application(module)
+
+
 class Unready:
     """What cannot be shown, as an object of a library that is not set up."""
 
@@ -191,6 +274,9 @@ NAMES = (
     "converters",
     "sessions",
     "handler",
+    "session",
+    "convertors",
+    "preprocess",
 )
 
 

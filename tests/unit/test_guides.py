@@ -7,6 +7,7 @@ import sys
 import types
 from pathlib import Path
 
+import pytest
 from dispatching import call
 from werkzeug.test import Client
 
@@ -25,7 +26,7 @@ def program(page, name):
 
 
 def test_the_album(tmp_path):
-    text = program("uploads.md", "album.py").replace("/var/lib/mysite/uploads", str(tmp_path))
+    text = program("uploads.md", "dispatch_table.py").replace("/var/lib/mysite/uploads", str(tmp_path))
     album = types.ModuleType("album")
     exec(compile(text, "album.py", "exec"), album.__dict__)
     app = application(album)
@@ -48,9 +49,25 @@ def test_the_tests_of_the_guest_book(tmp_path):
     (table,) = (each for each in tables if "Leave your name" in each)
     (tmp_path / "dispatch_table.py").write_text(table)
     (tmp_path / "test_site.py").write_text(program("testing.md", "test_site.py"))
+    assert "2 passed" in said_by_pytest(tmp_path)
+
+
+def said_by_pytest(directory):
+    """What pytest says of the tests in a directory."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_table_whose_store_is_elsewhere_is_tested_with_sessions_in_memory(tmp_path):
+    for name in "dispatch_table.py", "test_visits.py":
+        text = program("testing.md", name)
+        (tmp_path / name).write_text(text.replace("/var/lib/mysite", "/proc/none"))
+    assert "1 passed" in said_by_pytest(tmp_path)
+    (tmp_path / "test_visits.py").write_text("import dispatch_table\n")
+    with pytest.raises(AssertionError, match="there is no such directory"):
+        said_by_pytest(tmp_path)
 
 
 def test_sessions_in_memory_under_the_client_of_werkzeug():

@@ -3,6 +3,9 @@
 import inspect
 import pydoc
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ import poorhttp.http
 import poorhttp.sessions
 from poorhttp.dispatch.headers import Headers, RequestHeaders
 
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = [poorhttp.dispatch, poorhttp.http, poorhttp.sessions]
 PUBLIC = [getattr(module, name) for module in MODULES for name in module.__all__]
 CLASSES = [each for each in (*PUBLIC, Headers, RequestHeaders) if inspect.isclass(each)]
@@ -45,6 +49,18 @@ def test_each_attribute_is_described(kind):
             assert re.search(rf"\b{name}\b", described), name
         else:
             assert inspect.getdoc(value), name
+
+
+def test_the_commands_of_the_documents_show_it(tmp_path):
+    """`help(poorhttp.http)` does not without an import of that module."""
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
+    named = set(re.findall(r"python3 -m pydoc ([\w.]+)", "\n".join(pages)))
+    assert named >= {"poorhttp.dispatch", "poorhttp.dispatch.Request", "poorhttp.http", "poorhttp.http.FieldStorage"}
+    for name in named:
+        command = [sys.executable, "-m", "pydoc", name]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and done.stdout.startswith("Help on "), done.stdout + done.stderr
+    assert not re.search(r"\bhelp\(poorhttp", "\n".join(pages))
 
 
 def test_every_name_can_be_imported_at_once():

@@ -227,6 +227,14 @@ one, proxy = Callable(), Proxy()
         ),
         ("./", {"app2": GOOD}, "no dispatch_table.py in this directory | there are: app2.py; name the one to serve"),
         ("one:foo", {"one": ""}, "one has no attribute 'foo' | define foo"),
+        (
+            "album.py",
+            {"album": "def page(req): ...\nhandlers = {'/': (2, page)}\n"},
+            "album.py has neither application nor app | it has handlers: a dispatch table is a file named"
+            " dispatch_table.py, and its directory is served, as in poorhttp .",
+        ),
+        ("site/album.py", {"site__SLASH__album": "handlers = {}\n"}, "is served, as in poorhttp site"),
+        ("one", {"one": "handlers = []\n"}, "one has neither application nor app | define application"),
         ("stop", {}, "a command goes before everything else: poorhttp stop"),
         ("help", {}, "did you mean --help?"),
         ("check-config", {}, "did you mean --check-config?"),
@@ -343,6 +351,11 @@ one, proxy = Callable(), Proxy()
 )
 def test_mistakes(fault, spec, files, words):
     assert words in fault(spec, **files)
+
+
+@pytest.mark.parametrize("spec", [".", "./"])
+def test_a_directory_without_a_table_is_named_in_full(fault, tmp_path, spec):
+    assert fault(spec).startswith(f"{tmp_path}: no dispatch_table.py in this directory | ")
 
 
 @pytest.fixture

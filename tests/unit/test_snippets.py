@@ -91,6 +91,11 @@ def test_decorators(run: Run) -> None:
     assert (missing.code, missing.text) == (404, "There is no such page.")
 
 
+def test_a_template(run: Run) -> None:
+    app = application(run("dispatch", 2))
+    assert call(app, "/hello/<Ada>").text == "<h1>Hello &lt;Ada&gt;</h1>"
+
+
 def test_under_other_servers(run: Run) -> None:
     assert call(run("dispatch", len(SNIPPETS["dispatch"]) - 1).application, "/guestbook").text == "Leave your name\n"
 
@@ -116,6 +121,19 @@ def test_fields_of_a_form(run: Run) -> None:
     assert sent.text == '{"page":7,"tags":["a","b"],"name":"Ada","bytes":5}'
     assert post(app, "/upload", tag="a").code == 400
     assert call(app, "/upload", "POST", QUERY_STRING="page=x", **multipart).code == 400
+
+
+def test_where_a_client_may_be_sent(run: Run) -> None:
+    app = application(run("request", 1))
+
+    def led(target: str) -> tuple[int, str | None]:
+        sent = call(app, "/login", QUERY_STRING=urlencode({"next": target}))
+        return sent.code, sent.header("Location")
+
+    assert led("/cart?item=1") == (303, "/cart?item=1")
+    assert led("") == (303, "/")
+    for host in "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", " //evil.example":
+        assert led(host) == (400, None)
 
 
 def test_a_field_for_static_files(run: Run, tmp_path: Path) -> None:

@@ -116,9 +116,9 @@ def test_what_cannot_be_saved_leaves_what_was_there(tmp_path):
     (tmp_path / "a").write_text("before")
     with pytest.raises(OSError, match="torn"):
         Field("photo", filename="a", file=Torn()).save(f"{tmp_path}/a")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match=rf"directory: '{tmp_path}'$"):
         Field("photo", filename="a", file=BytesIO(b"1")).save(str(tmp_path))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=f"directory: '{tmp_path}/none/a'$"):
         Field("photo", filename="a", file=BytesIO(b"1")).save(f"{tmp_path}/none/a")
     with pytest.raises(ValueError, match="'name' is no uploaded file"):
         Field("name", "text").save(f"{tmp_path}/a")

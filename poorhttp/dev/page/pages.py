@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from json import dumps
 
+from poorhttp.pages.accepted import kind_of
 from poorhttp.pages.audience import may_see
 from poorhttp.pages.document import FOR_AUTHOR, document, escape
 from poorhttp.pages.redaction import HIDDEN, cut, is_secret, target_without_secrets, without_secrets
@@ -32,7 +33,7 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
     URL that opens `{path}` at `{line}`, "" for no links.
     """
     visible = may_see(environ)
-    kind = _kind(environ.get("HTTP_ACCEPT", ""))
+    kind = kind_of(environ.get("HTTP_ACCEPT", ""))
     if kind == "html":
         text = html(problem, environ, status, refresh, editor) if visible else _bare(status)
         body, content = _without_controls(text), "text/html; charset=utf-8"
@@ -51,19 +52,6 @@ def answer(problem: Problem, environ: dict[str, Any], status: str, refresh: int 
 def _without_controls(text: str) -> str:
     """Escape control characters, which a terminal obeys, and those that change the direction of writing."""
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def _kind(accept: str) -> str:
-    """The kind of answer by the types that are named. `*/*` means text: curl shows it in a terminal."""
-    kinds = []
-    for part in accept.lower().split(","):
-        kind, _, rest = part.partition(";")
-        if rest.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
-            kinds.append(kind.strip())
-    if "text/html" in kinds:
-        return "html"
-    is_json = any(kind == "application/json" or kind.endswith("+json") for kind in kinds)
-    return "json" if is_json else "text"
 
 
 def text_of(problem: Problem) -> str:

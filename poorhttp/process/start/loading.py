@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from poorhttp.errors import ConfigError, LoadError
+from poorhttp.errors import ConfigError, LoadError, MissingError
 from poorhttp.process.shape import is_supervised
 from poorhttp.stdlib import held, make_way, os, signal
 from poorhttp.system.signals import HANDLED, take_back
@@ -128,6 +128,10 @@ def _loaded(settings: Config) -> tuple[WSGI, str]:
         may_be_command = settings.sources["application"] == "argument"  # of no command
         spec, directory = settings.application, settings.import_directory
         return loader.load(spec, directory, may_be_command, _of_table(settings)), title
+    except MissingError as error:
+        if settings.chdir:
+            error.hint += f"; chdir is set, so application is looked for in {directory}"
+        raise
     finally:
         in_progress.clear()
 
