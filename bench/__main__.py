@@ -30,6 +30,8 @@ from bench import (
     robust,
     scale,
     sessions,
+    sweep,
+    sweep_report,
     table,
 )
 from bench.client import Failure
@@ -70,9 +72,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
+        setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
-            setting.peers = os.path.abspath(arguments.peers)
         try:
             for name in PROGRAMS.get(arguments.command, ()):
                 launch.compile_c(name)
@@ -105,10 +107,14 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
+    order = measure.in_order
+    if arguments.command == "sweep":
+        facts |= sweep.facts(arguments)
+        order = partial(sweep.shuffled, arguments.seed)
     results = {row: report.Result() for row, _ in chosen}
     resumed = resume(arguments.resume, facts, results) if arguments.resume else None
     try:
-        measure.take_turns(chosen, arguments.rounds, results)
+        measure.take_turns(chosen, arguments.rounds, results, order)
     except KeyboardInterrupt as end:
         if arguments.quick or arguments.no_record or not any(result.turns() for result in results.values()):
             raise
@@ -246,13 +252,15 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
-            **dict.fromkeys(("table", "sessions", "scale"), ("tally",)), "article": ("bare", "visits")}  # fmt: skip
+            **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
+             "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
     "memory": (memory_rows, memory_sections, MEMORY),
     "start": (start_rows, start_sections, STARTING),
     "article": (article.rows, article_report.sections, article.TARGETS),
+    "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
 }  # fmt: skip
@@ -267,6 +275,7 @@ ROUNDS = {
     "table": 3,
     "sessions": 3,
     "article": 1,
+    "sweep": 3,
 }
 
 
@@ -277,6 +286,8 @@ def parse() -> argparse.Namespace:
         command = commands.add_parser(name)
         command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
+        if name == "sweep":
+            names = list(members("sweep"))
         if name == "article":
             names = list(article.NAMES)
             what = f"tests, pages and configurations: {', '.join(names)}"
@@ -295,11 +306,14 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--seconds", type=float, default=4.0, help="of load in each round, default 4")
     commands.choices["article"].add_argument("--seconds", type=float, default=article.SECONDS,
                                              help="of each test of each configuration, default 60")  # fmt: skip
+    sweep.add_arguments(commands.choices["sweep"])
     cost.add_argument("--workload", nargs="+", metavar="NAME", choices=list(WORKLOADS))
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    cost.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON, help="interpreter that runs the peers")
+    for command in (cost, commands.choices["sweep"]):
+        command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
+                             help="interpreter that runs the peers")  # fmt: skip
     commands.add_parser("report", help="write pages about the records, with charts")
     arguments = parser.parse_args()
     if arguments.command == "report":

@@ -45,6 +45,7 @@ class Setting:
     cores: frozenset[int] = frozenset({SERVER_CORE})  # where servers run
     answers: dict[str, bytes] = field(default_factory=dict)  # workload -> expected body
     variables: dict[str, str] = field(default_factory=dict)  # of the servers' environment, besides ours
+    inside: tuple[str, ...] = ()  # stands before the servers' commands, and executes them where it has come
 
 
 @dataclass
@@ -106,7 +107,7 @@ def start(
     where = where or free_port()
     if isinstance(where, str):
         Path(where).unlink(missing_ok=True)  # some leave it behind, and do not start where one is
-    command = [*ENDS_WITH_US, *fill(server, workload, setting, where), *extra]
+    command = [*ENDS_WITH_US, *setting.inside, *fill(server, workload, setting, where), *extra]
     try:
         with pinned(setting.cores):
             process = subprocess.Popen(

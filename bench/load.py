@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from contextlib import ExitStack
+from typing import Any
 
 from bench.client import (
     Failure,
@@ -39,12 +40,7 @@ def run(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[
 def wrk(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
     """One run of wrk with one thread; whole seconds only."""
     whole = max(1, round(seconds))
-    if not shutil.which("wrk"):
-        raise Missing("wrk", "apt-get install wrk")
-    command = [*ENDS_WITH_US, "wrk", "-t1", f"-c{workload.connections}", f"-d{whole}s", "-s", str(HERE / "wrk.lua")]
-    command += ["-H", "Connection: close"] * workload.close
-    command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
-    command += [f"http://127.0.0.1:{port}{workload.path}", "--", str(workload.pipeline), str(workload.request_body)]
+    command = wrk_command(port, workload, whole)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=whole + 15, check=False)
     except subprocess.TimeoutExpired as error:
@@ -52,12 +48,21 @@ def wrk(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[
     return parse_wrk(done.stdout + done.stderr, workload, len(answer))
 
 
+def wrk_command(port: int, workload: Workload, seconds: int, threads: int = 1, timeout: int = 2) -> list[str]:
+    """Raises Missing. timeout: seconds after which an answer is an error for wrk, and not in its percentiles."""
+    if not shutil.which("wrk"):
+        raise Missing("wrk", "apt-get install wrk")
+    command = [*ENDS_WITH_US, "wrk", f"-t{threads}", f"-c{workload.connections}", f"-d{seconds}s"]
+    command += ["--timeout", f"{timeout}s", "-s", str(HERE / "wrk.lua")]
+    command += ["-H", "Connection: close"] * workload.close
+    command += ["-H", f"Cookie: {workload.cookie}"] * bool(workload.cookie)
+    url = f"http://127.0.0.1:{port}{workload.path}"
+    return [*command, url, "--", str(workload.pipeline), str(workload.request_body)]
+
+
 def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, float]:
     """What the last line of wrk.lua says; raises Failure where it shows that requests went unanswered."""
-    line = next((line for line in text.splitlines() if line.startswith("BENCH ")), None)
-    if line is None:
-        raise Failure(f"wrk gave no result: {text.strip()[-200:]}")
-    data = json.loads(line.removeprefix("BENCH "))
+    data = result_of_wrk(text)
     errors = {name: count for name, count in data["errors"].items() if count}
     if sum(errors.values()) > data["requests"] * TOLERATED or not data["requests"]:
         raise Failure(f"{data['requests']} answers and {errors or 'nothing else'}")
@@ -67,6 +72,15 @@ def parse_wrk(text: str, workload: Workload, answer_bytes: int) -> dict[str, flo
     if workload.pipeline == 1:  # wrk 4.1 has no right percentiles for pipelined requests
         result |= {"p50": data["p50"] * 1e3, "p99": data["p99"] * 1e3}
     return result
+
+
+def result_of_wrk(text: str) -> dict[str, Any]:
+    """The last line of wrk.lua; raises Failure where there is none."""
+    line = next((line for line in text.splitlines() if line.startswith("BENCH ")), None)
+    if line is None:
+        raise Failure(f"wrk gave no result: {text.strip()[-200:]}")
+    found: dict[str, Any] = json.loads(line.removeprefix("BENCH "))
+    return found
 
 
 def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:

@@ -12,7 +12,7 @@ import resource
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -30,21 +30,30 @@ from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
 BATCH = 500  # connections opened and asked together
 Measurement = Callable[[], dict[str, float]]
+Order = Callable[[int, Sequence[tuple[Row, Measurement]]], Sequence[tuple[Row, Measurement]]]
+
+
+def in_order(_: int, rows: Sequence[tuple[Row, Measurement]]) -> Sequence[tuple[Row, Measurement]]:
+    """Each round as the rows are given."""
+    return rows
 
 
 def take_turns(
-    rows: Iterable[tuple[Row, Measurement]], rounds: int, results: dict[Row, Result] | None = None
+    rows: Iterable[tuple[Row, Measurement]],
+    rounds: int,
+    results: dict[Row, Result] | None = None,
+    order: Order = in_order,
 ) -> dict[Row, Result]:
     """Measure each row once in each round; a failure is kept as a failure.
 
     results: of the rounds that were measured before; what is found is added there, so that it is not lost if the run is
-    interrupted.
+    interrupted. order: of a round, by its number from 1 on.
     """
     rows = list(rows)
     results = {} if results is None else results
     for row, _ in rows:
         results.setdefault(row, Result())
-    turns = [(turn, row, measurement) for turn in range(1, rounds + 1) for row, measurement in rows
+    turns = [(turn, row, measurement) for turn in range(1, rounds + 1) for row, measurement in order(turn, rows)
              if results[row].turns() < turn]  # fmt: skip
     progress = Progress([row for _, row, _ in turns])
     try:
@@ -156,12 +165,14 @@ def open_idle(stack: ExitStack, port: int, workload: Workload, count: int) -> No
         raise Failure(f"cannot hold {count} connections: {error}") from error
 
 
-def allow_descriptors(count: int) -> None:
-    """Raise the limit of open files, which the server inherits, as far as we may."""
+def allow_descriptors(count: int) -> int:
+    """Raise the limit of open files, which the server inherits, as far as we may; returns it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise Failure(f"needs {count} open files, the limit is {hard}: raise it with `ulimit -Hn`")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else count, hard))
+    limit = hard if hard != resource.RLIM_INFINITY else count
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
 def installed(setting: Setting) -> dict[str, float]:

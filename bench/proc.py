@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from socket import AF_INET, AF_NETLINK, IPPROTO_TCP, SOCK_RAW, htons, inet_aton, socket
 from typing import TypeVar
@@ -26,8 +26,10 @@ except ImportError as error:
     raise SystemExit("error: psutil is not installed: pip install 'poorhttp[bench]'") from error
 
 PROC = Path("/proc")
-# linux/sock_diag.h, linux/netlink.h, net/tcp_states.h
-SOCK_DIAG, BY_FAMILY, REQUEST, DUMP, ESTABLISHED, NONE = 4, 20, 0x1, 0x300, 1, b"\xff" * 8
+# linux/sock_diag.h, linux/netlink.h, linux/inet_diag.h, net/tcp_states.h
+SOCK_DIAG, BY_FAMILY, REQUEST, DUMP, TCP_INFO, NONE = 4, 20, 0x1, 0x300, 2, b"\xff" * 8
+ESTABLISHED, CONNECTING, HALF_CLOSED = 1, 2, 8
+LAST_RECEIVED = 52  # bytes into struct tcp_info (linux/tcp.h): milliseconds since data came
 Fact = TypeVar("Fact")
 
 
@@ -152,17 +154,36 @@ def accepted(port: int, peer: str) -> int:
 
     Asked of the kernel by sock_diag(7), which leaves out what /proc/net/tcp is full of after many connections.
     """
+    peers = inet_aton(peer)
+    return sum(_ask_of_connections((ESTABLISHED,), 0, port, 0, lambda part: parse_diag(part, peers)))
+
+
+def silences(port: int) -> list[float]:
+    """For how many seconds each client of this port, on this machine (IPv4), has received nothing.
+
+    A client counts from its connection on, or from its last bytes of an answer. One that has no connection yet counts
+    for a second for each time that the kernel has asked again, which is less than it has waited.
+    """
+    states = (ESTABLISHED, CONNECTING, HALF_CLOSED)
+    parts = _ask_of_connections(states, 1 << (TCP_INFO - 1), 0, port, parse_silences)
+    return [silence for part in parts for silence in part]
+
+
+def _ask_of_connections(
+    states: Iterable[int], more: int, port: int, peer_port: int, parse: Callable[[bytes], tuple[Fact, bool]]
+) -> Iterator[Fact]:
+    """What `parse` finds in each part of the kernel's answer (sock_diag(7)); it tells which part is the last."""
+    wanted = sum(1 << state for state in states)
     asked = struct.pack(
-        "=BBBxIHH16s16sI8s", AF_INET, IPPROTO_TCP, 0, 1 << ESTABLISHED, htons(port), 0, b"", b"", 0, NONE
+        "=BBBxIHH16s16sI8s", AF_INET, IPPROTO_TCP, more, wanted, htons(port), htons(peer_port), b"", b"", 0, NONE
     )
     with socket(AF_NETLINK, SOCK_RAW, SOCK_DIAG) as kernel:
         kernel.settimeout(5)
         kernel.send(struct.pack("=IHHII", 16 + len(asked), BY_FAMILY, REQUEST | DUMP, 0, 0) + asked)
-        count, done = 0, False
+        done = False
         while not done:
-            part, done = parse_diag(kernel.recv(1 << 16), inet_aton(peer))
-            count += part
-    return count
+            found, done = parse(kernel.recv(1 << 16))
+            yield found
 
 
 def parse_diag(data: bytes, peer: bytes) -> tuple[int, bool]:
@@ -178,6 +199,28 @@ def parse_diag(data: bytes, peer: bytes) -> tuple[int, bool]:
         count += data[at + 40 : at + 44] == peer and data[at + 84 : at + 88] != bytes(4)
         at += length + 3 & ~3
     return count, False
+
+
+def parse_silences(data: bytes) -> tuple[list[float], bool]:
+    """The silences in a part of the kernel's answer, in seconds, and whether that part is the last."""
+    found: list[float] = []
+    at = 0
+    while at < len(data):
+        length, kind = struct.unpack_from("=IH", data, at)
+        if kind != BY_FAMILY:
+            return found, True
+        state, asked_again = data[at + 17], data[at + 19]
+        if state == CONNECTING:
+            found.append(float(asked_again))
+        else:
+            attribute = at + 88
+            while attribute < at + length:
+                size, name = struct.unpack_from("=HH", data, attribute)
+                if name == TCP_INFO:
+                    found.append(struct.unpack_from("=I", data, attribute + 4 + LAST_RECEIVED)[0] / 1e3)
+                attribute += size + 3 & ~3
+        at += length + 3 & ~3
+    return found, False
 
 
 def shape(root: int) -> tuple[int, int]:

@@ -26,6 +26,10 @@ TITLES = {
     "gunicorn": "gunicorn sync", "gthread": "gunicorn gthread", "fastwsgi": "FastWSGI", "weft": "Weft",
     "peregrine": "Peregrine", "flask-run": "flask run", "watchfiles": "watchfiles + waitress",
     "lighttpd-1": "lighttpd + single", "lighttpd-2": "lighttpd + 2 x single", "lighttpd-4": "lighttpd + 4 x single",
+    "uwsgi-http": "uWSGI, --http", "cherrypy": "CherryPy", "mod-wsgi": "mod_wsgi-express",
+    "bjoern-article": "bjoern, article", "cherrypy-article": "CherryPy, article",
+    "gunicorn-article": "gunicorn, article", "meinheld-article": "meinheld, article",
+    "mod-wsgi-article": "mod_wsgi, article", "uwsgi-article": "uWSGI, article",
     "apache": "Apache", "apache-kept": "Apache, kept", "apache-plain": "Apache, plain",
 }  # fmt: skip
 BEHIND = ("lighttpd-1", "lighttpd-2", "lighttpd-4")  # poorhttp behind lighttpd, in `article`

@@ -7,7 +7,7 @@ failure into a number.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -52,28 +52,40 @@ def spread(result: Result, column: str) -> float | None:
     return (max(values) - min(values)) / centre
 
 
-def ratio(results: Results, row: Row, over: Sequence[Row], column: str) -> float | None:
-    """The median over the rounds of the row's number divided by the smallest of `over` in the same round."""
+def ratio(
+    results: Results, row: Row, over: Sequence[Row], column: str, best: Callable[[list[float]], float] = min
+) -> float | None:
+    """The median over the rounds of the row's number divided by the best of `over` in the same round."""
     rows = [results.get(name, Result()) for name in (row, *over)]
     if any(middle(result, column) is None for result in rows):
         return None
     rounds = zip(*([numbers[column] for numbers in result.rounds] for result in rows), strict=False)
-    return median(mine / min(others) for mine, *others in rounds)
+    return median(mine / best(others) for mine, *others in rounds)
 
 
 def measured(target: Target, results: Results) -> float | None:
     """The target's number in the target's unit."""
     if target.over:
-        return ratio(results, target.row, target.over, target.column)
+        best = max if target.sense == ">=" else min
+        over = _that_count(target, results)
+        return ratio(results, target.row, over, target.column, best) if over else None
     value = middle(results.get(target.row, Result()), target.column)
     return None if value is None else value / UNITS.get(target.column, 1)
+
+
+def _that_count(target: Target, results: Results) -> list[Row]:
+    """The rows that the target's row is compared with."""
+    over = list(target.over)
+    if target.leaves_out_failed:
+        over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
+    return over
 
 
 def verdict(target: Target, results: Results) -> str:
     """met, missed, failed (a row it needs failed) or not run."""
     value = measured(target, results)
     if value is None:
-        rows = [results.get(row) for row in (target.row, *target.over)]
+        rows = [results.get(row) for row in (target.row, *_that_count(target, results))]
         return "FAILED" if any(row and row.failures for row in rows) else "not run"
     met = {"<=": value <= target.limit, "<": value < target.limit, ">=": value >= target.limit}[target.sense]
     return "met" if met else "MISSED"

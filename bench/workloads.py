@@ -82,7 +82,10 @@ Row = tuple[str, str]  # workload, server
 
 @dataclass(frozen=True)
 class Target:
-    """`column` of `row`, divided by the smallest of `over` in the same round, is `sense` `limit`."""
+    """`column` of `row`, divided by the best of `over` in the same round, is `sense` `limit`.
+
+    The best is the smallest; where more is better (`>=`), the largest.
+    """
 
     text: str
     row: Row
@@ -91,6 +94,7 @@ class Target:
     limit: float
     unit: str = "x"
     over: tuple[Row, ...] = ()
+    leaves_out_failed: bool = False  # rows of `over` that have no number; else they void the target
 
 
 # fmt: off

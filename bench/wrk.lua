@@ -12,11 +12,15 @@ function init(args)
 end
 
 function done(summary, latency)
-  local e = summary.errors
+  local e, tail = summary.errors, {}
+  for i = 0, 99 do
+    tail[i + 1] = string.format('%.9f', latency:percentile(99 + i / 100) / 1e6)
+  end
+  tail[101] = string.format('%.9f', latency.max / 1e6)  -- for 100 percent wrk 4.1 has 0
   io.write(string.format(
-    'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, ' ..
+    'BENCH {"requests": %d, "bytes": %d, "seconds": %.6f, "p50": %.9f, "p99": %.9f, "tail": [%s], ' ..
     '"errors": {"connect": %d, "read": %d, "write": %d, "status": %d, "timeout": %d}}\n',
     summary.requests, summary.bytes, summary.duration / 1e6,
-    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6,
+    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6, table.concat(tail, ', '),
     e.connect, e.read, e.write, e.status, e.timeout))
 end
