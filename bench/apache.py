@@ -115,7 +115,7 @@ def apache(workload: Workload, setting: Setting, kind: Mapping[str, object]) -> 
 
 
 def _directory(setting: Setting) -> Path:
-    """Where Apache's user, who is not ours if we are root, finds the application and the package, compiled."""
+    """Where Apache's user finds the application and the package, compiled. If we are root, it is another user."""
     directory = setting.work / "apache"
     if not directory.exists():
         setting.work.chmod(0o711)

@@ -1,4 +1,4 @@
-"""Who may write, and their passwords. `python3 accounts.py NAME` adds a user, or changes the password of one."""
+"""Users and their passwords. `python3 accounts.py NAME` adds a user, or changes the password of one."""
 
 import hashlib
 import hmac

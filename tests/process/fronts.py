@@ -71,21 +71,28 @@ def check(name: str, file: Path) -> None:
 
 
 @contextlib.contextmanager
+def running(name: str, command: list[str], output: Path, host: str, port: int, patience: float) -> Iterator[None]:
+    """A server that listens there, run in the directory of its output. patience: seconds that its end may take."""
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=output.parent)
+    try:
+        wait_for(lambda: listens(host, port) or process.poll() is not None, f"{name} to listen")
+        assert process.poll() is None, output.read_text()
+        yield
+    finally:
+        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.terminate()
+        process.wait(patience)
+        psutil.wait_procs(workers, 10)
+        assert not [worker for worker in workers if worker.is_running()]
+
+
+@contextlib.contextmanager
 def before(name: str, text: str, directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
     """The port of this front with this printed configuration."""
     port = free_port()
     file = placed(name, text, port, directory, host)
     check(name, file)
     flags = {"lighttpd": ["-D", "-f"], "nginx": ["-e", "stderr", "-c"], "haproxy": ["-db", "-f"]}[name]
-    with (directory / "front.log").open("wb") as log:
-        process = subprocess.Popen([program(name), *flags, str(file)], stdout=log, stderr=log, cwd=directory)
-    try:
-        wait_for(lambda: listens(host, port) or process.poll() is not None, f"{name} to listen")
-        assert process.poll() is None, (directory / "front.log").read_text()
+    with running(name, [program(name), *flags, str(file)], directory / "front.log", host, port, patience=10):
         yield port
-    finally:
-        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.terminate()
-        process.wait(10)
-        psutil.wait_procs(workers, 10)
-        assert not [worker for worker in workers if worker.is_running()]

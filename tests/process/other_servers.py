@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from fronts import free_port, listens
-from processes import wait_for
+from fronts import free_port, running
 
 GUNICORN = ("-m", "gunicorn", "--bind=127.0.0.1:{port}", "--no-control-socket", "app:application")
 UWSGI = (
@@ -46,15 +43,5 @@ def serving(name: str, directory: Path) -> Iterator[int]:
         pytest.skip(f"{package} is not installed: pip install {package}")
     port = free_port()
     command = [sys.executable, *(word.format(port=port, python=sys.executable) for word in arguments)]
-    with (directory / "output").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory)
-    try:
-        wait_for(lambda: listens("127.0.0.1", port) or process.poll() is not None, f"{name} to listen")
-        assert process.poll() is None, (directory / "output").read_text()
+    with running(name, command, directory / "output", "127.0.0.1", port, patience=20):
         yield port
-    finally:
-        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.terminate()
-        process.wait(20)
-        psutil.wait_procs(workers, 10)
-        assert not [worker for worker in workers if worker.is_running()]

@@ -363,3 +363,16 @@ def within(seconds: float, trial: Callable[[], float], tries: int = 3) -> None:
 
 
 Start = Callable[..., Server]
+
+
+def ask(server: Server, path: str, before: bytes = b"", host: str = "localhost", **fields: str) -> tuple[int, str, str]:
+    """Status, type and body of an answer to a request with these fields. before: bytes in front of the request."""
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    connection = server.connection()
+    connection.connect()
+    with contextlib.closing(connection):
+        connection.sock.sendall(before + "\r\n".join([*lines, "", ""]).encode())
+        answer = http.client.HTTPResponse(connection.sock)
+        answer.begin()
+        return answer.status, answer.getheader("Content-Type") or "", answer.read().decode()

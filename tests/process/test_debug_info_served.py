@@ -1,11 +1,9 @@
 """/debug-info of a real server: for clients of this machine, and for no others."""
 
-import contextlib
-import http.client
 from pathlib import Path
 
 import pytest
-from starter import Server, Start
+from starter import Start, ask
 
 TABLE = """
 from poorhttp import http
@@ -38,27 +36,14 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(server: Server, path: str, before: bytes = b"", host: str = "localhost", **fields: str) -> tuple[int, str]:
-    """Status and body. before: bytes in front of the request."""
-    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
-    connection = server.connection()
-    connection.connect()
-    with contextlib.closing(connection):
-        connection.sock.sendall(before + "\r\n".join([*lines, "", ""]).encode())
-        answer = http.client.HTTPResponse(connection.sock)
-        answer.begin()
-        return answer.status, answer.read().decode()
-
-
 @pytest.mark.parametrize("words", [("--debug",), ("dev",)], ids=" ".join)
 def test_the_author_sees_it_and_nobody_else(launch: Start, site: Path, words: tuple[str, ...]) -> None:
     server = launch(*words, "-c", "poorhttp.ini", "--port=0")
     server.await_address()
     for host in "localhost", "127.0.0.1:80", "[::1]":
-        status, text = ask(server, "/debug-info", host=host)
+        status, _, text = ask(server, "/debug-info", host=host)
         assert status == 200 and "dispatch_table.form" in text and "hello" in text and "qwerty1uiop" not in text
-    assert "the field &#x27;name&#x27; is missing" in ask(server, "/form")[1]
+    assert "the field &#x27;name&#x27; is missing" in ask(server, "/form")[2]
     for others in [
         {"host": "attacker.example"},
         {"X_Forwarded_For": "127.0.0.1"},
@@ -67,15 +52,15 @@ def test_the_author_sees_it_and_nobody_else(launch: Start, site: Path, words: tu
         {"Via": "1.1 front"},
     ]:
         assert ask(server, "/debug-info", **others)[0] == 404
-        assert "is missing" not in ask(server, "/form", **others)[1]
+        assert "is missing" not in ask(server, "/form", **others)[2]
 
 
 def test_without_debug_there_is_none(launch: Start, site: Path) -> None:
     server = launch("-c", "poorhttp.ini", "--port=0")
     server.await_address()
-    missing = ask(server, "/nowhere")[1].replace("/nowhere", "/debug-info")
-    assert ask(server, "/debug-info") == (404, missing)
-    assert "is missing" not in ask(server, "/form")[1]
+    missing = ask(server, "/nowhere")[2].replace("/nowhere", "/debug-info")
+    assert ask(server, "/debug-info")[::2] == (404, missing)
+    assert "is missing" not in ask(server, "/form")[2]
 
 
 @pytest.mark.parametrize("client", ["127.0.0.1", "192.0.2.7"])
@@ -86,6 +71,6 @@ def test_a_client_of_the_proxy_protocol_sees_nothing(launch: Start, site: Path, 
     line = f"PROXY TCP4 {client} 127.0.0.1 1 2\r\n".encode()
     for _ in range(2):
         assert ask(server, "/debug-info", line)[0] == 404
-        assert "is missing" not in ask(server, "/form", line)[1]
+        assert "is missing" not in ask(server, "/form", line)[2]
     own = b"\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
     assert ask(server, "/debug-info", own)[0] == 200

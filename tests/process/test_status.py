@@ -1,7 +1,6 @@
 """What a server tells of itself while it serves: `poorhttp status`, the status page, the control socket, slow requests."""
 
 import contextlib
-import http.client
 import json
 import os
 import pty
@@ -20,7 +19,7 @@ from typing import Any
 
 import pytest
 from fronts import free_port
-from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, UnixConnection, wait_for
+from starter import PATIENCE, ROOT, SUPERVISED, Server, Start, UnixConnection, ask, wait_for
 
 APP = """
 import ctypes
@@ -261,19 +260,6 @@ def test_nothing_is_said_of_slow_requests_unless_wanted(begin: Start, arguments:
 
 
 # The page
-
-
-def ask(server: Server, path: str, before: bytes = b"", host: str = "localhost", **fields: str) -> tuple[int, str, str]:
-    """Status, type and body of an answer to a request with these fields."""
-    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
-    connection = server.connection()
-    connection.connect()
-    with contextlib.closing(connection):
-        connection.sock.sendall(before + "\r\n".join([*lines, "", ""]).encode())
-        answer = http.client.HTTPResponse(connection.sock)
-        answer.begin()
-        return answer.status, answer.getheader("Content-Type") or "", answer.read().decode()
 
 
 def test_the_page_in_its_three_forms(begin: Start, shape: str) -> None:
