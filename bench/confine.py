@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,9 +42,9 @@ class Group:
 
 @contextlib.contextmanager
 def limited(mounted: Path = MOUNTED) -> Iterator[Group | None]:
-    """A group with the limit until the block ends; None where none may be written.
+    """A group with the limit until the block ends; None where no group may be written.
 
-    All of its processes must have ended by then.
+    What is left in it then is killed, also what has left the server's session.
     """
     try:
         group = _made(mounted)
@@ -108,6 +109,7 @@ def _parent(mounted: Path) -> Path:
 
 
 def _remove(path: Path) -> None:
+    """End the processes of the group, and remove it. Raises OSError if that takes too long."""
     deadline = time.monotonic() + GONE
     while True:
         try:
@@ -117,6 +119,14 @@ def _remove(path: Path) -> None:
         except OSError:
             if time.monotonic() > deadline:
                 raise
+            _kill_all(path)
             time.sleep(0.02)
         else:
             return
+
+
+def _kill_all(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in map(int, (path / "cgroup.procs").read_text().split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

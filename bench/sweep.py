@@ -91,7 +91,6 @@ def facts(arguments: argparse.Namespace) -> dict[str, object]:
     cores = load_cores()
     return {
         "seed of the order": arguments.seed,
-        "seconds": arguments.seconds,
         "CPUs of the servers": " and ".join(map(str, CPUS)),
         "CPUs of wrk": " and ".join(map(str, cores)) + ", which the servers use too" * (cores == CPUS[1:]),
         "memory of the servers": confine.fact(),
