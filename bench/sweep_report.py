@@ -1,4 +1,4 @@
-"""Shows what `sweep` measured, servers against connections, and holds what poorhttp should be there.
+"""Shows what `sweep` measured, servers against connections, and holds what poorhttp must reach there.
 
 Knows the names of the numbers; measures nothing.
 """
@@ -31,7 +31,7 @@ PEERS = tuple(name for name in members("sweep") if name not in (*OURS, *BY_ARTIC
 
 
 def targets() -> Iterator[Target]:
-    """For `single`, which has one process; `forking` is beside it where the second processor counts."""
+    """For `single`, which has one process, and for `forking` where a second processor counts."""
     for mode in MODES:
         for count in JUDGED:
             name = row_name(mode, count)
@@ -60,7 +60,7 @@ def sections(results: Results) -> Iterator[str]:
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of ours as a multiple of that of the best peer, and which peer that is."""
+    """Each number of poorhttp as a multiple of that of the best peer, and which peer that is."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
