@@ -63,6 +63,11 @@ WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "
                   "threads": "threads"}
 IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
                 "bytes of each": "each"}
+MEMORY_TABLES = {
+    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
+    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
+    "installed": ("installed", {"MiB": "size"}),
+}
 # fmt: on
 
 
@@ -239,10 +244,9 @@ def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
 
 
 def memory_sections(results: report.Results) -> Iterator[str]:
-    yield f"## hello: memory after a few answers\n\n{report.result_table(results, 'hello', WEIGHT_COLUMNS)}"
-    what = "context switches in 10 s, and memory of idle connections"
-    yield f"## idle: {what}\n\n{report.result_table(results, 'idle', IDLE_COLUMNS)}"
-    yield f"## installed\n\n{report.result_table(results, 'installed', {'MiB': 'size'})}"
+    for name in dict.fromkeys(row[0] for row in results):
+        heading, columns = MEMORY_TABLES[name]
+        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
 
 
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:

@@ -64,17 +64,23 @@ def ratio(
 
 
 def measured(target: Target, results: Results) -> float | None:
-    """The target's number in the target's unit."""
+    """The target's number in the target's unit: the median over the rounds.
+
+    A target of `<= 0` names what must never happen, so there it is the number of the worst round.
+    """
     if target.over:
         best = max if target.sense == ">=" else min
         over = _that_count(target, results)
         return ratio(results, target.row, over, target.column, best) if over else None
-    value = middle(results.get(target.row, Result()), target.column)
+    result = results.get(target.row, Result())
+    value = middle(result, target.column)
+    if value is not None and (target.sense, target.limit) == ("<=", 0):
+        value = max(numbers[target.column] for numbers in result.rounds)
     return None if value is None else value / UNITS.get(target.column, 1)
 
 
 def _that_count(target: Target, results: Results) -> list[Row]:
-    """The rows that the target's row is compared with."""
+    """The rows that the target's row is compared with: those of `over`, without the failed ones if it says so."""
     over = list(target.over)
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
@@ -108,7 +114,7 @@ def result_table(results: Results, workload: str, columns: Mapping[str, str]) ->
     """One line for each server of the workload; `columns` maps heading to the number's name.
 
     A name may begin with `~` for the spread over rounds, or `/` for the ratio to the row `bare`; `a/b` is the ratio of
-    `a` to that of the same server in the workload `b`.
+    the server's `a` in this workload to its `a` in the workload `b`.
     """
     lines = []
     for row, result in results.items():

@@ -129,7 +129,7 @@ def test_a_record_without_rows_is_named_and_shows_nothing(tmp_path: Path) -> Non
     pytest.importorskip("matplotlib")
     write(tmp_path, "empty", [])
     html, markdown = made(tmp_path)
-    assert "- empty: has no rows" in markdown and "No run has a peer." in html
+    assert "- empty: measured nothing" in markdown and "No run has a peer." in html
     Tags(html)
 
 
