@@ -1,7 +1,7 @@
-"""A chart that ranks servers by one number: what is drawn of which record, and the picture as SVG.
+"""Charts that rank servers by one number: what is drawn of which record, and each picture as SVG.
 
-Bars begin at zero, the best server is on top, each bar tells its number, and a thin line shows the spread of its
-rounds. poorhttp has the same colour in every chart. What failed, or does not apply, says so in words and has no bar.
+Bars begin at zero, the best server is on top, each bar has its number beside it, and a thin line shows the spread of
+its rounds. poorhttp has the same colour in every chart. What failed, or does not apply, has words in place of a bar.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench import charts
-from bench.client import Failure
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
 from bench.servers import OURS
@@ -44,10 +43,11 @@ COLOURS = {
     "edge": ("#b5301f", "#ff8a70"),
     "paper": ("#ffffff", "#16181a"),
 }
-WIDTH, BAR, TITLE, AXIS = 3.75, 0.2, 0.16, 0.42  # inches: of a chart, of a row, of a line of its title, of the rest
+WIDTH = 3.75  # inches
+BAR, TITLE, AXIS = 0.2, 0.16, 0.42  # inches of height: of a row, of a line of the title, of all else
 LETTERS = 48, 70  # in a line of the title, and of what is below it
 NOTE = 46  # letters in place of a bar
-LARGER = 1.6  # by how much a picture alone is larger than its inches, which makes its letters those of a page
+LARGER = 1.6  # a picture that is a file of its own is larger by this, so that its letters have the size of a page's
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def title_of(server: str) -> str:
 
 
 def kind_of(server: str) -> str:
-    """The name of its colour."""
+    """Which of COLOURS its bar has."""
     return "ours" if server in (*OURS, *BEHIND) else "limit" if server == BARE else "peer"
 
 
@@ -185,21 +185,14 @@ def words(ranking: Ranking) -> str:
 
 
 def svg(ranking: Ranking) -> str:
-    """The picture, in colours of a style sheet that has those of `COLOURS`. Raises Failure without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise Failure("matplotlib is not installed: pip install 'poorhttp[bench]'") from error
+    """The picture, in colours that a style sheet must name as `COLOURS` does. Raises Missing without matplotlib."""
     light = {name: colours[0] for name, colours in COLOURS.items()}
     title = textwrap.wrap(ranking.title, LETTERS[0])
     better = "more is better" if ranking.drawing.is_more_better else "less is better"
     what = textwrap.wrap(f"{ranking.drawing.what}; {better}", LETTERS[1])
     height = AXIS + TITLE * len(title + what) + BAR * len(ranking.bars)
-    with matplotlib.rc_context({**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="none")
-        FigureCanvasSVG(figure)
+    settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
+    with charts.new_figure(WIDTH, height, "none", settings) as figure:
         figure.patch.set_visible(False)
         figure.text(
             0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
