@@ -82,6 +82,14 @@ def test_verdict_on_the_limit(sense: str, value: float, expected: str) -> None:
     assert expected == report.verdict(target, {("w", "s"): rounds("p99", value)})
 
 
+def test_what_must_never_happen_counts_in_each_round() -> None:
+    results = {("w", "s"): rounds("errors", 0, 0, 7), ("w", "other"): rounds("errors", 1, 1, 1)}
+    target = Target("text", ("w", "s"), "errors", "<=", 0)
+    assert report.measured(target, results) == 7 and report.verdict(target, results) == "MISSED"
+    assert report.measured(replace(target, limit=1), results) == 0
+    assert report.measured(replace(target, over=(("w", "other"),)), results) == 0
+
+
 def test_one_failed_round_is_a_failure_and_no_number() -> None:
     target = Target("text", ("w", "s"), "cpu", "<=", 2, over=(("w", "bare"),))
     result = Result([{"cpu": 1e-6}], ["answered 1 of 16 requests"])

@@ -162,6 +162,25 @@ def test_a_record_goes_when_newer_ones_have_its_rows_under_the_same_python(tmp_p
     assert runs.replaced(runs.read_all(tmp_path)) == {"old": ["third", "one"]}
 
 
+def test_a_row_that_was_not_measured_replaces_none(tmp_path: Path) -> None:
+    write(tmp_path, "old", [row("single", 1), row("bjoern", 1)], "2026-01-01")
+    write(tmp_path, "new", [row("single", 1), row("bjoern", remark="not installed")], "2026-01-02")
+    assert runs.replaced(runs.read_all(tmp_path)) == {}
+    write(tmp_path, "newer", [row("bjoern", failure="ended")], "2026-01-03")
+    assert runs.replaced(runs.read_all(tmp_path)) == {"old": ["newer", "new"]}
+
+
+def test_overviews_are_on_the_page_too(tmp_path: Path) -> None:
+    rows = [row("single", 1, workload="kept 100"), row("granian", 1, workload="kept 100")]
+    write(tmp_path, "x", rows)
+    path = tmp_path / "x.json"
+    path.write_text(path.read_text().replace("bench cost", "bench sweep"))
+    html, _ = pages.write(COMMANDS, tmp_path)
+    text = html.read_text()
+    assert "<summary>kept: kept connections</summary>" in text and "<summary>kept 100: 100 connections" in text
+    assert "As multiples of the best peer" in text and "1 x granian" in text
+
+
 def test_a_partial_record_replaces_nothing_and_decides_no_target(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [row("bare", 1), row("single", 1), row("bjoern", 1)]

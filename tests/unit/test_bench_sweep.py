@@ -225,6 +225,18 @@ def test_a_server_that_needs_more_memory_is_killed_and_that_is_told(monkeypatch:
     assert not group.path.exists()
 
 
+@NEEDS_GROUP
+def test_what_is_left_in_a_group_is_ended_with_it() -> None:
+    with confine.limited() as group:
+        assert group
+        left = subprocess.Popen([*group.command(), "sleep", "60"], start_new_session=True)
+        deadline = time.monotonic() + 10
+        while str(left.pid) not in (group.path / "cgroup.procs").read_text().split():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert left.wait(10) == -9 and not group.path.exists()
+
+
 def test_without_a_control_group_nothing_is_limited_and_that_is_told(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()  # of version 1
     with confine.limited(tmp_path) as group:
