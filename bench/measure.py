@@ -31,6 +31,8 @@ from bench.workloads import START, UNIX, WORKLOADS, Row, Workload
 
 WARM_UP, SETTLE = 1.0, 3.0  # seconds
 BATCH = 500  # connections opened and asked together
+# Options with which a server closes no connection before the idle measurement is over.
+KEEPS = {**dict.fromkeys(OURS, ("--keepalive-timeout", "600")), "gthread": ("--keep-alive", "600")}
 Measurement = Callable[[], dict[str, float]]
 Order = Callable[[int, Sequence[tuple[Row, Measurement]]], Sequence[tuple[Row, Measurement]]]
 
@@ -135,16 +137,20 @@ def weight(server: Server, setting: Setting) -> dict[str, float]:
 
 
 def idle(server: Server, setting: Setting, seconds: float, count: int) -> dict[str, float]:
-    """Context switches when idle, without and with `count` idle connections, and the user memory of each of these."""
-    extra = ("--keepalive-timeout", "600") if server.name in OURS else ()
+    """Context switches when idle, without and with `count` idle connections, and the user memory of each of these.
+
+    Raises Failure where the server does not hold all of them to the end.
+    """
     workload = threaded(replace(WORKLOADS["hello"], name="idle"), server)
     allow_descriptors(count + 200)
-    with running(server, workload, setting, extra) as run, ExitStack() as stack:
+    with running(server, workload, setting, KEEPS.get(server.name, ())) as run, ExitStack() as stack:
         switches = _switches_over(run, seconds)
         before = proc.memory(run.process.pid)["dirty"]
         open_idle(stack, run.port, workload, count)
         connected = _switches_over(run, seconds)
         each = (proc.memory(run.process.pid)["dirty"] - before) / count
+        if (held := proc.accepted(int(run.port), "127.0.0.1")) < count:
+            raise Failure(f"holds only {held:,} of {count:,} idle connections")
     return {"switches": switches, "connected": connected, "each": each, "count": count}
 
 

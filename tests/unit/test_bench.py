@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import client, launch, load, measure, proc, record, report, robust, sessions, stores, table
+from bench import client, launch, load, measure, proc, record, report, robust, servers, sessions, stores, table
 from bench.__main__ import with_before
 from bench.client import Failure
 from bench.report import Result
@@ -338,6 +338,28 @@ def test_pages_are_compared_within_a_turn() -> None:
     assert table.middles(taken) == {"mine": 20, "other": 10}
     assert table.times(taken, "mine", "other") == 2
     assert table.added(taken, "mine", "other") == 10 and table.added(taken, "mine", "other", "wall") == 20
+
+
+CLOSES = """
+import socket, sys, threading, time
+def serve(sock):
+    with sock:
+        while sock.recv(4096):
+            sock.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 13\\r\\n\\r\\nHello, World!")
+            threading.Timer(0.3, sock.shutdown, (socket.SHUT_RDWR,)).start()
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+def test_connections_that_the_server_closes_are_not_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "SETTLE", 0.4)
+    monkeypatch.setattr(measure, "allow_descriptors", lambda _: 0)  # it is of this process, which has other tests
+    server = servers.Server("closing", ("{python}", "-c", CLOSES, "{port}"), (), "")
+    setting = launch.Setting(peers=sys.executable, work=tmp_path)
+    with pytest.raises(Failure, match="holds only 0 of 3 idle connections"):
+        measure.idle(server, setting, 0.1, 3)
 
 
 def test_the_client_sends_its_cookie() -> None:
