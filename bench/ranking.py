@@ -68,6 +68,7 @@ class Bar:
     high: float = 0.0
     note: str = ""  # in place of the bar
     is_failed: bool = False
+    is_marked: bool = False  # it left clients without an answer, so its number is that of fewer clients
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,8 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
         values = [value / UNITS.get(drawing.column, 1) for value in values]
-    return Bar(server, median(values), min(values), max(values))
+    is_marked = any(numbers.get("unserved") for numbers in result.rounds)
+    return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
 
 
 def title_of(server: str) -> str:
@@ -189,7 +191,8 @@ def svg(ranking: Ranking) -> str:
     light = {name: colours[0] for name, colours in COLOURS.items()}
     title = textwrap.wrap(ranking.title, LETTERS[0])
     better = "more is better" if ranking.drawing.is_more_better else "less is better"
-    what = textwrap.wrap(f"{ranking.drawing.what}; {better}", LETTERS[1])
+    mark = "; * left clients unserved" * any(bar.is_marked for bar in ranking.bars)
+    what = textwrap.wrap(f"{ranking.drawing.what}; {better}{mark}", LETTERS[1])
     height = AXIS + TITLE * len(title + what) + BAR * len(ranking.bars)
     settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
     with charts.new_figure(WIDTH, height, "none", settings) as figure:
@@ -239,7 +242,7 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
         axes.barh([place], [bar.value], height=0.7, color=light[kind], clip_on=False)
         if bar.high > bar.low:
             axes.plot([bar.low, bar.high], [place, place], color=light["ink"], linewidth=0.9, clip_on=False)
-        axes.text(bar.high + 0.02 * right, place, number(bar.value), va="center", fontsize=7.5,
+        axes.text(bar.high + 0.02 * right, place, number(bar.value) + " *" * bar.is_marked, va="center", fontsize=7.5,
                   fontweight=weight, color=light["ink"])  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def sections(results: Results) -> Iterator[str]:
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of poorhttp as a multiple of that of the best peer, and which peer that is."""
+    """Each number of poorhttp as a multiple of the best peer's; with that peer's name, and how many it left unserved."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
@@ -78,7 +78,9 @@ def _beside_best(results: Results, name: str, ours: str, column: str, best: Best
         return ABSENT
     value = best(list(peers.values()))
     peer = next(peer for peer in peers if peers[peer] == value)
-    return f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0"
+    unserved = _middle(results, (name, peer), "unserved")
+    told = f" ({number(unserved)} unserved)" if unserved else ""
+    return (f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0") + told
 
 
 def matrix(names: Sequence[str], column: str, results: Results) -> str:

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -150,7 +152,7 @@ def test_tables_tell_how_far_ahead_and_why_not_there() -> None:
                (name, "bjoern-article"): numbers(500)}  # fmt: skip
     overview, rows = sweep_report.sections(results)
     assert overview.startswith("## kept: ") and rows.startswith("## kept 100: ")
-    assert "| 100         | single   | 1.10 x bjoern       | 1 x bjoern" in overview
+    assert re.search(r"\| 100 +\| single +\| 1\.10 x bjoern \(3 unserved\) +\| 1 x bjoern \(3 unserved\)", overview)
     assert "0; granian 0" in overview, "the one that has none unserved"
     assert "| weft           | failed |" in overview and "**FAILED** in 1 of 1 rounds: cannot be imported" in rows
     assert any("| meinheld " in line and "not installed" in line for line in rows.splitlines())
@@ -241,13 +243,27 @@ def test_without_a_control_group_nothing_is_limited_and_that_is_told(tmp_path: P
     (tmp_path / "memory").mkdir()  # of version 1
     with confine.limited(tmp_path) as group:
         assert group is None
-    assert confine.fact(tmp_path) == "not limited: no control group can be written (the group has no limit of memory)"
+    assert confine.fact(tmp_path) == "not limited: no control group can be written (no group has a limit of memory)"
     assert not list(tmp_path.rglob("bench-*"))
+
+
+def test_a_group_that_cannot_limit_leaves_it_to_the_next_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 2 has it for the group of a login, whose own processes are in it."""
+    (tmp_path / "own").write_text("0::/user/login\n")
+    monkeypatch.setattr(confine, "OWN", tmp_path / "own")
+    (tmp_path / "user" / "login").mkdir(parents=True)
+    group = tmp_path / "user" / f"bench-{os.getpid()}"
+    group.mkdir()
+    (group / "memory.max").write_text("max")
+    assert confine._made(tmp_path) == confine.Group(group)
+    assert (group / "memory.max").read_text() == str(512 << 20) and not list((tmp_path / "user" / "login").iterdir())
 
 
 def test_a_group_that_a_killed_bench_has_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
-    parent = confine._parent(tmp_path)
+    _, parent = confine._own(tmp_path)
     abandoned, living = parent / "bench-99999999", parent / "bench-1"
     abandoned.mkdir()
     living.mkdir()
