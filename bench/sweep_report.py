@@ -60,7 +60,7 @@ def sections(results: Results) -> Iterator[str]:
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of poorhttp as a multiple of the best peer's; with that peer's name, and how many it left unserved."""
+    """Each number of poorhttp as a multiple of the best peer's, with its name and how many it left unserved."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
