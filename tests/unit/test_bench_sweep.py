@@ -180,6 +180,25 @@ def test_wrk_without_a_result_is_a_failure() -> None:
         load.result_of_wrk("unable to connect")
 
 
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [("unable to connect", "wrk gave no result: unable to connect"),
+     (f"BENCH {json.dumps(of_wrk())}", r"wrk had ended before the kernel was asked for its clients, which was 0\.\d s late")],
+    ids=["dead", "late"],
+)  # fmt: skip
+def test_clients_are_looked_at_while_wrk_runs(printed: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", f"print({printed!r})"]
+    monkeypatch.setattr(load, "wrk_command", lambda *_, **__: command)
+    with subprocess.Popen(["sleep", "60"]) as server, socket.create_server(("127.0.0.1", 0)) as listener:
+        try:
+            with pytest.raises(Failure, match=reason):
+                sweep.under_load(
+                    launch.Running(server, listener.getsockname()[1]), WORKLOADS["hello"], b"Hello, World!", 1
+                )
+        finally:
+            server.kill()
+
+
 def test_clients_without_an_answer_are_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
