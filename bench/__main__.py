@@ -80,7 +80,7 @@ def main() -> int:
         if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
+        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":

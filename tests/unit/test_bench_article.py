@@ -373,7 +373,7 @@ def test_memory_in_small_gives_the_numbers_that_are_shown(name: str, tmp_path: P
 def shared_by_all(directory: Path) -> Iterator[Path]:
     """A directory below /tmp, as the bench has it: pytest's own may not be entered by Apache's user."""
     work = Path("/tmp") / f"bench-test-{os.getpid()}-{directory.name}"
-    work.mkdir(mode=0o700)
+    work.mkdir(mode=0o711)
     try:
         yield work
     finally:
