@@ -118,17 +118,9 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         for target in asked:
             of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
-            results = run.results if run else {}
-            verdict = report.verdict(target, results)
-            limit = f"{target.sense} {report.number(target.limit)} {target.unit}".strip()
-            row = [
-                f"{command}: {target.text}",
-                limit,
-                report.number(report.measured(target, results)),
-                verdict,
-            ]
-            rows[verdict].append([*row, run.name if run else report.ABSENT])
-    heading = ["target", "limit", "measured", "verdict", "run"]
+            text, *cells = report.target_row(target, run.results if run else {})
+            rows[cells[-1]].append([f"{command}: {text}", *cells, run.name if run else report.ABSENT])
+    heading = [*report.TARGET_HEADING, "run"]
     absent = rows["not run"]
     count = sum(map(len, rows.values()))
     yield Part("", TARGETS.format(all=count, met=len(rows["met"]), missed=len(rows["MISSED"]),

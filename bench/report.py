@@ -14,6 +14,7 @@ from statistics import median
 from bench.workloads import Row, Target
 
 ABSENT = "–"  # noqa: RUF001
+TARGET_HEADING = ("target", "limit", "measured", "verdict")
 MEBIBYTES = ("pss", "alone", "dirty", "judged", "size", "growth", "grown dirty", "grown pss", "base")
 UNITS = {**dict.fromkeys(MEBIBYTES, 2**20), **dict.fromkeys(("tree", "waiting"), 1e6), "cpu": 1e-6, "front": 1e-6}
 
@@ -98,16 +99,12 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
-    rows = [
-        [
-            target.text,
-            f"{target.sense} {number(target.limit)} {target.unit}".strip(),
-            number(measured(target, results)),
-            verdict(target, results),
-        ]
-        for target in targets
-    ]
-    return table(["target", "limit", "measured", "verdict"], rows)
+    return table(TARGET_HEADING, [target_row(target, results) for target in targets])
+
+
+def target_row(target: Target, results: Results) -> list[str]:
+    limit = f"{target.sense} {number(target.limit)} {target.unit}".strip()
+    return [target.text, limit, number(measured(target, results)), verdict(target, results)]
 
 
 def result_table(results: Results, workload: str, columns: Mapping[str, str]) -> str:
