@@ -108,9 +108,9 @@ def _own(mounted: Path) -> tuple[Path, Path]:
             break
         if not controllers:
             own = group
-    # In a container, the name may be that which the group has outside.
+    # In a container, the name may be that which the group has outside, or begin with `..`.
     path = root / own.lstrip("/")
-    return root, path if path.is_dir() else root
+    return root, path if path.is_dir() and ".." not in path.parts else root
 
 
 def _remove(path: Path) -> None:
