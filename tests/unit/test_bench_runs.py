@@ -175,7 +175,7 @@ def test_a_remark_of_one_round_stays() -> None:
 def of_start(monkeypatch: pytest.MonkeyPatch, *rows: tuple[tuple[str, str], Callable[[], dict[str, float]]]) -> int:
     """Run the bench's `start` with these rows; gives its exit status."""
     monkeypatch.setattr(__main__, "SIGNALS", ())
-    monkeypatch.setattr(record, "surroundings", lambda *_: dict(FACTS))
+    monkeypatch.setattr(record, "surroundings", lambda *_: {**FACTS, "servers": {}})
     monkeypatch.setitem(__main__.COMMANDS, "start", (lambda *_: iter(rows), lambda _: ["a section"], ()))
     arguments = argparse.Namespace(command="start", quick=False, no_record=False, record=None, resume=None, rounds=1)
     return __main__.run(arguments, launch.Setting())
