@@ -101,7 +101,10 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
 def speed(
     configuration: Configuration, test: str, page: Workload, setting: Setting, seconds: float
 ) -> dict[str, float]:
-    """The numbers of the serial or the parallel test (see `visits.parse`), and `cpu` of all servers for a request."""
+    """The numbers of the serial or the parallel test (see `visits.parse`), and `cpu`: seconds of all servers a request.
+
+    `cpu` is absent where less than its step of 10 ms was spent, as in a short parallel test.
+    """
     setting = _of(configuration, setting)
     answer = expected(page, setting)
     client = visits.serial if test == "serial" else visits.parallel
@@ -116,7 +119,7 @@ def speed(
         spent = served.cpu() - before
         wait_until_right(served.asked, page, answer)  # a server that hangs has no result
     told = f"ended after {numbers['seconds']:.0f} s: {visits.LIMIT} requests had no answer" * bool(numbers["stopped"])
-    return {**numbers, "cpu": spent / numbers["requests"], "remark": told}
+    return {**numbers, **({"cpu": spent / numbers["requests"]} if spent else {}), "remark": told}
 
 
 def weight(configuration: Configuration, setting: Setting) -> dict[str, float]:

@@ -179,11 +179,13 @@ def test_a_row_that_was_not_measured_replaces_none(tmp_path: Path) -> None:
 
 def test_overviews_are_on_the_page_too(tmp_path: Path) -> None:
     rows = [row("single", 1, workload="kept 100"), row("granian", 1, workload="kept 100")]
-    write(tmp_path, "x", rows)
-    path = tmp_path / "x.json"
-    path.write_text(path.read_text().replace("bench cost", "bench sweep"))
-    html, _ = pages.write(COMMANDS, tmp_path)
-    text = html.read_text()
+    for name, python in (("x", "3.11.7"), ("y", "3.13.0")):
+        write(tmp_path, name, rows, python=python)
+        path = tmp_path / f"{name}.json"
+        path.write_text(path.read_text().replace("bench cost", "bench sweep"))
+    text, _ = made(tmp_path)
+    page = Tags(text)
+    assert len(page.ids) == len(set(page.ids))
     assert "<summary>kept: kept connections</summary>" in text and "<summary>kept 100: 100 connections" in text
     assert "As multiples of the best peer" in text and "1 x granian" in text
 
