@@ -53,7 +53,7 @@ def sections(results: Results) -> Iterator[str]:
         if names:
             parts = [f"## {mode}: {what}", "As multiples of the best peer:", standing(names, results)]
             for heading, column in OVERVIEWS.items():
-                parts += [f"**{heading.capitalize()}:**", matrix(names, column, results)]
+                parts += [f"**{heading[0].upper()}{heading[1:]}:**", matrix(names, column, results)]
             yield "\n\n".join(parts)
         for name in names:
             yield f"## {name}: {name.split()[1]} connections, {what}\n\n{result_table(results, name, COLUMNS)}"
