@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use rustix::fs::fstat;
 
 use super::open_file::is_regular;
@@ -60,8 +61,8 @@ impl FileWrapper {
     /// descriptor, its methods raise an Exception, or it is small and has no blocks on a disk, which may mean that its
     /// content is made while it is read and that its size says nothing (/proc, /sys). Other exceptions, such as
     /// RequestTimeout, are raised.
-    pub fn range(&self, py: Python<'_>) -> PyResult<Option<FileRange>> {
-        match numbers(self.filelike.bind(py)) {
+    pub fn range(&self, py: Python<'_>, classes: &FileClasses) -> PyResult<Option<FileRange>> {
+        match classes.numbers(self.filelike.bind(py)) {
             Ok(numbers) => Ok(numbers.and_then(|(descriptor, offset)| rest_of(descriptor, offset))),
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
             Err(error) => Err(error),
@@ -69,28 +70,51 @@ impl FileWrapper {
     }
 }
 
-/// The descriptor of a file, and the position of its next byte. Returns `None` if `read` does not give the bytes of the
-/// file: not so for text, or for a file that is decompressed.
-fn numbers(filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
-    let py = filelike.py();
-    let (io, kind) = (py.import(intern!(py, "io"))?, filelike.get_type());
-    let file_io = io.getattr(intern!(py, "FileIO"))?;
-    let raw = if kind.is(&io.getattr(intern!(py, "BufferedReader"))?) {
-        filelike.getattr(intern!(py, "raw"))?
-    } else if kind.is(&io.getattr(intern!(py, "BufferedRandom"))?) {
-        // It may hold bytes that are not in the file yet.
-        filelike.call_method0(intern!(py, "flush"))?;
-        filelike.getattr(intern!(py, "raw"))?
-    } else if kind.is(&file_io) && filelike.call_method0(intern!(py, "readable"))?.is_truthy()? {
-        filelike.clone()
-    } else {
-        return Ok(None);
-    };
-    if !raw.get_type().is(&file_io) {
-        return Ok(None);
+/// The classes of files whose `read` gives the bytes of the file: not so for text, or for a file that is decompressed.
+/// They are imported once.
+#[derive(Default)]
+pub struct FileClasses(PyOnceLock<Classes>);
+
+struct Classes {
+    file_io: Py<PyAny>,
+    buffered_reader: Py<PyAny>,
+    buffered_random: Py<PyAny>,
+}
+
+impl FileClasses {
+    fn get(&self, py: Python<'_>) -> PyResult<&Classes> {
+        self.0.get_or_try_init(py, || {
+            let io = py.import("io")?;
+            let class = |name| io.getattr(name).map(Bound::unbind);
+            Ok(Classes {
+                file_io: class("FileIO")?,
+                buffered_reader: class("BufferedReader")?,
+                buffered_random: class("BufferedRandom")?,
+            })
+        })
     }
-    let descriptor = raw.call_method0(intern!(py, "fileno"))?.extract()?;
-    Ok(Some((descriptor, filelike.call_method0(intern!(py, "tell"))?.extract()?)))
+
+    /// The descriptor of a file of such a class, and the position of its next byte.
+    fn numbers(&self, filelike: &Bound<'_, PyAny>) -> PyResult<Option<(i32, u64)>> {
+        let (py, class) = (filelike.py(), filelike.get_type());
+        let Classes { file_io, buffered_reader, buffered_random } = self.get(py)?;
+        let raw = if class.is(buffered_reader) {
+            filelike.getattr(intern!(py, "raw"))?
+        } else if class.is(buffered_random) {
+            // It may hold bytes that are not in the file yet.
+            filelike.call_method0(intern!(py, "flush"))?;
+            filelike.getattr(intern!(py, "raw"))?
+        } else if class.is(file_io) && filelike.call_method0(intern!(py, "readable"))?.is_truthy()? {
+            filelike.clone()
+        } else {
+            return Ok(None);
+        };
+        if !raw.get_type().is(file_io) {
+            return Ok(None);
+        }
+        let descriptor = raw.call_method0(intern!(py, "fileno"))?.extract()?;
+        Ok(Some((descriptor, filelike.call_method0(intern!(py, "tell"))?.extract()?)))
+    }
 }
 
 fn rest_of(descriptor: i32, offset: u64) -> Option<FileRange> {

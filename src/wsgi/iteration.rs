@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use super::exchange::Exchange;
-use super::file_wrapper::FileWrapper;
+use super::file_wrapper::{FileClasses, FileWrapper};
 use super::open_file::FileBody;
 use super::start_response::type_name;
 use crate::net::connections::outbox::{FileRange, Flushed, Outbox};
@@ -39,6 +39,7 @@ pub enum Progress {
 pub fn take_body<'py, S>(
     exchange: &Bound<'py, Exchange>,
     returned: &Bound<'py, PyAny>,
+    classes: &FileClasses,
     transport: &Transport,
     thread: &Thread<S>,
 ) -> PyResult<(Progress, Option<Bound<'py, PyIterator>>)> {
@@ -47,7 +48,7 @@ pub fn take_body<'py, S>(
         return Ok((Progress::Finished, None));
     }
     if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
-        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py()), transport)?
+        && let Some(progress) = take_file(exchange, || wrapper.try_borrow()?.range(wrapper.py(), classes), transport)?
     {
         return Ok((progress, None));
     }
