@@ -12,6 +12,9 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
 
 use crate::net::connections::spool::Body;
 
+/// Bytes that the reader of a file asks the kernel for, where the application asks for fewer.
+const BUFFER: usize = 64 * 1024;
+
 /// Makes streams of bodies.
 pub struct Inputs {
     empty: Py<MemoryInput>,
@@ -37,7 +40,7 @@ impl Inputs {
         body.rewind()?;
         match body {
             Body::Memory(bytes) => Bound::new(py, MemoryInput::of(bytes)).map(Bound::into_any),
-            Body::File(file, _) => self.open.bind(py).call1((file.into_raw_fd(), "rb")),
+            Body::File(file, _) => self.open.bind(py).call1((file.into_raw_fd(), "rb", BUFFER)),
         }
     }
 }
