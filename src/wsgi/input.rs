@@ -142,9 +142,8 @@ impl MemoryInput {
         self.readinto(buffer)
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().check_open()?;
-        Ok(slf)
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -153,7 +152,8 @@ impl MemoryInput {
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        Self::__iter__(slf)
+        slf.get().check_open()?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (*_exception))]
