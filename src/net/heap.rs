@@ -23,7 +23,7 @@ pub fn share() {
 /// there. Both bounds rise when a block from the system is freed: to its size and to twice that (mallopt(3)).
 pub fn keep() {
     #[cfg(target_env = "gnu")]
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(SPARED / 2)));
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(SPARED / 4)));
 }
 
 /// Make room for `more` bytes in a buffer, by a quarter where Vec would double it: thousands of such buffers may wait at
