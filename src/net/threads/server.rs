@@ -100,6 +100,7 @@ impl<H: Handler> Server<H> {
     ) -> std::io::Result<Self> {
         let Channels { listeners, controls, report_pipe, row, accept_pauses, countdown } = channels;
         heap::share();
+        heap::keep();
         limits.max_connections = limits.max_connections.min(most_connections());
         let kept: Vec<_> = listeners.iter().map(|listener| Arc::clone(&listener.socket)).collect();
         let sockets = kept.iter().map(Arc::downgrade).collect();
