@@ -30,6 +30,7 @@ from bench import (
     robust,
     scale,
     sessions,
+    sessions_tornado,
     sweep,
     sweep_report,
     table,
@@ -261,7 +262,7 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 
 # The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {}
+SUITES: dict[str, sessions.Suite] = {"sessions-tornado": sessions_tornado}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
