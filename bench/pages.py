@@ -29,7 +29,8 @@ HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "article": "The article of 2010", "sweep": "Many connections",
+    "sessions": "Sessions", "sessions-tornado": "Session engines, as in an article on Tornado",
+    "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip

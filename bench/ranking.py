@@ -266,7 +266,9 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
             axes.plot([bar.low, bar.high], [place, place], color=light["ink"], linewidth=0.9, clip_on=False)
         end = bar.high
         if (printed := drawing.printed.get(bar.server)) is not None:
-            axes.plot([printed, printed], [place - 0.42, place + 0.42], color=light["ink"], linewidth=1.8, clip_on=False)
+            axes.plot(
+                [printed, printed], [place - 0.42, place + 0.42], color=light["ink"], linewidth=1.8, clip_on=False
+            )
             end = printed if end < printed < end + NUMBER * right else end
         axes.text(end + 0.02 * right, place, number(bar.value), va="center", fontsize=7.5,
                   fontweight=weight, color=light["ink"])  # fmt: skip
