@@ -87,11 +87,11 @@ class Site(NamedTuple):
     def cpu(self) -> dict[str, float]:
         """Seconds that each part has taken so far."""
         spent = {
-            "cpu": sum(proc.cpu(run.process.pid) for run in self.processes),
-            "front": proc.cpu(self.front.process.pid),
+            "cpu": sum(proc.exact_cpu(run.process.pid) for run in self.processes),
+            "front": proc.exact_cpu(self.front.process.pid),
         }
         if isinstance(self.store, Served) and self.store.process is not None:
-            spent["store"] = proc.cpu(self.store.process.pid)
+            spent["store"] = proc.exact_cpu(self.store.process.pid)
         return spent
 
 
