@@ -92,6 +92,8 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
+    if not targets:
+        return "There are none."
     rows = [
         [
             target.text,

@@ -70,6 +70,8 @@ ENGINES = {
         *(Engine(name, STORES[name]) for name in ("file", "directory", "mariadb", "memcached", "redis", "ferretdb")),
     )
 }
+TIMES = {"grown": 5}  # how often as many sessions are stored before the load
+GROWING = ("directory", "mariadb", "memcached", "redis")  # engines of `grown`: the others would take hours, or minutes
 NAMES = (*CASES, *ENGINES)
 ROUNDS = 3  # the article's runs
 PROGRAMS = ()
@@ -101,7 +103,7 @@ def rows(arguments: argparse.Namespace, setting: Setting) -> Iterator[tuple[Row,
         [name for name in sort if name in (arguments.only or ())] or list(sort) for sort in (CASES, ENGINES)
     )
     for case in cases:
-        for name in engines:
+        for name in engines if case != "grown" else filter(GROWING.__contains__, engines):
             yield (case, name), partial(measure, ENGINES[name], case, setting, QUICK if arguments.quick else FULL)
 
 
@@ -125,7 +127,8 @@ def measure(engine: Engine, case: str, setting: Setting, size: Size) -> dict[str
     page = replace(PAGE, connections=clients)
     with ExitStack() as stack:
         site = stack.enter_context(serving(engine, page, setting))
-        load.ab(site.port, page, HELLO, requests)
+        for _ in range(TIMES.get(case, 1)):
+            load.ab(site.port, page, HELLO, requests)
         cookies = visitors(site, clients if case == "changed" else 1)
         older = count(site, setting)
         before = site.cpu()
@@ -137,7 +140,7 @@ def measure(engine: Engine, case: str, setting: Setting, size: Size) -> dict[str
         spent = {name: seconds - before[name] for name, seconds in site.cpu().items()}
         made = count(site, setting) - older
         ensure_kept(site, case, cookies)
-        ensure_made(site, made, requests if case == "new" else 0)
+        ensure_made(site, made, requests if case in ("new", "grown") else 0)
         check(site.port, page, HELLO)
         remark = version(site.store)
     costs = {name: seconds / numbers["requests"] for name, seconds in spent.items()}

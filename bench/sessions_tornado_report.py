@@ -28,6 +28,7 @@ class Printed(NamedTuple):
 
 CASES = {
     "new": "no request has a cookie, so that each makes a session and stores a value there, as in the article",
+    "grown": "as `new`, with five times as many sessions stored before",
     "cookie": "all requests have the cookie of one session, which holds the value already: it is read, and not written",
     "changed": "each client has a session, and each request stores another value there: it is read and written",
 }
@@ -55,6 +56,7 @@ TITLES = {
 }
 OURS = tuple(name for name in TITLES if name != "tornado")
 BASES = ("none", "tornado")  # rows without sessions, which the others are compared with
+BASED_ON = {"grown": "new"}  # cases without such rows
 UNITS = dict.fromkeys(("cpu", "front", "store"), 1e-6)
 COSTS = {"processes, CPU µs": "cpu", "nginx, CPU µs": "front", "store, CPU µs": "store", "p50 ms": "p50",
          "p99 ms": "p99", "requests": "requests", "sessions before": "older", "sessions made": "made"}  # fmt: skip
@@ -88,7 +90,8 @@ def _of_row(results: Results, row: Row, runs: int) -> list[str]:
     if not rates:
         return [ABSENT] * (runs + 2 + len(BASES))
     shown = [*map(report.number, rates), *[ABSENT] * (runs - len(rates))]
-    shares = [report.ratio(results, row, [(row[0], base)], "rate") for base in BASES]
+    case = BASED_ON.get(row[0], row[0])
+    shares = [report.ratio(results, row, [(case, base)], "rate") for base in BASES]
     return [*shown, report.number(min(rates)), report.number(max(rates)), *map(_percent, shares)]
 
 

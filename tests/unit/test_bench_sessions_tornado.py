@@ -85,7 +85,8 @@ def rows(*words: str, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
 
 def test_rows_are_cases_and_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = rows(monkeypatch=monkeypatch)
-    assert everything == [(case, engine) for case in CASES for engine in ENGINES]
+    assert everything == [(case, name) for case in CASES
+                          for name in (sessions_tornado.GROWING if case == "grown" else ENGINES)]  # fmt: skip
     assert rows("--only", "redis", "new", monkeypatch=monkeypatch) == [("new", "redis")]
     assert rows("--only", "redis", monkeypatch=monkeypatch) == [(case, "redis") for case in CASES]
     with pytest.raises(SystemExit):
@@ -181,6 +182,7 @@ def results() -> dict[Row, Result]:
                                                                                   "store": 5e-5}], [], "Redis 7"),
         ("new", "file"): Result([{"rate": 30.0}], ["ab gave up: timeout"]),
         ("new", "tornado"): Result([{"rate": 1000.0}, {"rate": 1000.0}]),
+        ("grown", "redis"): Result([{"rate": 1000.0}, {"rate": 2000.0}]),
         ("changed", "redis"): Result([{"rate": 1000.0}]),
     }  # fmt: skip
 
@@ -191,12 +193,13 @@ def cells(text: str, title: str) -> list[str]:
 
 
 def test_a_row_has_its_runs_shares_and_what_was_printed_in_2010() -> None:
-    new, changed = sessions_tornado_report.sections(results())
+    new, grown, changed = sessions_tornado_report.sections(results())
     assert new.startswith(f"## new: {CASES['new']}\n")
     assert cells(new, "Redis") == [
         *("Redis", "2,000", "2,400", "2,000", "2,400", "49.0%", "220.0%", "1,410", "1,418", "87.2%"),
         f"Redis 7; 2010: {PRINTED['redis'].note}",
     ]
+    assert cells(grown, "Redis")[1:7] == ["1,000", "2,000", "1,000", "2,000", "32.5%", "150.0%"], "those of `new`"
     assert "2010" not in changed, "the article's client had no cookie"
     assert cells(changed, "Redis")[1:6] == ["1,000", "1,000", "1,000", ABSENT, ABSENT]
 
