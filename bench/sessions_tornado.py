@@ -71,7 +71,7 @@ ENGINES = {
     )
 }
 TIMES = {"grown": 5}  # how often as many sessions are stored before the load
-GROWING = ("directory", "mariadb", "memcached", "redis")  # engines of `grown`: the others would take hours, or minutes
+GROWING = ("directory", "mariadb", "memcached", "redis")  # the others would take too long
 NAMES = (*CASES, *ENGINES)
 ROUNDS = 3  # the article's runs
 PROGRAMS = ()
