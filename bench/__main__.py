@@ -30,6 +30,7 @@ from bench import (
     robust,
     scale,
     sessions,
+    sessions_django,
     sweep,
     sweep_report,
     table,
@@ -115,7 +116,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if arguments.command == "article":
         facts |= article.facts()
     if key in SUITES:
-        facts |= SUITES[key].facts()
+        facts |= SUITES[key].facts(setting)
     order = measure.in_order
     if arguments.command == "sweep":
         facts |= sweep.facts(arguments)
@@ -261,7 +262,9 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 
 # The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {}
+SUITES: dict[str, sessions.Suite] = {
+    "sessions-django": sessions_django,
+}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),

@@ -12,24 +12,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench import markup, ranking, report
+from bench import curves, markup, ranking, report, sessions_advice
 from bench.client import Failure
 from bench.launch import HERE
 from bench.runs import BadRecord, Run, read_all, replaced
 from bench.servers import OURS
 from bench.workloads import Target
 
+Chart = ranking.Ranking | curves.Curves
 Sections = Callable[[report.Results], Iterable[str]]
 Commands = Mapping[str, tuple[Sections, Sequence[Target]]]
 
 TEMPLATE = HERE / "page.html"
 MANUAL = HERE / "README.md"
 HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
+ENGINES = "Which session engine"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "article": "The article of 2010", "sweep": "Many connections",
+    "sessions": "Sessions", "sessions-django": "Sessions of Django", "article": "The article of 2010",
+    "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
@@ -62,10 +66,11 @@ class Part:
 
     title: str
     text: str = ""
-    charts: Sequence[ranking.Ranking] = ()
+    charts: Sequence[Chart] = ()
     parts: list[Part] = field(default_factory=list)
     is_folded: bool = False  # where a page can be folded
     beside: str = ""  # the file in which the same can be read where a page cannot be folded
+    own_page: str = ""  # the Markdown file that it gets for itself
 
 
 def main(commands: Commands, directory: Path) -> int:
@@ -85,7 +90,7 @@ def write(commands: Commands, directory: Path) -> list[Path]:
     commands: the names of the records' commands, each with what makes sections of results, and its targets.
     """
     parts = list(document(read_all(directory), commands))
-    drawn = {chart.name: ranking.svg(chart) for chart in _charts(parts)}
+    drawn = {chart.name: _drawing(chart).svg(chart) for chart in _charts(parts)}
     charts = directory / CHARTS
     charts.mkdir(exist_ok=True)
     for old in charts.glob("*.svg"):
@@ -94,7 +99,10 @@ def write(commands: Commands, directory: Path) -> list[Path]:
         (charts / f"{name}.svg").write_text(ranking.alone(svg), encoding="utf-8")
     (directory / HTML).write_text(as_html(parts, drawn), encoding="utf-8")
     (directory / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
-    return [directory / HTML, directory / MARKDOWN]
+    own = [part for part in parts if part.own_page]
+    for part in own:
+        (directory / part.own_page).write_text("\n\n".join([*_markdown(part, 1), FOOT]) + "\n", encoding="utf-8")
+    return [directory / HTML, directory / MARKDOWN, *(directory / part.own_page for part in own)]
 
 
 def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -102,6 +110,7 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     old = replaced(runs)
     kept = [run for run in runs if run.name not in old]
     yield Part("Targets", parts=list(targets(kept, commands)))
+    yield from advice(kept)
     charts = list(_chart_parts(kept, commands))
     yield Part("Charts", CHOICE if charts else "No run has a peer.", parts=charts)
     yield from manual()
@@ -109,6 +118,14 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     if old:
         lines = [f"- {name}: {', '.join(newer) or 'has no rows'}" for name, newer in old.items()]
         yield Part("Records that newer runs replace", "\n".join([REPLACED, *lines]))
+
+
+def advice(runs: Sequence[Run]) -> Iterator[Part]:
+    """Which session engine, by the newest whole run that tells. runs: the newest first."""
+    of_django = (run for run in runs if run.command == "sessions-django" and not run.is_partial)
+    if run := next(of_django, None):
+        text = sessions_advice.Advice(run).text()
+        yield Part(ENGINES, text, list(sessions_advice.curves(run)), own_page="which-session-engine.md")
 
 
 def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -204,13 +221,18 @@ def _all_numbers(of: report.Results, workload: str) -> str:
     return f"## {workload}\n\n{report.result_table(of, workload, {each: each for each in columns})}"
 
 
-def _charts(parts: Iterable[Part]) -> Iterator[ranking.Ranking]:
+def _drawing(chart: Chart) -> Any:
+    """The module that draws it and tells it in words."""
+    return curves if isinstance(chart, curves.Curves) else ranking
+
+
+def _charts(parts: Iterable[Part]) -> Iterator[Chart]:
     for part in parts:
         yield from part.charts
         yield from _charts(part.parts)
 
 
-def _origin(chart: ranking.Ranking, where: str) -> str:
+def _origin(chart: Chart, where: str) -> str:
     """What the chart comes from. where: the link to its run."""
     facts = chart.run.facts
     rounds = max(
@@ -226,26 +248,29 @@ def as_markdown(parts: Iterable[Part]) -> str:
     lines = ["# Bench report", INTRODUCTION.format(bias="../README.md#bias", method="../README.md#method").strip(),
              f"The same page for browsers, with tables that can be sorted: [{HTML}]({HTML}). {FOOT}"]  # fmt: skip
 
-    def add(part: Part, level: int, entries: list[str]) -> None:
-        if part.beside and level > 2:
-            entries.append(f"- [{part.title}]({part.beside}): {part.text}")
-            return
-        if part.beside:
-            lines.extend([f"## {part.title}", f"It is in [the manual of the bench]({part.beside})."])
-            return
-        lines.extend(text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text)
-        for chart in part.charts:
-            picture = f"![{ranking.words(chart)}]({CHARTS}/{chart.name}.svg)"
-            lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
-        below: list[str] = []
-        for each in part.parts:
-            add(each, level + 1, below)
-        if below:
-            lines.append("\n".join(below))
-
     for part in parts:
-        add(part, 2, [])
+        if part.own_page:
+            lines.extend([f"## {part.title}", f"It is on [a page of its own]({part.own_page})."])
+        elif part.beside:
+            lines.extend([f"## {part.title}", f"It is in [the manual of the bench]({part.beside})."])
+        else:
+            lines.extend(_markdown(part, 2))
     return "\n\n".join(lines) + "\n"
+
+
+def _markdown(part: Part, level: int) -> list[str]:
+    """The blocks of a part: its heading, what it says, its pictures, and the parts below it."""
+    lines = [text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text]
+    for chart in part.charts:
+        picture = f"![{_drawing(chart).words(chart)}]({CHARTS}/{chart.name}.svg)"
+        lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
+    entries: list[str] = []
+    for each in part.parts:
+        if each.beside:
+            entries.append(f"- [{each.title}]({each.beside}): {each.text}")
+        else:
+            lines.extend(_markdown(each, level + 1))
+    return [*lines, "\n".join(entries)] if entries else lines
 
 
 def as_html(parts: Sequence[Part], drawn: Mapping[str, str]) -> str:
@@ -275,6 +300,6 @@ def _html(part: Part, level: int, drawn: Mapping[str, str]) -> str:
     return f"<section{anchor}>\n<h{level}>{title}</h{level}>\n{text}\n</section>" if part.title else text
 
 
-def _figure(chart: ranking.Ranking, svg: str) -> str:
+def _figure(chart: Chart, svg: str) -> str:
     caption = markup.inline(_origin(chart, "#" + markup.anchor(chart.run.name)))
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
