@@ -49,12 +49,12 @@ class Advice:
         return self.figures.share(mode, count or self.count, web or self.web, engine, size)
 
     def parts(self, mode: str, size: str, web: str = "") -> dict[str, float]:
-        """The same of each engine that has it."""
+        """That part for each engine that has one."""
         found = {engine: self.part(mode, engine, size, web=web) for engine in self.figures.engines(mode)}
         return {engine: part for engine, part in found.items() if part}
 
     def mixed(self, size: str) -> dict[str, float]:
-        """The same where nine requests of ten read and one writes: by the time that each takes."""
+        """That part where nine requests of ten read and one writes: by the time that each takes."""
         found = {}
         for engine, write in self.parts("write", size).items():
             if read := self.part("read", READS_AS.get(engine, engine), size):
