@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if arguments.command == "article":
         facts |= article.facts()
     if key in SUITES:
-        facts |= SUITES[key].facts(setting)
+        facts |= SUITES[key].facts()
     order = measure.in_order
     if arguments.command == "sweep":
         facts |= sweep.facts(arguments)

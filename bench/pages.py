@@ -11,6 +11,7 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ Commands = Mapping[str, tuple[Sections, Sequence[Target]]]
 TEMPLATE = HERE / "page.html"
 MANUAL = HERE / "README.md"
 HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
-ENGINES = "Which session engine"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
@@ -38,6 +38,12 @@ NAMES = {
 KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
 OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(OURS)})</td>)")
+# Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
+ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
+    "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),
+}
+CURVES: Mapping[str, Callable[[Run], Iterable[curves.Curves]]] = {"sessions-django": sessions_advice.curves}
+ADVISED = "Sentences that follow from the figures of the newest run: whatever it names comes from there."
 INTRODUCTION = """\
 What poorhttp costs beside its peers, and what its users notice of reloads, stops and kills. Each chart and each table
 comes from one run, on one machine; figures of different runs cannot be compared. poorhttp measured this itself: read
@@ -70,7 +76,6 @@ class Part:
     parts: list[Part] = field(default_factory=list)
     is_folded: bool = False  # where a page can be folded
     beside: str = ""  # the file in which the same can be read where a page cannot be folded
-    own_page: str = ""  # the Markdown file that it gets for itself
 
 
 def main(commands: Commands, directory: Path) -> int:
@@ -97,12 +102,12 @@ def write(commands: Commands, directory: Path) -> list[Path]:
         old.unlink()
     for name, svg in drawn.items():
         (charts / f"{name}.svg").write_text(ranking.alone(svg), encoding="utf-8")
+    advised = [each for part in parts for each in part.parts if each.beside in {name for _, name, _ in ADVICE.values()}]
+    for part in advised:
+        (directory / part.beside).write_text(_alone(part), encoding="utf-8")
     (directory / HTML).write_text(as_html(parts, drawn), encoding="utf-8")
     (directory / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
-    own = [part for part in parts if part.own_page]
-    for part in own:
-        (directory / part.own_page).write_text("\n\n".join([*_markdown(part, 1), FOOT]) + "\n", encoding="utf-8")
-    return [directory / HTML, directory / MARKDOWN, *(directory / part.own_page for part in own)]
+    return [directory / HTML, directory / MARKDOWN, *(directory / part.beside for part in advised)]
 
 
 def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -110,7 +115,8 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     old = replaced(runs)
     kept = [run for run in runs if run.name not in old]
     yield Part("Targets", parts=list(targets(kept, commands)))
-    yield from advice(kept)
+    if advised := list(advice(kept)):
+        yield Part("Advice", ADVISED, parts=advised)
     charts = list(_chart_parts(kept, commands))
     yield Part("Charts", CHOICE if charts else "No run has a peer.", parts=charts)
     yield from manual()
@@ -118,14 +124,6 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     if old:
         lines = [f"- {name}: {', '.join(newer) or 'has no rows'}" for name, newer in old.items()]
         yield Part("Records that newer runs replace", "\n".join([REPLACED, *lines]))
-
-
-def advice(runs: Sequence[Run]) -> Iterator[Part]:
-    """Which session engine, by the newest whole run that tells. runs: the newest first."""
-    of_django = (run for run in runs if run.command == "sessions-django" and not run.is_partial)
-    if run := next(of_django, None):
-        text = sessions_advice.Advice(run).text()
-        yield Part(ENGINES, text, list(sessions_advice.curves(run)), own_page="which-session-engine.md")
 
 
 def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -156,6 +154,24 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         yield Part("Met", report.table(heading, rows["met"]), is_folded=True)
     if absent:
         yield Part("Not measured", report.table(heading[:2], [row[:2] for row in absent]), is_folded=True)
+
+
+def advice(runs: Sequence[Run]) -> Iterator[Part]:
+    """A part for each question that a whole run answers. runs: the newest first."""
+    for command, (title, file, text_of) in ADVICE.items():
+        whole = [run for run in runs if run.command == command and not run.is_partial]
+        found = ((run, text) for run in whole if (text := text_of(run.results)))
+        for run, text in islice(found, 1):
+            short, _, rest = text.partition("\n\n")
+            origin = f"All figures are of the run {run.name}: {run.facts['cpu']}, {run.facts['python of poorhttp']}."
+            drawn = list(CURVES[command](run)) if command in CURVES else []
+            yield Part(title, short, parts=[Part("", f"{rest}\n\n{origin}", drawn)], beside=file)
+
+
+def _alone(part: Part) -> str:
+    """A part of text and pictures as a page of its own."""
+    below = (block for each in part.parts for block in _markdown(each, 2))
+    return "\n\n".join([f"# {part.title}", part.text, *below, FOOT]) + "\n"
 
 
 def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -249,9 +265,7 @@ def as_markdown(parts: Iterable[Part]) -> str:
              f"The same page for browsers, with tables that can be sorted: [{HTML}]({HTML}). {FOOT}"]  # fmt: skip
 
     for part in parts:
-        if part.own_page:
-            lines.extend([f"## {part.title}", f"It is on [a page of its own]({part.own_page})."])
-        elif part.beside:
+        if part.beside:
             lines.extend([f"## {part.title}", f"It is in [the manual of the bench]({part.beside})."])
         else:
             lines.extend(_markdown(part, 2))

@@ -20,8 +20,8 @@ COOKIE, FILES, REDIS, DATABASE, KEPT, ASYNC = "cookie", "file", "cache", "db", "
 READS, WRITES = 0.9, 0.1  # of the requests, for a site that mostly reads
 WHEN = {"read": "when the session is read", "write": "when it is read and written"}
 HEAD = """\
-What the engines of Django cost a small page, by the figures of {run}. A number like 0.85 is the rate of requests as a
-part of that of the same page without a session, which was measured beside it. Figures that are nearer to each other
+What the engines of Django cost a small page. A number like 0.85 is the rate of requests as a part of that of the same
+page without a session, which was measured beside it. Figures that are nearer to each other
 than {equal:.0%} count as equal. Where a sentence says nothing else, poorhttp serves with four workers on one core, and
 20 clients ask for a thousand sessions in turn; the server of the store has the other core, together with the clients.
 """
@@ -30,9 +30,8 @@ than {equal:.0%} count as equal. Where a sentence says nothing else, poorhttp se
 class Advice:
     """What the figures of one run say. A method gives no sentence where the figures for it are missing."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.figures = Figures(run.results)
+    def __init__(self, results: report.Results) -> None:
+        self.figures = Figures(results)
         self.web = _first("forking", self.figures.webs())
         self.count = _first("thousand", self.figures.counts())
         self.sizes = self.figures.sizes()
@@ -41,7 +40,7 @@ class Advice:
         subjects = (self.connection, self.commit, self.files, self.database, self.cookies, self.size,
                     self.one_session, self.undone, self.servers, self.failures)  # fmt: skip
         told = "\n".join(f"- {sentence}" for subject in subjects for sentence in subject())
-        head = HEAD.format(run=self.run.name, equal=EQUAL).strip()
+        head = HEAD.format(equal=EQUAL).strip()
         return "\n\n".join(filter(None, [*self.short(), head, self.best(), told]))
 
     def part(self, mode: str, engine: str, size: str, count: str = "", web: str = "") -> float | None:
@@ -219,7 +218,7 @@ class Advice:
                 )
 
     def failures(self) -> Iterator[str]:
-        if failed := [" ".join(row) for row, result in self.run.results.items() if result.failures]:
+        if failed := [" ".join(row) for row, result in self.figures.results.items() if result.failures]:
             yield f"**Without a figure**, as they failed: {', '.join(failed)}."
 
     def times(self, mode: str, engine: str, over: str) -> list[float]:
@@ -244,8 +243,14 @@ class Advice:
 
     def _asked(self, engine: str) -> list[tuple[str, str]]:
         """Mode and size of the engine's rows, whether they have a figure or not."""
-        rows = ((*row[0].split(), *row[1].split()) for row in self.run.results)
+        rows = ((*row[0].split(), *row[1].split()) for row in self.figures.results)
         return [(row[0], row[4]) for row in rows if row[1:4] == (self.count, self.web, engine)]
+
+
+def advice(results: report.Results) -> str:
+    """The page, as Markdown; "" where no engine has a figure for both reading and writing."""
+    found = Advice(results)
+    return found.text() if any(found.short()) else ""
 
 
 def curves(run: Run) -> Iterator[Curves]:

@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bench import ab, load, proc, record, stores
+from bench import load, proc, record, stores
 from bench.client import PATIENCE, Failure, Unable, request
-from bench.launch import APPS, Running, Setting, environment, last_line, raise_if_missing, running
+from bench.launch import APPS, Running, Setting, environment, last_line, python_of, raise_if_missing, running
 from bench.measure import Measurement
 from bench.servers import SERVERS
 from bench.sessions import opened
@@ -140,7 +140,7 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
         load.tally(run.port, page, sessions.page, min(1.0, amount.seconds))
         roots = [run.process.pid, *([store.process.pid] if isinstance(store, stores.Served) and store.process else [])]
         before = [proc.cpu(root) for root in roots]
-        numbers = asked(run, page, replace(page, path=case.path), sessions, setting, amount, case.count)
+        numbers = asked(run, replace(page, path=case.path), sessions, setting, amount, case.count)
         spent = [proc.cpu(root) - earlier for root, earlier in zip(roots, before, strict=True)]
         visitors.find("before the load")
         visitors.keep("after the load")
@@ -151,8 +151,18 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
     numbers["cpu"] = spent[0] / numbers["requests"]
     if len(spent) > 1:
         numbers["store"] = 1e6 * spent[1] / numbers["requests"]
-    remark = f"cookie of {len(sessions.cookies[0]):,} bytes" if case.engine == "cookie" else ""
-    return {**numbers, "remark": remark}
+    return {**numbers, "remark": remark(case, setting, sessions)}
+
+
+def remark(case: Case, setting: Setting, sessions: Sessions) -> str:
+    """How large a cookie is; and beside the page without session, which versions of libraries serve the others."""
+    if case.engine == "cookie":
+        return f"cookie of {len(sessions.cookies[0]):,} bytes"
+    named = (
+        "sorted(f'{each.name} {each.version}' for each in d() if each.name.lower() in ('django', 'psycopg', 'redis'))"
+    )
+    code = f"from importlib.metadata import distributions as d; print(', '.join({named}))"
+    return record.said([python_of(SERVERS[case.web], setting), "-c", code]) if case.engine == "none" else ""
 
 
 def variables(case: Case, store: stores.Store) -> dict[str, str]:
@@ -194,24 +204,23 @@ def filled(case: Case, setting: Setting, count: int) -> Sessions:
 
 
 def asked(
-    run: Running, page: Workload, asking: Workload, sessions: Sessions, setting: Setting, amount: Amount, count: str
+    run: Running, asking: Workload, sessions: Sessions, setting: Setting, amount: Amount, count: str
 ) -> dict[str, float]:
     """The load: by ab with one cookie, or by tally with the cookies of all sessions in turn.
 
-    page: which is only read, asking: what the load asks for. `written` is how many requests the server has answered,
-    those after the time of tally too.
+    `written` is how many requests the server has answered, those after the time of tally too.
     """
     if count == "one":
-        assert isinstance(run.port, int)
-        numbers = ab.run(run.port, asking.path, sessions.page, amount.requests, CLIENTS, setting.work, page.cookie)
-        return {**numbers, "written": numbers["requests"]}
-    in_turn = setting.work / "requests"
-    in_turn.write_bytes(
-        b"".join(request(replace(asking, cookie=cookie)) + b"\0" for cookie in sessions.cookies or [""])
-    )
-    numbers = load.tally(run.port, asking, sessions.page, amount.seconds, in_turn)
-    kept = {name: numbers[name] for name in ("requests", "rate", "p50", "p99")}
-    return {**kept, "ms": 1e3 * CLIENTS / numbers["rate"], "written": numbers["requests"] + CLIENTS}
+        numbers = load.ab(run.port, asking, sessions.page, amount.requests)
+        answered = numbers["requests"]
+    else:
+        in_turn = setting.work / "requests"
+        requests = [request(replace(asking, cookie=cookie)) for cookie in sessions.cookies or [""]]
+        in_turn.write_bytes(b"".join(each + b"\0" for each in requests))
+        told = load.tally(run.port, asking, sessions.page, amount.seconds, in_turn)
+        numbers = {name: told[name] for name in ("requests", "rate", "p50", "p99")}
+        answered = numbers["requests"] + CLIENTS
+    return {**numbers, "ms": 1e3 * CLIENTS / numbers["rate"], "written": answered}
 
 
 def lost(visits: int, written: float) -> float:
@@ -281,17 +290,11 @@ def targets() -> Iterator[Target]:
                     yield Target(text, ours, "cpu", "<=", 1.0, over=(theirs,))
 
 
-def facts(setting: Setting) -> dict[str, object]:
-    """The versions of what stands behind poorhttp and gunicorn, and the file system that the data lie on."""
-    code = (
-        "from importlib.metadata import distributions as d; has = {each.name.lower(): each.version for each in d()}; "
-        "print(', '.join(f'{name} {has.get(name)}' for name in ('django', 'psycopg', 'redis')))"
-    )
+def facts() -> dict[str, object]:
+    """The versions of the stores and of ab, and the file system that the data lie on."""
     return {
-        "libraries of poorhttp": record.said([setting.python, "-c", code]),
-        "libraries of the peers": record.said([setting.peers, "-c", code]),
         "postgresql": record.version_of(stores.postgres, "--version"),
         "redis": record.version_of(partial(stores.program, "redis-server", "redis-server"), "--version"),
-        "ab": record.version_of(ab.program, "-V"),
+        "ab": record.said(["ab", "-V"]),
         "file system of the data": record.said(["stat", "-f", "-c", "%T", tempfile.gettempdir()]),
     }
