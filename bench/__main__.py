@@ -31,6 +31,7 @@ from bench import (
     scale,
     sessions,
     sessions_django,
+    sessions_libraries,
     sweep,
     sweep_report,
     table,
@@ -264,6 +265,7 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 # The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
 SUITES: dict[str, sessions.Suite] = {
     "sessions-django": sessions_django,
+    "sessions-libraries": sessions_libraries,
 }
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),

@@ -32,7 +32,8 @@ HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "sessions-django": "Sessions of Django", "article": "The article of 2010",
+    "sessions": "Sessions", "sessions-django": "Sessions of Django",
+    "sessions-libraries": "Sessions beside other libraries", "article": "The article of 2010",
     "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),

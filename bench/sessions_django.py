@@ -32,7 +32,7 @@ ROUNDS = 2
 PROGRAMS = ("tally",)
 SERVED_BY = ("forking", "gunicorn")
 CLIENTS, WORKERS = 20, 4
-COOKIE, COOKIE_BYTES = "sessionid", 4096  # a browser keeps no larger cookie, its name counted
+COOKIE, COOKIE_BYTES, COOKIE_KB = "sessionid", 4096, 4  # a browser keeps no larger cookie, its name counted
 SAMPLE = 10  # sessions of a thousand that are looked at before and after a load
 MODES = ("read", "write")
 COUNTS = ("one", "thousand")
@@ -127,7 +127,8 @@ def cost(case: Case, setting: Setting, amount: Amount) -> dict[str, object]:
     with ExitStack() as stack:
         store = stack.enter_context(opened(engine.kind))
         setting = replace(setting, variables=variables(case, store))
-        sessions = filled(case, setting, 1 if case.count == "one" else amount.sessions)
+        is_tried = case.engine == "cookie" and int(setting.variables["SIZE"]) > COOKIE_KB  # one tells how large it is
+        sessions = filled(case, setting, 1 if case.count == "one" or is_tried else amount.sessions)
         page = Workload(
             f"sessions-{case.engine}", "a page with a session", SERVED_BY, module="django_sessions", app="application",
             path="/none" if case.engine == "none" else "/read", answer=sessions.page, connections=CLIENTS,
@@ -158,10 +159,10 @@ def remark(case: Case, setting: Setting, sessions: Sessions) -> str:
     """How large a cookie is; and beside the page without session, which versions of libraries serve the others."""
     if case.engine == "cookie":
         return f"cookie of {len(sessions.cookies[0]):,} bytes"
-    named = (
-        "sorted(f'{each.name} {each.version}' for each in d() if each.name.lower() in ('django', 'psycopg', 'redis'))"
+    code = (
+        "from importlib.metadata import distributions as d; has = {each.name.lower(): each.version for each in d()}; "
+        "print(', '.join(f'{name} {has.get(name)}' for name in ('django', 'psycopg', 'redis')))"
     )
-    code = f"from importlib.metadata import distributions as d; print(', '.join({named}))"
     return record.said([python_of(SERVERS[case.web], setting), "-c", code]) if case.engine == "none" else ""
 
 

@@ -17,7 +17,19 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import __main__, curves, launch, load, pages, runs, sessions, sessions_advice, sessions_django
+from bench import (
+    __main__,
+    curves,
+    launch,
+    load,
+    pages,
+    runs,
+    sessions,
+    sessions_advice,
+    sessions_django,
+    sessions_libraries,
+    stores,
+)
 from bench import sessions_django_report as tables
 from bench.client import Failure, Unable
 from bench.report import Result
@@ -73,6 +85,15 @@ def test_names_of_each_sort_choose_rows_and_the_page_without_session_is_always_b
     assert {target.row for target in sessions_django.targets()} <= set(rows)
     assert {row for target in sessions_django.targets() for row in target.over} <= set(rows)
     assert {word for row in rows for part in row for word in part.split()} == set(sessions_django.NAMES)
+
+
+def test_rows_beside_other_libraries_have_the_targets_and_all_stores() -> None:
+    rows = [row for row, _ in sessions_libraries.rows(argparse.Namespace(only=None, quick=True), launch.Setting())]
+    assert {target.row for target in sessions_libraries.targets()} <= set(rows)
+    assert {name for row in rows for name in row} == set(sessions_libraries.NAMES)
+    assert all(set(library.stores) <= set(stores.STORES) for library in sessions_libraries.LIBRARIES.values())
+    with pytest.raises(Unable, match="a cookie does not hold 64KB"):
+        sessions_libraries.compared("cookie", "64KB", launch.Setting(), sessions_libraries.QUICK)
 
 
 @pytest.fixture
