@@ -79,10 +79,11 @@ class Advice:
                 count[engine] += 1
         if mixed:
             ranked = sorted((engine for engine in count if count[engine]), key=lambda engine: -count[engine])
-            told = ", ".join(f"{TITLES[engine]} at {count[engine]}" for engine in ranked)
+            told = [f"{TITLES[engine]} at {count[engine]}" for engine in ranked]
+            told[0] += f" of {len(mixed)} sizes"
             yield (
-                f"**In short**, if one request of ten writes, among the fastest at so many of {len(mixed)} sizes are: "
-                f"{told}."
+                "**In short**: if one request of ten writes, the fastest engine, or one that equals it, is "
+                f"{', '.join(told)}."
             )
 
     def connection(self) -> Iterator[str]:
@@ -145,10 +146,11 @@ class Advice:
         if fitting:
             tried = [size for size in self.sizes if ("read", size) in self._asked(COOKIE)]
             too_large = [size for size in tried if size not in fitting]
+            reason = f", but not {too_large[0]}" if too_large else ""
             parts = [part for mode in MODES for size in fitting if (part := self.part(mode, COOKIE, size))]
             yield (
                 f"**Signed cookies** hold {fitting[-1]} of this data, which Django compresses"
-                f"{f', but not {too_large[0]}' * bool(too_large)}. The page has {_span(parts)} of its rate without "
+                f"{reason}. The page has {_span(parts)} of its rate without "
                 "session. What they take of the network has no figure here: the client sends all of it with each "
                 "request."
             )
@@ -163,7 +165,7 @@ class Advice:
             if left := {engine: part / small[engine] for engine, part in large.items() if engine in small}:
                 told.append(f"{words}, {_between(left, '.0%')}")
         if told:
-            yield f"**The size.** Of its rate at {first} an engine has at {last}, {'; '.join(told)}."
+            yield f"**The size.** At {last} an engine has a part of its rate at {first}: {'; '.join(told)}."
 
     def one_session(self) -> Iterator[str]:
         """What the article's one session hides."""
@@ -180,7 +182,7 @@ class Advice:
         if told:
             yield (
                 "**A thousand sessions, or one as in the article.** The part of the rate that a thousand leave, "
-                f"divided by that which one leaves, is, in the median over the sizes and {'; '.join(told)}."
+                f"divided by the part that one leaves, in the median over the sizes: {'; '.join(told)}."
             )
 
     def undone(self) -> Iterator[str]:
@@ -213,8 +215,9 @@ class Advice:
             if count and other != self.web:
                 times = _span(self._times_of_server(other))
                 yield (
-                    f"**{WEBS[other]}.** The engine that is the fastest there is so here, or equals the fastest, "
-                    f"in {same} of {count} comparisons. {WEBS[self.web]} has {times} times the rate of {WEBS[other]}."
+                    f"**{WEBS[other]}.** The engine that is the fastest there is also the fastest here, or equals "
+                    f"it, in {same} of {count} comparisons. {WEBS[self.web]} has {times} times the rate of "
+                    f"{WEBS[other]}."
                 )
 
     def failures(self) -> Iterator[str]:
