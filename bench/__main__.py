@@ -30,6 +30,8 @@ from bench import (
     robust,
     scale,
     sessions,
+    sessions_django,
+    sessions_libraries,
     sessions_tornado,
     sweep,
     sweep_report,
@@ -262,7 +264,11 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
 
 
 # The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
-SUITES: dict[str, sessions.Suite] = {"sessions-tornado": sessions_tornado}
+SUITES: dict[str, sessions.Suite] = {
+    "sessions-django": sessions_django,
+    "sessions-libraries": sessions_libraries,
+    "sessions-tornado": sessions_tornado,
+}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),

@@ -130,9 +130,15 @@ def parse_ab(text: str, requests: int, answer_bytes: int) -> dict[str, float]:
     return {"requests": requests, "rate": requests / seconds, "p50": shares[50], "p99": shares[99]}
 
 
-def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dict[str, float]:
-    """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests."""
-    asks = (str(workload.connections), request(workload), str(workload.long), request(workload, "/long"))
+def tally(
+    port: Where, workload: Workload, answer: bytes, seconds: float, in_turn: Path | None = None
+) -> dict[str, float]:
+    """One run of tally.c: besides what wrk gives `p99.9`, how the clients shared (`least`), and `long` requests.
+
+    in_turn: a file of requests, each ended by a zero byte, that the clients send in turn instead of the workload's.
+    """
+    asked = f"@{in_turn}" if in_turn else request(workload)
+    asks = (str(workload.connections), asked, str(workload.long), request(workload, "/long"))
     try:
         done = subprocess.run(
             [*ENDS_WITH_US, str(BUILD / "tally"), str(port), str(seconds), *asks],

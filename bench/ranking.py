@@ -227,7 +227,7 @@ def svg(ranking: Ranking) -> str:
         axes = figure.add_axes((0.33, bottom, 0.65, BAR * len(ranking.bars) / height))
         _draw(axes, ranking, light)
         text = charts.written(figure)
-    return _styled(text, ranking)
+    return styled(text, words(ranking))
 
 
 def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
@@ -274,12 +274,12 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
                   fontweight=weight, color=light["ink"])  # fmt: skip
 
 
-def _styled(text: str, ranking: Ranking) -> str:
-    """The picture in named colours, with a name in words, and without what has no effect."""
+def styled(text: str, told: str) -> str:
+    """The picture in named colours, and without what has no effect. told: what it shows, in words."""
     text = re.sub(r"\A.*?(?=<svg )|<defs>.*?</defs>|</?g/?>", "", text, flags=re.DOTALL)
     for name, (light, _) in COLOURS.items():
         text = re.sub(rf"(fill|stroke): {light}", rf"\1: var(--{name})", text)
-    told = html.escape(unescaped(words(ranking)))
+    told = html.escape(unescaped(told))
     head = (f'role="img" aria-label="{told}" stroke-linejoin="round" '
             'font-family="Helvetica, Arial, DejaVu Sans, sans-serif"')  # fmt: skip
     text = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',

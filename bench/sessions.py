@@ -8,8 +8,9 @@ microseconds for each request, beyond those of the page without session.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -69,28 +70,35 @@ def add_arguments(command: argparse.ArgumentParser, own: Iterable[str], suites: 
 def session(kind: type[Store], setting: Setting, size: Size) -> dict[str, object]:
     """Reading, and reading and writing; of Redis also one GET by its library, for comparison."""
     ensure_library(kind, setting)
-    try:
-        with launch.pinned({LOAD_CORE}):
-            store = kind()
-    except (RuntimeError, subprocess.SubprocessError) as error:
-        raise Failure(f"no server: {error}") from error
-    asking = {"REDIS": store.address} if kind is Redis else {}
-    try:
-        with ExitStack() as stack:
-            plain = served(stack, PLAIN, setting, asking)
-            kept = served(stack, replace(PLAIN, name="kept"), setting, {"SESSIONS": store.address})
-            pages = {"plain": plain, "read": with_cookie(kept, "/read"), "write": with_cookie(kept, "/write")}
-            if asking:
-                pages["get"] = replace(plain, workload=replace(plain.workload, path="/get"))
-            turns = take_turns(pages, size)
-    finally:
-        store.stop()
+    with ExitStack() as stack:
+        store = stack.enter_context(opened(kind))
+        asking = {"REDIS": store.address} if kind is Redis else {}
+        plain = served(stack, PLAIN, setting, asking)
+        kept = served(stack, replace(PLAIN, name="kept"), setting, {"SESSIONS": store.address})
+        pages = {"plain": plain, "read": with_cookie(kept, "/read"), "write": with_cookie(kept, "/write")}
+        if asking:
+            pages["get"] = replace(plain, workload=replace(plain.workload, path="/get"))
+        turns = take_turns(pages, size)
     beyond = {f"{name} {column}": added(turns, name, "plain", column)
               for name in pages if name != "plain" for column in ("cpu", "wall")}  # fmt: skip
     version = record.said([store.command[0], "--version"]) if isinstance(store, Served) else ""
     if asking:
         beyond |= {f"{name} times": beyond[f"{name} cpu"] / beyond["get cpu"] for name in ("read", "write")}
     return {"plain": middles(turns)["plain"], **beyond, "remark": version}
+
+
+@contextlib.contextmanager
+def opened(kind: type[Store], cores: Collection[int] = (LOAD_CORE,)) -> Iterator[Store]:
+    """A store whose server stands on these cores; ended and removed afterwards. Raises Missing, or Failure."""
+    try:
+        with launch.pinned(cores):
+            store = kind()
+    except (RuntimeError, subprocess.SubprocessError) as error:
+        raise Failure(f"no server: {error}") from error
+    try:
+        yield store
+    finally:
+        store.stop()
 
 
 def ensure_library(kind: type[Store], setting: Setting) -> None:

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import front, launch, load, proc, record
+from bench import front, load, proc, record
 from bench.client import PATIENCE, Failure, check
 from bench.launch import APPS, Running, Setting, environment, last_line, running
 from bench.measure import Measurement
 from bench.servers import SERVERS
-from bench.sessions import ensure_library
+from bench.sessions import ensure_library, opened
 from bench.sessions_tornado_report import CASES, sections
 from bench.stores import STORES, Ferretdb, Files, Served, Store
 from bench.workloads import HELLO, Row, Target, Workload
@@ -152,9 +152,10 @@ def measure(engine: Engine, case: str, setting: Setting, size: Size) -> dict[str
 def serving(engine: Engine, page: Workload, setting: Setting) -> Iterator[Site]:
     """The store, the processes and nginx, ready and giving the right page; afterwards nothing is left of them."""
     with ExitStack() as stack:
-        store = started_store(engine, setting)
-        if store:
-            stack.callback(store.stop)
+        store = None
+        if engine.kind:
+            ensure_library(engine.kind, setting)
+            store = stack.enter_context(opened(engine.kind, setting.cores))
             setting = replace(setting, variables={"SESSIONS": store.address})
         processes = [
             stack.enter_context(running(SERVERS[engine.server], replace(page, name=f"{page.name}-{i}"), setting))
@@ -163,18 +164,6 @@ def serving(engine: Engine, page: Workload, setting: Setting) -> Iterator[Site]:
         through = stack.enter_context(front.nginx_before([int(run.port) for run in processes], setting))
         check(through.port, page, HELLO)
         yield Site(int(through.port), through, processes, store)
-
-
-def started_store(engine: Engine, setting: Setting) -> Store | None:
-    """The store of the engine, with its server on the core of the servers; None where there is none."""
-    if engine.kind is None:
-        return None
-    ensure_library(engine.kind, setting)
-    try:
-        with launch.pinned(setting.cores):
-            return engine.kind()
-    except (RuntimeError, subprocess.SubprocessError) as error:
-        raise Failure(f"no server: {error}") from error
 
 
 def visitors(site: Site, number: int) -> list[str]:
