@@ -10,11 +10,11 @@ import argparse
 import contextlib
 import http.client
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from bench import front, load, proc, record
@@ -24,7 +24,7 @@ from bench.measure import Measurement
 from bench.servers import SERVERS
 from bench.sessions import ensure_library, opened
 from bench.sessions_tornado_report import CASES, sections
-from bench.stores import STORES, Ferretdb, Files, Served, Store
+from bench.stores import STORES, Ferretdb, Served, Store
 from bench.workloads import HELLO, Row, Target, Workload
 
 __all__ = ["NAMES", "PROGRAMS", "ROUNDS", "SERVED_BY", "facts", "rows", "sections", "targets"]
@@ -113,8 +113,12 @@ def targets() -> tuple[Target, ...]:
 
 
 def facts() -> dict[str, object]:
-    """The versions of what stands before the servers and of what asks."""
-    return {"nginx": record.version_of(partial(front.program, "nginx"), "-v"), "ab": record.said(["ab", "-V"])}
+    """The versions of nginx and of ab, and the file system that the data lie on."""
+    return {
+        "nginx": record.version_of(partial(front.program, "nginx"), "-v"),
+        "ab": record.said(["ab", "-V"]),
+        "file system of the data": record.said(["stat", "-f", "-c", "%T", tempfile.gettempdir()]),
+    }
 
 
 def measure(engine: Engine, case: str, setting: Setting, size: Size) -> dict[str, object]:
@@ -248,10 +252,8 @@ def ask(port: int, target: str, cookie: str = "") -> tuple[str, str]:
 
 
 def version(store: Store | None) -> str:
-    """What a fair reader should know of the store: the version of its server, or the file system of its files."""
-    if isinstance(store, Served):
-        told = record.said([store.command[0], "--version"])
-        return f"{FERRETDB}; {told}" if isinstance(store, Ferretdb) else told
-    if isinstance(store, Files):
-        return f"file system: {record.said(['stat', '--file-system', '--format=%T', str(Path(store.path).parent)])}"
-    return ""
+    """What a fair reader should know of the store's server; "" where there is none."""
+    if not isinstance(store, Served):
+        return ""
+    told = record.said([store.command[0], "--version"])
+    return f"{FERRETDB}; {told}" if isinstance(store, Ferretdb) else told
