@@ -19,7 +19,7 @@ from bench.sessions_tornado_report import CASES
 
 PACKAGES = {"ab": "apache2-utils", "wrk": "wrk", "nginx": "nginx"}
 MISSING = [name for name in PACKAGES if not shutil.which(name, path=f"{front.PLACES}:/bin")]
-TINY = Size(requests=60, clients=6, requests_of_file=30, clients_of_file=3, seconds=1.0)
+TINY = Size(requests=60, clients=6, fewer_requests=30, fewer_clients=3, seconds=1.0)
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: apt-get install {' '.join(PACKAGES[name] for name in MISSING)}"
@@ -55,5 +55,5 @@ def test_a_server_that_dies_under_load_is_a_failure(setting: Setting, monkeypatc
 
     visitors = sessions_tornado.visitors
     monkeypatch.setattr(sessions_tornado, "visitors", after)
-    with pytest.raises(Failure, match=r"nginx: .*Connection refused"):
+    with pytest.raises(Failure, match="Connection refused"):
         sessions_tornado.measure(ENGINES["directory"], "new", setting, TINY)

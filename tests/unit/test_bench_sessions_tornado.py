@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench import launch, load, pages, ranking, runs, sessions_tornado, sessions_tornado_report
 from bench.__main__ import COMMANDS, parse
-from bench.client import Failure
+from bench.client import Failure, Missing
 from bench.report import ABSENT, Result
 from bench.sessions_tornado import ENGINES, FULL, Site
 from bench.sessions_tornado_report import CASES, PRINTED, TITLES
@@ -101,10 +101,17 @@ def test_each_engine_has_a_title_and_those_of_the_article_its_numbers() -> None:
     }
 
 
-def test_one_file_gets_the_smaller_load_of_the_article() -> None:
+def test_engines_that_read_all_sessions_get_the_smaller_load_of_the_article() -> None:
     assert {name: FULL.of(engine) for name, engine in ENGINES.items()} == {
-        name: (1_000, 10) if name == "file" else (10_000, 300) for name in ENGINES
+        name: (1_000, 10) if name in ("file", "ferretdb") else (10_000, 300) for name in ENGINES
     }
+
+
+def test_a_failure_tells_the_log_once() -> None:
+    with pytest.raises(Failure, match=r"^ab gave up; log: started; nginx: no errors$"), sessions_tornado.told_once():
+        raise Failure("ab gave up; log: started; log: started; nginx: no errors; log: started")
+    with pytest.raises(Missing, match=r"^ab is not installed"), sessions_tornado.told_once():
+        raise Missing("ab", "apt-get install apache2-utils")
 
 
 class Visited:
@@ -219,7 +226,7 @@ def test_the_chart_shows_shares_beside_those_of_the_article() -> None:
     facts = {"date": "2026-11-28 10:00:00 +0000", "command": "python -m bench sessions --suite tornado"}
     chart = ranking.Ranking("name", "new", "Title", drawn, list(bars.values()), runs.Run(
         "run", "sessions-tornado", runs.datetime.now(), facts, {}, results()))  # fmt: skip
-    assert "Redis 0.490 (2010: 0.872); one file failed" in ranking.words(chart)
+    assert "Redis 0.490 (2010: 0.872); Tornado, no sessions 0.225; one file failed" in ranking.words(chart)
     picture = ranking.svg(chart)
     assert ">Redis</text>" in picture and ">failed: ab gave up: timeout</text>" in picture
     plain = ranking.svg(ranking.Ranking(*list(vars(chart).values())[:3], ranking.ENGINES, chart.bars, chart.run))
@@ -232,7 +239,8 @@ def test_the_report_has_the_tables_and_the_chart(tmp_path: Path) -> None:
                     "cpu": "a CPU", "python of poorhttp": "CPython 3.11.2", "servers": {}}  # fmt: skip
     told = [{"workload": case, "server": name, **vars(result)} for (case, name), result in results().items()]
     (tmp_path / "one.json").write_text(json.dumps({"surroundings": surroundings, "results": told}))
-    html, markdown = (path.read_text() for path in pages.write(COMMANDS, tmp_path))
+    commands = {name: parts[1:] for name, parts in COMMANDS.items()}
+    html, markdown = (path.read_text() for path in pages.write(commands, tmp_path)[:2])
     assert "<svg" in html and "2010: best" in html and "87.2%" in html
     assert "Redis 0.490 (2010: 0.872)" in markdown
 
