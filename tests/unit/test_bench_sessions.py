@@ -224,7 +224,9 @@ def test_the_table_has_rates_and_their_part_of_those_without_session() -> None:
 
 def test_the_advice_is_made_from_the_figures() -> None:
     text = sessions_advice.advice(measured())
-    assert "signed cookie 0.90 " in text and "or one that equals it, is signed cookie at 2 of 2 sizes, Redis at 1." in text
+    assert (
+        "signed cookie 0.90 " in text and "or one that equals it, is signed cookie at 2 of 2 sizes, Redis at 1." in text
+    )
     assert "by 3.00 when the session is read, and by 3.00 when it is read and written. It is faster in 4 of 4" in text
     assert "when the session is read, equal at 0KB; slower at 64KB" in text
     assert "PostgreSQL (new connections) is the slowest in 4 of 4 comparisons, with 0.214 to 0.256 times" in text
