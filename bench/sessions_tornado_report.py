@@ -45,14 +45,14 @@ PRINTED = {
     "ferretdb": Printed(1520, 1582, "then MongoDB 1.2, and writes that nobody waited for"),
 }
 TITLES = {
-    "tornado": "Tornado, no sessions",
-    "none": "poorhttp, no sessions",
+    "tornado": "Tornado alone",
+    "none": "poorhttp alone",
     "file": "one file",
     "directory": "directory of files",
     "mariadb": "MariaDB",
     "memcached": "Memcached",
     "redis": "Redis",
-    "ferretdb": "FerretDB, not MongoDB",
+    "ferretdb": "FerretDB/SQLite",
 }
 OURS = tuple(name for name in TITLES if name != "tornado")
 BASES = ("none", "tornado")  # rows without sessions, which the others are compared with
@@ -66,8 +66,8 @@ def sections(results: Results) -> Iterator[str]:
     for case in dict.fromkeys(row[0] for row in results):
         rows = [row for row in results if row[0] == case]
         yield (
-            f"## {case}: {CASES[case]}\n\nRequests per second of each run, and what part they are of those without "
-            f"sessions in the same round:\n\n{_rates(results, case, rows)}\n\n"
+            f"## {case}: {CASES[case]}\n\nRequests per second of each run, and what part they are of those of a "
+            f"server alone, without sessions, in the same round:\n\n{_rates(results, case, rows)}\n\n"
             f"Medians; CPU is for each request, and all of it on one core:\n\n{_costs(results, rows)}"
         )
 

@@ -226,7 +226,7 @@ def test_the_chart_shows_shares_beside_those_of_the_article() -> None:
     facts = {"date": "2026-11-28 10:00:00 +0000", "command": "python -m bench sessions --suite tornado"}
     chart = ranking.Ranking("name", "new", "Title", drawn, list(bars.values()), runs.Run(
         "run", "sessions-tornado", runs.datetime.now(), facts, {}, results()))  # fmt: skip
-    assert "Redis 0.490 (2010: 0.872); Tornado, no sessions 0.225; one file failed" in ranking.words(chart)
+    assert "Redis 0.490 (2010: 0.872); Tornado alone 0.225; one file failed" in ranking.words(chart)
     picture = ranking.svg(chart)
     assert ">Redis</text>" in picture and ">failed: ab gave up: timeout</text>" in picture
     plain = ranking.svg(ranking.Ranking(*list(vars(chart).values())[:3], ranking.ENGINES, chart.bars, chart.run))
