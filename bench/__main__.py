@@ -354,7 +354,7 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"]):
+    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
         command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
                              help="interpreter that runs the peers")  # fmt: skip
     commands.add_parser("report", help="write pages about the records, with charts")

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import charts, ranking
-from bench.client import Missing
 from bench.report import ABSENT, number
 from bench.runs import Run
 
@@ -66,20 +65,13 @@ def pieces(values: Sequence[float | None]) -> Iterator[tuple[list[float], list[f
 
 def svg(shown: Curves) -> str:
     """The picture, in colours of a style sheet that has those of `ranking`. Raises Missing without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise Missing("matplotlib", "pip install 'poorhttp[bench]'") from error
     light = {name: colours[0] for name, colours in ranking.COLOURS.items()}
     title = textwrap.wrap(shown.title, LETTERS[0])
     what = textwrap.wrap(shown.what, LETTERS[1])
     head, legend = TITLE * len(title + what) + 0.12, LINE * len(shown.curves) + 0.05
     height = head + HEIGHT + AXIS + legend
-    with matplotlib.rc_context({**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="none")
-        FigureCanvasSVG(figure)
+    settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
+    with charts.new_figure(WIDTH, height, "none", settings) as figure:
         figure.patch.set_visible(False)
         figure.text(
             0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
