@@ -101,6 +101,8 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
+    if not targets:
+        return "There are none."
     return table(TARGET_HEADING, [target_row(target, results) for target in targets])
 
 
