@@ -19,11 +19,18 @@ COLUMNS = {
     "CPU %": "core", "CPU µs/req": "cpu", "alone MiB": "alone", "PSS MiB": "pss", "processes": "processes",
     "threads": "threads",
 }  # fmt: skip
-OVERVIEWS = {"requests per second": "rate", "p99, ms": "p99", "clients unserved": "unserved", "memory, MiB": "alone"}
+OVERVIEWS = {
+    "requests per second": "rate",
+    "p99, ms": "p99",
+    "CPU per request, µs": "cpu",
+    "clients unserved": "unserved",
+    "memory, MiB": "alone",
+}
 Best = Callable[[Sequence[float]], float]
 COMPARED: dict[str, tuple[str, Best]] = {
     "requests per second": ("rate", max),
     "p99": ("p99", min),
+    "CPU per request": ("cpu", min),
     "memory": ("alone", min),
     "errors": ("errors", min),
     "unserved": ("unserved", min),
