@@ -19,6 +19,8 @@ from pathlib import Path
 from bench import (
     article,
     article_report,
+    caches,
+    caches_report,
     faults,
     front,
     launch,
@@ -107,6 +109,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
+    if arguments.command == "caches":
+        facts |= caches.facts(setting)
     order = measure.in_order
     if arguments.command == "sweep":
         facts |= sweep.facts(arguments)
@@ -250,7 +254,8 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
-SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions}
+SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
+             "caches": caches}  # fmt: skip
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
              "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
@@ -263,6 +268,7 @@ COMMANDS = {
     "sweep": (sweep.rows, sweep_report.sections, tuple(sweep_report.targets())),
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
+    "caches": (scenario_rows, caches_report.sections, tuple(caches.targets())),
 }  # fmt: skip
 ROUNDS = {
     "cost": 5,
@@ -274,6 +280,7 @@ ROUNDS = {
     "reload": 1,
     "table": 3,
     "sessions": 3,
+    "caches": 3,
     "article": 1,
     "sweep": 3,
 }

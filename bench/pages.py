@@ -11,9 +11,11 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from bench import markup, ranking, report
+from bench import caches_advice, markup, ranking, report
+from bench.caches import CACHES, SHARED
 from bench.client import Failure
 from bench.launch import HERE
 from bench.runs import BadRecord, Run, read_all, replaced
@@ -29,11 +31,16 @@ HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "article": "The article of 2010", "sweep": "Many connections",
+    "sessions": "Sessions", "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
-KEY = (("ours", "poorhttp, in each of its types"), ("peer", "other servers"),
+KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
-OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(OURS)})</td>)")
+OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
+# Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
+ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
+    "caches": ("Which cache", "which-cache.md", caches_advice.advice),
+}
+ADVISED = "Sentences that follow from the figures of the newest run: whatever it names comes from there."
 INTRODUCTION = """\
 What poorhttp costs beside its peers, and what its users notice of reloads, stops and kills. Each chart and each table
 comes from one run, on one machine; figures of different runs cannot be compared. poorhttp measured this itself: read
@@ -92,9 +99,12 @@ def write(commands: Commands, directory: Path) -> list[Path]:
         old.unlink()
     for name, svg in drawn.items():
         (charts / f"{name}.svg").write_text(ranking.alone(svg), encoding="utf-8")
+    advised = [each for part in parts for each in part.parts if each.beside in {name for _, name, _ in ADVICE.values()}]
+    for part in advised:
+        (directory / part.beside).write_text(_alone(part), encoding="utf-8")
     (directory / HTML).write_text(as_html(parts, drawn), encoding="utf-8")
     (directory / MARKDOWN).write_text(as_markdown(parts), encoding="utf-8")
-    return [directory / HTML, directory / MARKDOWN]
+    return [directory / HTML, directory / MARKDOWN, *(directory / part.beside for part in advised)]
 
 
 def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -102,6 +112,8 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     old = replaced(runs)
     kept = [run for run in runs if run.name not in old]
     yield Part("Targets", parts=list(targets(kept, commands)))
+    if advised := list(advice(kept)):
+        yield Part("Advice", ADVISED, parts=advised)
     charts = list(_chart_parts(kept, commands))
     yield Part("Charts", CHOICE if charts else "No run has a peer.", parts=charts)
     yield from manual()
@@ -139,6 +151,22 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         yield Part("Met", report.table(heading, rows["met"]), is_folded=True)
     if absent:
         yield Part("Not measured", report.table(heading[:2], [row[:2] for row in absent]), is_folded=True)
+
+
+def advice(runs: Sequence[Run]) -> Iterator[Part]:
+    """A part for each question that a whole run answers. runs: the newest first."""
+    for command, (title, file, text_of) in ADVICE.items():
+        whole = [run for run in runs if run.command == command and not run.is_partial]
+        found = ((run, text) for run in whole if (text := text_of(run.results)))
+        for run, text in islice(found, 1):
+            short, _, rest = text.partition("\n\n")
+            origin = f"All figures are of the run {run.name}: {run.facts['cpu']}, {run.facts['python of poorhttp']}."
+            yield Part(title, short, parts=[Part("", f"{rest}\n\n{origin}")], beside=file)
+
+
+def _alone(part: Part) -> str:
+    """A part of text as a page of its own."""
+    return "\n\n".join([f"# {part.title}", part.text, *(each.text for each in part.parts), FOOT]) + "\n"
 
 
 def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench import charts
+from bench.caches import CACHES, SHARED
 from bench.client import Failure
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
@@ -30,6 +31,7 @@ TITLES = {
     "bjoern-article": "bjoern, article", "cherrypy-article": "CherryPy, article",
     "gunicorn-article": "gunicorn, article", "meinheld-article": "meinheld, article",
     "mod-wsgi-article": "mod_wsgi, article", "uwsgi-article": "uWSGI, article",
+    **{name: cache.title for name, cache in CACHES.items()},
     "apache": "Apache", "apache-kept": "Apache, kept", "apache-plain": "Apache, plain",
 }  # fmt: skip
 BEHIND = ("lighttpd-1", "lighttpd-2", "lighttpd-4")  # poorhttp behind lighttpd, in `article`
@@ -87,6 +89,7 @@ RATE = Drawing("rate", "requests per second", is_more_better=True)
 P99 = Drawing("p99", "99th percentile of the answer's time, ms")
 SAVE = (Drawing("p50", "from a save to the first new answer, median, ms"),)
 FAILED = (Drawing("failed", "requests that failed at the first try"),)
+TIMED = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
 SCALE = (Drawing("times", "requests per second, times those of one process", is_more_better=True),)
 # command -> workload -> what is drawn of it; "" is for all others
 DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
@@ -111,6 +114,11 @@ DRAWN: Mapping[str, Mapping[str, Sequence[Drawing]]] = {
         "": (Drawing("ans t", "from connect to the status line (`ans t`), seconds"), Drawing("p99", "its p99, ms")),
     },
     "sweep": {"": (RATE, P99)},
+    "caches": {
+        "djangocache": tuple(Drawing(f"{action} {name}", f"a {action}, {words}, µs")
+                             for action in ("get", "set", "delete") for name, words in TIMED.items()),
+        "alone": (Drawing("get median", "a get, median, µs"), Drawing("set median", "a set, median, µs")),
+    },
 }  # fmt: skip
 
 
@@ -128,14 +136,14 @@ def rankings(runs: Sequence[Run], command: str, titles: Mapping[str, str]) -> It
             shown: set[tuple[str, str]] = set()
             for run, best in sorted(found, key=lambda pair: len(peers(pair[1])), reverse=True):
                 new = {(run.python, peer) for peer in peers(best)} - shown
-                if new and {bar.server for bar in best} & set(OURS):
+                if new and {bar.server for bar in best} & {*OURS, SHARED}:
                     shown |= new
                     name = re.sub(r"[^\w.]+", "-", f"{run.name}-{workload}-{drawing.column}".lower())
                     yield Ranking(name, workload, titles.get(workload, workload), drawing, best, run)
 
 
 def peers(bars: Sequence[Bar]) -> list[str]:
-    return [bar.server for bar in bars if bar.server not in (*OURS, BARE)]
+    return [bar.server for bar in bars if bar.server not in (*OURS, SHARED, BARE)]
 
 
 def bars(results: Mapping[Row, Result], workload: str, drawing: Drawing) -> list[Bar]:
@@ -173,7 +181,7 @@ def title_of(server: str) -> str:
 
 def kind_of(server: str) -> str:
     """The name of its colour."""
-    return "ours" if server in (*OURS, *BEHIND) else "limit" if server == BARE else "peer"
+    return "ours" if server in (*OURS, *BEHIND, SHARED) else "limit" if server == BARE else "peer"
 
 
 def words(ranking: Ranking) -> str:
