@@ -75,8 +75,8 @@ def _figures(results: report.Results, of: str) -> Iterator[Figures]:
     columns = ("get median", "set median", "set p99", "get miss", "get count", "kept")
     for (workload, name), result in results.items():
         numbers = [report.middle(result, column) for column in columns]
-        if workload == of and name in CACHES and None not in numbers:
-            get, put, put_p99, missed, count, kept = (number or 0.0 for number in numbers)
+        get, put, put_p99, missed, count, kept = (number or 0.0 for number in numbers)
+        if workload == of and name in CACHES and None not in numbers and min(get, put, count) > 0:
             yield Figures(name, get, put, put_p99, 100 * missed / count, kept)
 
 

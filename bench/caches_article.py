@@ -38,6 +38,7 @@ PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
         "delete": (0, 223.875, 389.099, 679.016, 15_058, 1.940),
     },
 }
+PRINTED["pylibmc"] = PRINTED["memcached"]  # which it asked by this library
 
 LISTING_CALLS = 100
 """Calls whose sum the article printed as the time of one."""

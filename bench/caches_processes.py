@@ -61,10 +61,14 @@ def look(place: Place) -> list[int]:
 
 
 def _done(place: Place, command: str) -> bytes:
-    done = subprocess.run(
-        place.command(command), env=environment(ours=True), cwd=APPS, capture_output=True, timeout=READY + KEYS * 0.1,
-        check=False,
-    )  # fmt: skip
+    limit = READY + KEYS * 0.1
+    try:
+        done = subprocess.run(
+            place.command(command), env=environment(ours=True), cwd=APPS, capture_output=True, timeout=limit,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{command}: {KEYS:,} keys take more than {limit:.0f} s") from error
     if done.returncode:
         raise Failure(f"{command}: {last_line(done.stderr)}")
     return done.stdout

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from bench import caches_article as article
 from bench import report
-from bench.caches import SCENARIOS
+from bench.caches import LISTINGS, SCENARIOS
 from bench.caches_workload import ACTIONS, KEYS
 from bench.workloads import Row
 
@@ -90,10 +90,10 @@ def _listing(results: report.Results, names: Sequence[str]) -> Iterator[str]:
     heads = {"glob.glob1 µs": "glob1", "glob.glob µs": "glob", "a set µs": "set"}
     lines = []
     for name in names:
-        printed = article.LISTING[int(name)]
+        printed = article.LISTING[LISTINGS[name]]
         cells = [report.cell(results, ("listing", name), column) for column in heads.values()]
         then = [f"{printed:,.3f}", report.number(printed * 1e3 / article.LISTING_CALLS)]
-        lines.append([f"{int(name):,}", *cells, *then, report.remark(results[("listing", name)])])
+        lines.append([f"{LISTINGS[name]:,}", *cells, *then, report.remark(results[("listing", name)])])
     yield report.table(
         ["files", *heads, "article, as printed: ms", f"article / {article.LISTING_CALLS}: µs", "remarks"], lines
     )

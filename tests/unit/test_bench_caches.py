@@ -149,7 +149,7 @@ def results(**others: Result) -> dict[tuple[str, str], Result]:
     found = {
         "locmem": result(6, 6, 10, 140_750, 0), "memcached": result(90, 100, 200), "redis": result(160, 170, 250),
         "diskcache": result(30, 180, 5_000), "filebased": result(110, 900, 2_000, 103_843, 1000),
-        "shared": result(5, 7, 20), **others,
+        "shared": result(5, 7, 20), "pylibmc": Result([], [], "pylibmc is not installed: pip"), **others,
     }  # fmt: skip
     return {("djangocache", name): each for name, each in found.items()}
 
@@ -196,11 +196,23 @@ def test_targets_name_rows_and_columns_that_there_are() -> None:
     assert len(rows) == 2 * len(caches.CACHES) + len(caches.LISTINGS)
     for target in caches.targets():
         assert {target.row, *target.over} <= rows and target.column in result(1, 1, 1).rounds[0]
-    told = {target.text: report.verdict(target, results()) for target in caches.targets() if target.row[0] != "alone"}
-    assert list(told.values()) == ["met"] * 5
-    slow = results(shared=result(7, 19, 20, 71_000))
-    told = {target.text: report.verdict(target, slow) for target in caches.targets() if target.row[0] != "alone"}
-    assert list(told.values()) == ["MISSED", "met", "MISSED", "MISSED", "MISSED"]
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({}, ["met"] * 5),
+        ({"shared": result(7, 19, 20, 71_000)}, ["MISSED", "met", "MISSED", "MISSED", "MISSED"]),
+        ({"pylibmc": result(40, 40, 50)}, ["met", "MISSED", "met", "MISSED", "met"]),
+        ({"diskcache": Result([], ["broken"])}, ["FAILED", "met", "FAILED", "met", "met"]),
+        ({"shared": Result([], [], "not there")}, ["not run"] * 5),
+    ],
+    ids=["fast", "slow", "a faster client", "a failed one", "without ours"],
+)
+def test_targets_compare_with_the_faster_client(others: dict[str, Result], expected: list[str]) -> None:
+    found = results(**others)
+    targets = [target for target in caches.targets() if target.row[0] == "djangocache"]
+    assert [report.verdict(target, found) for target in targets] == expected
 
 
 def test_rows_are_chosen_by_scenario_and_by_cache() -> None:
