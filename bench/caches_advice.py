@@ -17,9 +17,9 @@ GETS = 10  # of a page, which also has one set
 PAGE = 10_000.0  # microseconds that a page takes without them
 LIMITED = ENTRIES["OPTIONS"]["MAX_ENTRIES"]
 INTRODUCTION = """\
-{what}. The values have some 244 bytes. Another machine, larger values, or a network between the processes and
-a server give other figures: measure there with `python -m bench caches`. "A page" below is {gets} gets and one set, by
-their medians."""
+They were asked by {what}. The values have some 244 bytes.
+Another machine, larger values, or a network between the processes and a server give other figures: measure there with
+`python -m bench caches`. "A page" below is {gets} gets and one set, by their medians."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _of_losses(shared: Sequence[Figures]) -> Iterator[str]:
         told = ", ".join(f"{each.title} {report.number(each.missed)} %" for each in losing)
         bounded = [each.title for each in losing if "MAX_ENTRIES" in CACHES[each.name].more.get("OPTIONS", {})]
         why = f" Here {' and '.join(bounded)} may keep {LIMITED:,} of {KEYS:,} keys." if bounded else ""
-        yield (f"- **What is thrown away:** the share of gets that miss is {told}, where the best has "
+        yield (f"- **What is thrown away:** more gets miss than must: {told}, where the best has "
                f"{report.number(least)} %.{why}")  # fmt: skip
 
 
