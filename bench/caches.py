@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -39,6 +40,7 @@ from bench.scenario import Scenario
 from bench.workloads import Row, Target
 
 SHARED = "shared"  # the row of poorhttp's own cache
+MEMORY = "/dev/shm"
 MEBIBYTE = 1 << 20
 PATIENCE = 600  # seconds, with a listing
 DJANGO = "django.core.cache.backends"
@@ -64,6 +66,14 @@ class Redis(stores.Redis):
 
     def prepared(self) -> list[str]:
         return [*super().prepared(), "--appendonly", "no", "--save", ""]
+
+
+class InMemory(stores.Store):
+    """A file that is never written to a disk, where the machine has a place for such."""
+
+    def __init__(self) -> None:
+        place = MEMORY if os.access(MEMORY, os.W_OK) else None
+        self.directory = Path(tempfile.mkdtemp(prefix="caches-", dir=place))
 
 
 @dataclass(frozen=True)
@@ -102,8 +112,8 @@ CACHES = {
     "diskcache": Cache("DiskCache", "diskcache.DjangoCache", needs=("diskcache",)),
     "filebased": Cache("Django's files", f"{DJANGO}.filebased.FileBasedCache", more=ENTRIES),
     # As much as memcached takes by default.
-    SHARED: Cache("poorhttp.cache", "poorhttp.cache.django.SharedCache", more={"OPTIONS": {"size": 64 * MEBIBYTE}},
-                  module="poorhttp.cache.django"),
+    SHARED: Cache("poorhttp.cache", "poorhttp.cache.django.SharedCache", store=InMemory,
+                  more={"OPTIONS": {"size": 64 * MEBIBYTE}}, module="poorhttp.cache.django"),
 }  # fmt: skip
 LISTINGS = {str(10**power): 10**power for power in range(6)}
 
@@ -121,13 +131,13 @@ def alone(cache: Cache, setting: Setting, size: Size) -> dict[str, object]:
 def ask(cache: Cache, setting: Setting, size: Size, processes: int) -> dict[str, object]:
     """Fill the cache, let the processes ask it, and look what is in it. Raises Failure where a value is wrong."""
     ensure_there(cache, setting)
-    with launch.pinned(all_cores()):
+    with launch.pinned(all_cores()), tempfile.TemporaryDirectory(prefix="caches-") as directory:
         try:
             store = cache.store()
         except (RuntimeError, subprocess.SubprocessError) as error:
             raise Failure(f"no server: {error}") from error
         try:
-            place = Place(setting.python, cache.settings(store), store.directory)
+            place = Place(setting.python, cache.settings(store), Path(directory))
             fill(place)
             before = look(place)
             seen = work(place, processes, size.operations, size.warm_up)
