@@ -23,10 +23,8 @@ from bench.caches_article import OPERATIONS, PROCESSES, WARM_UP
 from bench.caches_processes import Place, Seen, fill, look, work
 from bench.caches_workload import (
     ACTIONS,
-    BEFORE,
     KEYS,
     NOTHING,
-    Origin,
     ensure_known,
     ensure_right,
     lost,
@@ -145,7 +143,7 @@ def ask(cache: Cache, setting: Setting, size: Size, processes: int) -> dict[str,
         finally:
             store.stop()
     known = written(processes, size.operations)
-    ensure_known(before, [_first_only(origins) for origins in known])
+    ensure_known(before, written(0, 0))
     ensure_known(after, known)
     for number, each in enumerate(seen):
         ensure_right(number, each.seen, known)
@@ -157,10 +155,6 @@ def ask(cache: Cache, setting: Setting, size: Size, processes: int) -> dict[str,
         numbers["lost"] = lost(seen[0].seen)
     version = record.said([store.command[0], "--version"]) if isinstance(store, stores.Served) else ""
     return {**numbers, "remark": version}
-
-
-def _first_only(origins: dict[int, Origin | None]) -> dict[int, Origin | None]:
-    return {checksum: origin for checksum, origin in origins.items() if origin == BEFORE}
 
 
 def figures(seen: list[Seen]) -> dict[str, float]:
