@@ -41,6 +41,17 @@ SHARED = "shared"  # the row of poorhttp's own cache
 MEMORY = "/dev/shm"
 MEBIBYTE = 1 << 20
 PATIENCE = 600  # seconds, with a listing
+# Whether there is such a module; what is wrong with one is told by the processes that import it.
+FIND = """
+import sys, importlib.util
+try:
+    found = importlib.util.find_spec(sys.argv[1])
+except ModuleNotFoundError:
+    found = None
+except ImportError as error:
+    found = error
+sys.exit(not found)
+"""
 DJANGO = "django.core.cache.backends"
 # What the article gave those that can be told how many entries they keep.
 ENTRIES = {"OPTIONS": {"MAX_ENTRIES": 1000, "CULL_FREQUENCY": 10}}
@@ -199,9 +210,7 @@ def ensure_there(cache: Cache, setting: Setting) -> None:
     """Raise Missing if the interpreter that runs poorhttp lacks what the cache imports."""
     launch.raise_if_missing(setting.python, ("django", *cache.needs), cache.installed_by)
     if cache.module:
-        code = ("import sys, importlib.util as util; package, name = sys.argv[1:]; "
-                "raise SystemExit(not (util.find_spec(package) and util.find_spec(name)))")  # fmt: skip
-        looking = [setting.python, "-c", code, cache.module.rpartition(".")[0], cache.module]
+        looking = [setting.python, "-c", FIND, cache.module]
         done = subprocess.run(
             looking, env=environment(ours=True), cwd=APPS, capture_output=True, timeout=60, check=False
         )

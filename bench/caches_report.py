@@ -35,7 +35,7 @@ def _timings(results: report.Results, workload: str, names: Sequence[str]) -> It
     lines = [line for name in names for line in _lines(results, (workload, name))]
     yield report.table(["cache", "action", *COLUMNS, "remarks"], lines)
     whole = WHOLE | ({"gets that found nothing though a value was there": "lost"} if workload == "alone" else {})
-    yield f"Of the {KEYS:,} keys that one process wrote, another one found some or all before the others began."
+    yield f"One process filled the cache with {KEYS:,} keys, and another one looked for them before all others began."
     yield report.table(
         ["cache", *whole],
         [[name, *(report.cell(results, (workload, name), each) for each in whole.values())] for name in names],

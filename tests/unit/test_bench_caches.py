@@ -2,6 +2,7 @@
 each cache that is installed, asked by real processes for a moment.
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -311,7 +312,11 @@ def test_a_run_that_was_ended_gives_no_advice(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------ Real caches
 
 
-@pytest.mark.parametrize("name", caches.CACHES)
+# pylibmc has wheels for some Pythons only.
+THERE = [name for name in caches.CACHES if name != "pylibmc" or importlib.util.find_spec("pylibmc")]
+
+
+@pytest.mark.parametrize("name", THERE)
 def test_a_cache_in_small_gives_the_figures_that_are_shown(name: str) -> None:
     try:
         numbers = caches.together(caches.CACHES[name], Setting(), TINY)
