@@ -38,6 +38,7 @@ from bench import (
 )
 from bench.client import Failure
 from bench.measure import Measurement, named
+from bench.runs import identity
 from bench.servers import RELOADING, SERVERS, Server, members
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
@@ -143,9 +144,9 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
             record.remove(resumed)
     print(markdown)
     if path:
-        print(f"record: bench/records/{path.name}", file=sys.stderr)
+        print(f"record: {path.relative_to(record.RECORDS.parents[1])}", file=sys.stderr)
     if path and is_partial:
-        print(f"{facts['partial']}; the same command goes on with --resume {path.stem}", file=sys.stderr)
+        print(f"{facts['partial']}; the same command goes on with --resume {identity(path)}", file=sys.stderr)
         return 1
     return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
 

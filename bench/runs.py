@@ -29,7 +29,7 @@ class BadRecord(Exception):
 class Run:
     """One record: what was measured, on which machine, with which figures."""
 
-    name: str  # of its file, without the suffix
+    name: str  # `DATE/NAME`: of its directory and its file
     command: str  # `front` for `cost --front`
     date: datetime
     facts: Mapping[str, str]
@@ -63,7 +63,7 @@ def read(path: Path) -> Run:
         told = json.loads(path.read_text(encoding="utf-8"))
         facts = {name: value for name, value in told["surroundings"].items() if name != "servers"}
         return Run(
-            path.stem,
+            identity(path),
             command_of(facts["command"]),
             datetime.strptime(facts["date"], "%Y-%m-%d %H:%M:%S %z"),
             {plain(name): plain(value) for name, value in facts.items()},
@@ -75,6 +75,11 @@ def read(path: Path) -> Run:
         raise BadRecord(f"{path.name}: no {error} in it; is it a record of `python -m bench`?") from error
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BadRecord(f"{path.name}: {error}; is it a record of `python -m bench`?") from error
+
+
+def identity(path: Path) -> str:
+    """The name of the record in a file: `DATE/NAME`."""
+    return f"{path.parent.name}/{path.stem}"
 
 
 def command_of(line: str) -> str:

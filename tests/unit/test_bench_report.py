@@ -72,13 +72,13 @@ def made(directory: Path) -> tuple[str, str]:
     return html.read_text(), markdown.read_text()
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.rglob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RECORDS.rglob("*.json")), ids=runs.identity)
 def test_each_committed_record_is_read(path: Path) -> None:
     run = runs.read(path)
     assert run.results and run.command in COMMANDS and re.fullmatch(r"3\.\d+", run.python)
     assert (
-        f"[{path.stem}]" in (RECORDS / pages.MARKDOWN).read_text()
-        or f"- {path.stem}: " in (RECORDS / pages.MARKDOWN).read_text()
+        f"[{runs.identity(path)}]" in (RECORDS / pages.MARKDOWN).read_text()
+        or f"- {runs.identity(path)}: " in (RECORDS / pages.MARKDOWN).read_text()
     ), "write the report anew: python -m bench report"
 
 

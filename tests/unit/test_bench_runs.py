@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import launch, measure, progress, record, report
+from bench import launch, measure, progress, record, report, runs
 from bench.__main__ import resume
 from bench.client import Failure, Missing
 from bench.report import Result
@@ -179,15 +179,15 @@ def test_each_debian_package_that_a_message_names_is_installed_by_make() -> None
 def test_a_partial_record_is_read_as_it_was_written(records: Path) -> None:
     results = {ROWS[0]: Result([{"rate": 1.5}], ["dead"], "remark"), ROWS[1]: Result()}
     path = record.write("cost-partial", PARTIAL, results, "text")
-    assert record.read_partial(path.stem) == (path.with_suffix(".json"), PARTIAL, results)
+    assert record.read_partial(runs.identity(path)) == (path.with_suffix(".json"), PARTIAL, results)
     assert record.read_partial(str(path.with_suffix(".json")))[2] == results
     taken: dict[tuple[str, str], Result] = {row: Result() for row in ROWS}
     facts = {**FACTS, "date": "2026-11-29"}
-    assert resume(path.stem, facts, taken) == path.with_suffix(".json")
+    assert resume(runs.identity(path), facts, taken) == path.with_suffix(".json")
     assert list(taken) == ROWS and taken == {**results, ROWS[2]: Result()}
     assert facts["resumed"] == "begun 2026-11-28 10:00:00 +0000, ended by Ctrl-C after 1 of 4 measurements"
     record.remove(path)
-    assert not list(records.iterdir())
+    assert not list(records.rglob("*.*"))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_partial_record_is_read_as_it_was_written(records: Path) -> None:
 def test_a_record_that_does_not_fit_is_refused(facts: dict, rows: list, what: str, records: Path) -> None:
     path = record.write("cost-partial", PARTIAL, {ROWS[0]: Result([{"rate": 1.0}])}, "text")
     with pytest.raises(Failure, match=what):
-        resume(path.stem, facts, {row: Result() for row in rows})
+        resume(runs.identity(path), facts, {row: Result() for row in rows})
 
 
 @pytest.mark.parametrize(
@@ -256,16 +256,16 @@ def test_a_run_that_was_interrupted_is_resumed(signum: int, tmp_path: Path) -> N
     output, errors = first.communicate(timeout=30)
     assert first.returncode == 1 and "# start, PARTIAL" in output and "Traceback" not in errors
     assert "the same command goes on with --resume" in errors and not psutil.wait_procs(left, timeout=5)[1]
-    (path,) = records.glob("*-start-partial.json")
+    (path,) = records.glob("*/start-partial.json")
     data = json.loads(path.read_text())
     told = "Ctrl-C" if signum == signal.SIGINT else "SIGTERM"
     assert data["surroundings"]["partial"] in (
         f"ended by {told} after {count} of 2000 measurements" for count in (2, 3)
     )
-    second = run(records, "--rounds", "2", "--resume", path.stem)
+    second = run(records, "--rounds", "2", "--resume", f"{path.parent.name}/{path.stem}")
     output, errors = second.communicate(timeout=60)
     assert second.returncode in (0, 1) and "round 1 of 2" not in errors, errors
-    (path,) = records.glob("*.json")
+    (path,) = records.glob("*/*.json")
     data = json.loads(path.read_text())
-    assert path.stem.endswith("-start") and "partial" not in data["surroundings"]
+    assert path.stem == "start" and "partial" not in data["surroundings"]
     assert [len(row["rounds"]) for row in data["results"]] == [2, 2]
