@@ -2,16 +2,19 @@
 
 A command that measures prints Markdown and keeps it as a record.
 
-Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, 2 for wrong usage.
+Exit status: 0 where no target was missed, 1 where one was missed or what it needs failed, or the run did not come to
+its end, 2 for wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -43,6 +46,7 @@ from bench.servers import RELOADING, SERVERS, Server, members
 from bench.workloads import COST, FRONT, MEMORY, START, STARTING, TCP, UNIX, WORKLOADS, Row
 
 Rows = Iterator[tuple[Row, Measurement]]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # fmt: off
 COST_COLUMNS = {
     "req/s": "rate", "± req/s": "~rate", "CPU µs/req": "cpu", "± CPU": "~cpu", "x bare": "/cpu", "p50 ms": "p50",
@@ -61,6 +65,11 @@ WEIGHT_COLUMNS = {"PSS MiB": "pss", "alone MiB": "alone", "private dirty MiB": "
                   "threads": "threads"}
 IDLE_COLUMNS = {"switches": "switches", "switches with connections": "connected", "connections": "count",
                 "bytes of each": "each"}
+MEMORY_TABLES = {
+    "hello": ("hello: memory after a few answers", WEIGHT_COLUMNS),
+    "idle": ("idle: context switches in 10 s, and memory of idle connections", IDLE_COLUMNS),
+    "installed": ("installed", {"MiB": "size"}),
+}
 # fmt: on
 
 
@@ -68,12 +77,12 @@ def main() -> int:
     arguments = parse()
     if arguments.command == "report":
         return pages.main({name: parts[1:] for name, parts in COMMANDS.items()}, record.RECORDS)
-    for signum in (signal.SIGTERM, signal.SIGHUP):  # so that the servers are ended on the way out
-        if signal.getsignal(signum) != signal.SIG_IGN:  # as under nohup
+    for signum in SIGNALS:  # so that the servers are ended on the way out
+        # Under nohup HUP stays ignored. INT is not, though a shell ignores it in the background: watchfiles ends by it.
+        if signum == signal.SIGINT or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupted)
-    signal.signal(signal.SIGINT, interrupted)  # a shell's background ignores it; watchfiles ends by it
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        os.chmod(work, 0o711)  # the Apache of a bench that root runs is another user
+        os.chmod(work, 0o711)  # if root runs the bench, Apache is another user, with mod_python and with mod_wsgi
         setting = launch.Setting(python=os.path.abspath(arguments.python), work=Path(work))
         setting.peers = os.path.abspath(getattr(arguments, "peers", setting.peers))
         if arguments.command == "cost":
@@ -95,7 +104,7 @@ def main() -> int:
 
 
 def interrupted(signum: int, _: object) -> None:
-    """A handler of signals: let the run end, its servers too."""
+    """Handle a signal: end the run and its servers."""
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
@@ -103,7 +112,11 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     is_fronted = arguments.command == "cost" and arguments.front
     rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
     chosen = list(rows(arguments, setting))
+    if not chosen:
+        raise Failure("nothing to measure: no row has all that was named; see --help")
     facts = record.surroundings(setting, servers_of(arguments, chosen), sys.argv[1:])
+    if hasattr(arguments, "seconds"):
+        facts["seconds"] = arguments.seconds
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
     if arguments.command == "faults" or is_fronted:
@@ -120,11 +133,17 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     resumed = resume(arguments.resume, facts, results) if arguments.resume else None
     try:
         measure.take_turns(chosen, arguments.rounds, results, order)
-    except KeyboardInterrupt as end:
+    except (KeyboardInterrupt, Exception) as end:
         if arguments.quick or arguments.no_record or not any(result.turns() for result in results.values()):
             raise
+        for signum in SIGNALS:  # a second Ctrl-C must not cut the record off
+            signal.signal(signum, signal.SIG_IGN)
+        why = str(end)
+        if isinstance(end, Exception):
+            traceback.print_exception(end)
+            why = repr(end)
         done, all_turns = sum(result.turns() for result in results.values()), len(chosen) * arguments.rounds
-        facts["partial"] = f"ended by {end} after {done} of {all_turns} measurements"
+        facts["partial"] = f"ended by {why} after {done} of {all_turns} measurements"
     verdicts = report.target_table(targets, results)
     body = "\n\n".join(sections(results))
     if arguments.quick:
@@ -148,7 +167,8 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if path and is_partial:
         print(f"{facts['partial']}; the same command goes on with --resume {identity(path)}", file=sys.stderr)
         return 1
-    return int(any(report.verdict(target, results) in ("MISSED", "FAILED") for target in targets))
+    bad = ("FAILED",) if arguments.quick else ("MISSED", "FAILED")
+    return int(any(report.verdict(target, results) in bad for target in targets))
 
 
 def resume(name: str, facts: dict[str, object], results: dict[Row, report.Result]) -> Path:
@@ -188,7 +208,7 @@ def cost_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
 
 
 def with_before(servers: Iterable[str]) -> list[str]:
-    """The servers, each of ours followed by the same one of the build before."""
+    """The servers, each of ours followed by that of the build before."""
     return [name for server in servers for name in (server, f"{server}-before") if name in SERVERS]
 
 
@@ -228,10 +248,9 @@ def memory_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
 
 
 def memory_sections(results: report.Results) -> Iterator[str]:
-    yield f"## hello: memory after a few answers\n\n{report.result_table(results, 'hello', WEIGHT_COLUMNS)}"
-    what = "context switches in 10 s, and memory of idle connections"
-    yield f"## idle: {what}\n\n{report.result_table(results, 'idle', IDLE_COLUMNS)}"
-    yield f"## installed\n\n{report.result_table(results, 'installed', {'MiB': 'size'})}"
+    for name in dict.fromkeys(row[0] for row in results):
+        heading, columns = MEMORY_TABLES[name]
+        yield f"## {heading}\n\n{report.result_table(results, name, columns)}"
 
 
 def start_rows(arguments: argparse.Namespace, setting: launch.Setting) -> Rows:
@@ -292,7 +311,7 @@ def parse() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ROUNDS:
         command = commands.add_parser(name)
-        command.add_argument("--rounds", type=int, default=0, help=f"default {ROUNDS[name]}")
+        command.add_argument("--rounds", type=int, help=f"default {ROUNDS[name]}")
         names, what = list(SERVERS), "servers"
         if name == "sweep":
             names = list(members("sweep"))
@@ -332,9 +351,12 @@ def parse() -> argparse.Namespace:
             parser.error(f"--{option} {python}: no poorhttp is beside it; name a Python that has one")
     if arguments.resume and (arguments.quick or arguments.no_record):
         parser.error("--resume goes on with a record: give neither --quick nor --no-record")
-    if not getattr(arguments, "seconds", 1.0) > 0:
+    if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
-    arguments.rounds = arguments.rounds or (1 if arguments.quick else ROUNDS[arguments.command])
+    if arguments.rounds is None:
+        arguments.rounds = 1 if arguments.quick else ROUNDS[arguments.command]
+    if arguments.rounds < 1:
+        parser.error(f"--rounds {arguments.rounds}: must be at least 1")
     if arguments.quick:
         arguments.seconds = 1.0
     return arguments

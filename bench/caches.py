@@ -262,8 +262,8 @@ def targets() -> Iterator[Target]:
     ):  # fmt: skip
         text = f"{action}, median, {PROCESSES} processes: poorhttp.cache / {other}"
         yield Target(text, ours, f"{action} median", "<=", limit, over=over, leaves_out_failed=len(over) > 1)
-    # Which process comes first decides how many gets come between a delete and the next set of a key: a cache that throws
-    # nothing away has 3 % more in one round than in another.
+    # Which process comes first decides how many gets come between a delete and the next set of a key: a cache that
+    # throws nothing away misses 3 % more in one round than in another.
     yield Target(f"get, misses, {PROCESSES} processes: poorhttp.cache / Memcached", ours, "get miss", "<=", 1.05,
                  over=rows_of("memcached"))  # fmt: skip
     yield Target("get, misses, one process, always in the same order: poorhttp.cache / Memcached", ("alone", SHARED),

@@ -99,7 +99,7 @@ def tally(port: Where, workload: Workload, answer: bytes, seconds: float) -> dic
 
 
 def parse_tally(text: str, seconds: float) -> dict[str, float]:
-    """`least` is what the least served client got, in percent of what clients got on the average."""
+    """The numbers of one run. `least`: what the least served client got, in percent of the mean of all clients."""
     data = json.loads(text)
     answers, others = data.pop("answers"), data.pop("others")
     if not (total := sum(answers)):

@@ -119,7 +119,7 @@ def document(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
     yield from manual()
     yield Part("Runs", "The newest first.", parts=[_run_part(run, commands) for run in kept])
     if old:
-        lines = [f"- {name}: {', '.join(newer) or 'has no rows'}" for name, newer in old.items()]
+        lines = [f"- {name}: {', '.join(newer) or 'measured nothing'}" for name, newer in old.items()]
         yield Part("Records that newer runs replace", "\n".join([REPLACED, *lines]))
 
 
@@ -130,17 +130,9 @@ def targets(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
         for target in asked:
             of = [run for run in runs if run.command == command and not run.is_partial]
             run = next((each for each in of if report.verdict(target, each.results) != "not run"), None)
-            results = run.results if run else {}
-            verdict = report.verdict(target, results)
-            limit = f"{target.sense} {report.number(target.limit)} {target.unit}".strip()
-            row = [
-                f"{command}: {target.text}",
-                limit,
-                report.number(report.measured(target, results)),
-                verdict,
-            ]
-            rows[verdict].append([*row, run.name if run else report.ABSENT])
-    heading = ["target", "limit", "measured", "verdict", "run"]
+            text, *cells = report.target_row(target, run.results if run else {})
+            rows[cells[-1]].append([f"{command}: {text}", *cells, run.name if run else report.ABSENT])
+    heading = [*report.TARGET_HEADING, "run"]
     absent = rows["not run"]
     count = sum(map(len, rows.values()))
     yield Part("", TARGETS.format(all=count, met=len(rows["met"]), missed=len(rows["MISSED"]),
@@ -179,6 +171,11 @@ def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
             yield Part(NAMES.get(command, command), charts=charts)
 
 
+def _name(section: str) -> str:
+    """The name in the heading of a section: `hello` of `## hello: a fixed answer`."""
+    return section.partition("\n")[0].removeprefix("## ").partition(": ")[0]
+
+
 def _title(section: str) -> str:
     """The heading of a section, `## hello: a fixed answer`, as `A fixed answer (hello)`, without signs of Markdown."""
     name, _, what = section.partition("\n")[0].removeprefix("## ").replace("`", "").partition(": ")
@@ -209,18 +206,18 @@ def _run_part(run: Run, commands: Commands) -> Part:
 
 
 def _sections(run: Run, sections: Sections | None) -> dict[str, str]:
-    """The tables of each workload of the run."""
-    found = {}
+    """The sections of the run by their names, which are those of workloads, or of overviews over several of them."""
+    if found := {_name(text): text for text in _known(sections, run.results)}:
+        return found
     for workload in dict.fromkeys(row[0] for row in run.results):
         of = {row: result for row, result in run.results.items() if row[0] == workload}
-        texts = _known(sections, run.results) or _known(sections, of)
-        text = next((text for text in texts if re.match(rf"## {re.escape(workload)}(:|\n)", text)), "")
-        found[workload] = text or _all_numbers(of, workload)
+        texts = {_name(text): text for text in _known(sections, of)}
+        found[workload] = texts.get(workload) or _all_numbers(of, workload)
     return found
 
 
 def _known(sections: Sections | None, results: report.Results) -> list[str]:
-    """What today's bench makes of the results; nothing where it does not know one of their workloads."""
+    """What the bench of today makes of the results; nothing where it does not know one of their workloads."""
     try:
         return list(sections(results)) if sections else []
     except KeyError:

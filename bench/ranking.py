@@ -1,7 +1,7 @@
-"""A chart that ranks servers by one number: what is drawn of which record, and the picture as SVG.
+"""Charts that rank servers by one number: what is drawn of which record, and each picture as SVG.
 
-Bars begin at zero, the best server is on top, each bar tells its number, and a thin line shows the spread of its
-rounds. poorhttp has the same colour in every chart. What failed, or does not apply, says so in words and has no bar.
+Bars begin at zero, the best server is on top, each bar has its number beside it, and a thin line shows the spread of
+its rounds. poorhttp has the same colour in every chart. What failed, or does not apply, has words in place of a bar.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from statistics import median
 
 from bench import charts
 from bench.caches import CACHES, SHARED
-from bench.client import Failure
 from bench.report import UNITS, Result, number
 from bench.runs import Run, unescaped
 from bench.servers import OURS
@@ -46,10 +45,11 @@ COLOURS = {
     "edge": ("#b5301f", "#ff8a70"),
     "paper": ("#ffffff", "#16181a"),
 }
-WIDTH, BAR, TITLE, AXIS = 3.75, 0.2, 0.16, 0.42  # inches: of a chart, of a row, of a line of its title, of the rest
+WIDTH = 3.75  # inches
+BAR, TITLE, AXIS = 0.2, 0.16, 0.42  # inches of height: of a row, of a line of the title, of all else
 LETTERS = 48, 70  # in a line of the title, and of what is below it
 NOTE = 46  # letters in place of a bar
-LARGER = 1.6  # by how much a picture alone is larger than its inches, which makes its letters those of a page
+LARGER = 1.6  # a picture that is a file of its own is larger by this, so that its letters have the size of a page's
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class Bar:
     high: float = 0.0
     note: str = ""  # in place of the bar
     is_failed: bool = False
+    is_marked: bool = False  # it left clients without an answer, so its number is that of fewer clients
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ def _bar(results: Mapping[Row, Result], row: Row, drawing: Drawing) -> Bar:
         values = [mine / theirs[drawing.column] for mine, theirs in zip(values, over.rounds, strict=False)]
     else:
         values = [value / UNITS.get(drawing.column, 1) for value in values]
-    return Bar(server, median(values), min(values), max(values))
+    is_marked = any(numbers.get("unserved") for numbers in result.rounds)
+    return Bar(server, median(values), min(values), max(values), is_marked=is_marked)
 
 
 def title_of(server: str) -> str:
@@ -180,7 +182,7 @@ def title_of(server: str) -> str:
 
 
 def kind_of(server: str) -> str:
-    """The name of its colour."""
+    """Which of COLOURS its bar has."""
     return "ours" if server in (*OURS, *BEHIND, SHARED) else "limit" if server == BARE else "peer"
 
 
@@ -193,21 +195,15 @@ def words(ranking: Ranking) -> str:
 
 
 def svg(ranking: Ranking) -> str:
-    """The picture, in colours of a style sheet that has those of `COLOURS`. Raises Failure without matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise Failure("matplotlib is not installed: pip install 'poorhttp[bench]'") from error
+    """The picture, in colours that a style sheet must name as `COLOURS` does. Raises Missing without matplotlib."""
     light = {name: colours[0] for name, colours in COLOURS.items()}
     title = textwrap.wrap(ranking.title, LETTERS[0])
     better = "more is better" if ranking.drawing.is_more_better else "less is better"
-    what = textwrap.wrap(f"{ranking.drawing.what}; {better}", LETTERS[1])
+    mark = "; * left clients unserved" * any(bar.is_marked for bar in ranking.bars)
+    what = textwrap.wrap(f"{ranking.drawing.what}; {better}{mark}", LETTERS[1])
     height = AXIS + TITLE * len(title + what) + BAR * len(ranking.bars)
-    with matplotlib.rc_context({**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="none")
-        FigureCanvasSVG(figure)
+    settings = {**charts.SETTINGS, "text.color": light["ink"], "text.parse_math": False}
+    with charts.new_figure(WIDTH, height, "none", settings) as figure:
         figure.patch.set_visible(False)
         figure.text(
             0.02, 1 - 0.06 / height, "\n".join(title), fontsize=8.5, fontweight="bold", va="top", linespacing=1.3
@@ -254,7 +250,7 @@ def _draw(axes, ranking: Ranking, light: Mapping[str, str]) -> None:
         axes.barh([place], [bar.value], height=0.7, color=light[kind], clip_on=False)
         if bar.high > bar.low:
             axes.plot([bar.low, bar.high], [place, place], color=light["ink"], linewidth=0.9, clip_on=False)
-        axes.text(bar.high + 0.02 * right, place, number(bar.value), va="center", fontsize=7.5,
+        axes.text(bar.high + 0.02 * right, place, number(bar.value) + " *" * bar.is_marked, va="center", fontsize=7.5,
                   fontweight=weight, color=light["ink"])  # fmt: skip
 
 

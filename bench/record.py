@@ -21,13 +21,13 @@ from bench.workloads import Row
 
 RECORDS = HERE / "records"
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+INTERPRETER = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
 NONE: Mapping[str, str] = {}
 OF_A_RUN = ("date", "command", "load average at start", "partial", "resumed")  # facts that each run has for itself
 
 
 def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[str]) -> dict[str, object]:
     """Machine, kernel, versions, commit and command line."""
-    interpreter = ("-c", "import platform as p; print(p.python_implementation(), p.python_version())")
     return {
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "command": " ".join(["python -m bench", *arguments]),
@@ -36,9 +36,9 @@ def surroundings(setting: Setting, servers: Iterable[Server], arguments: list[st
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB",
         "load average at start": f"{os.getloadavg()[0]:.2f}",
-        "python of poorhttp": said([setting.python, *interpreter]),
-        **({"python of the build before": said([setting.before, *interpreter])} if setting.before else {}),
-        "python of the peers": said([setting.peers, *interpreter]),
+        "python of poorhttp": said([setting.python, *INTERPRETER]),
+        **({"python of the build before": said([setting.before, *INTERPRETER])} if setting.before else {}),
+        "python of the peers": said([setting.peers, *INTERPRETER]),
         "python of the bench": f"{platform.python_implementation()} {platform.python_version()}",
         "wrk": said(["wrk", "-v"]),
         "congestion control": CONGESTION.read_text().strip(),

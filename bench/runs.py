@@ -1,7 +1,7 @@
 """The records as runs: which there are, which are shown, and which newer ones replace.
 
-Reads JSON. Knows neither how a run was measured nor how it is shown. A record is a file of others as far as this module
-goes: what is wrong in it is told by name, and its texts come out as Markdown that shows them as they are.
+Reads JSON. Knows neither how a run was measured nor how it is shown. A record may be anybody's: what is wrong in it is
+told by name, and its texts come out as Markdown that shows them as they are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Run:
         return "partial" in self.facts
 
     def covers(self) -> set[Covered]:
-        return {(self.command, self.python, row) for row in self.results}
+        """What it has measured. A row that only has a remark, since its server was not installed, is not among it."""
+        return {(self.command, self.python, row) for row, result in self.results.items() if result.turns()}
 
 
 def read_all(directory: Path) -> list[Run]:

@@ -1,4 +1,4 @@
-"""Shows what `sweep` measured, servers against connections, and holds what poorhttp should be there.
+"""Shows what `sweep` measured, servers against connections, and holds what poorhttp must reach there.
 
 Knows the names of the numbers; measures nothing.
 """
@@ -31,7 +31,7 @@ PEERS = tuple(name for name in members("sweep") if name not in (*OURS, *BY_ARTIC
 
 
 def targets() -> Iterator[Target]:
-    """For `single`, which has one process; `forking` is beside it where the second processor counts."""
+    """For `single`, which has one process, and for `forking` where a second processor counts."""
     for mode in MODES:
         for count in JUDGED:
             name = row_name(mode, count)
@@ -53,14 +53,14 @@ def sections(results: Results) -> Iterator[str]:
         if names:
             parts = [f"## {mode}: {what}", "As multiples of the best peer:", standing(names, results)]
             for heading, column in OVERVIEWS.items():
-                parts += [f"### {mode}, {heading}", matrix(names, column, results)]
+                parts += [f"**{heading[0].upper()}{heading[1:]}:**", matrix(names, column, results)]
             yield "\n\n".join(parts)
         for name in names:
             yield f"## {name}: {name.split()[1]} connections, {what}\n\n{result_table(results, name, COLUMNS)}"
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of ours as a multiple of that of the best peer, and which peer that is."""
+    """Each number of poorhttp as a multiple of the best peer's, with its name and how many it left unserved."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
@@ -78,7 +78,9 @@ def _beside_best(results: Results, name: str, ours: str, column: str, best: Best
         return ABSENT
     value = best(list(peers.values()))
     peer = next(peer for peer in peers if peers[peer] == value)
-    return f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0"
+    unserved = _middle(results, (name, peer), "unserved")
+    told = f" ({number(unserved)} unserved)" if unserved else ""
+    return (f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0") + told
 
 
 def matrix(names: Sequence[str], column: str, results: Results) -> str:

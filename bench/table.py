@@ -132,7 +132,7 @@ def patterns(server: Server, setting: Setting, size: Size) -> dict[str, float]:
 
 
 def frameworks(server: Server, setting: Setting, size: Size) -> dict[str, float]:
-    """The same line of text by each of them."""
+    """One line of text, by each of the frameworks."""
     others = {
         name: replace(FLASK, name=name, module=f"{name}_page", needs=(name,)) for name in ("flask", "bottle", "falcon")
     }

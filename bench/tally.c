@@ -1,8 +1,8 @@
 /* A load that counts for each client, which wrk does not: how many answers each got, and how long each request took.
  *
  * Every client asks again as soon as it has its answer, on a kept connection, or on a new one where the answer announced
- * its close. Some clients may send another request, of another kind; times are only kept of the first kind. When the
- * time is over nobody asks any more, but all wait for the answers that are due, so a request that starves has its time.
+ * its close. Some clients may send another kind of request; only of the first kind times are kept. When the time is over
+ * no client asks any more, but all wait for the answers that are due, so the time of a request that starves counts.
  * An answer must be 200 with the body that stdin gives; anything else ends the load. The body ends by Content-Length, by
  * its last chunk (RFC 9112 7.1), or, where the answer has neither, with the connection.
  *
