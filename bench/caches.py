@@ -112,10 +112,10 @@ def host_and_port(store: stores.Served) -> str:
 
 
 CACHES = {
-    "locmem": Cache("Django's local memory", f"{DJANGO}.locmem.LocMemCache", more=ENTRIES),
+    "locmem": Cache("Django's memory", f"{DJANGO}.locmem.LocMemCache", more=ENTRIES),
     "memcached": Cache("Memcached", f"{DJANGO}.memcached.PyMemcacheCache", host_and_port, stores.Memcached,
                        ("pymemcache",)),
-    "pylibmc": Cache("Memcached by pylibmc", f"{DJANGO}.memcached.PyLibMCCache", host_and_port, stores.Memcached,
+    "pylibmc": Cache("Memcached (pylibmc)", f"{DJANGO}.memcached.PyLibMCCache", host_and_port, stores.Memcached,
                      ("pylibmc",), "pip install pylibmc"),
     "redis": Cache("Redis", f"{DJANGO}.redis.RedisCache", lambda store: store.address, Redis, ("redis",)),
     "diskcache": Cache("DiskCache", "diskcache.DjangoCache", needs=("diskcache",)),

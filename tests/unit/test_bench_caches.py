@@ -253,7 +253,7 @@ def test_other_figures_give_other_advice() -> None:
     assert "**Several processes on one machine: Redis.**" in text
     assert "It is a server to run. Without a server DiskCache costs least, 480 µs, 4 times as much." in text
     assert "**Several machines that share a cache: Redis.**" in text and "**Much is written: Redis.**" in text
-    assert "**Processes that need not share: Django's local memory.**" in text
+    assert "**Processes that need not share: Django's memory.**" in text
 
 
 def test_what_has_no_figures_is_told_and_not_chosen() -> None:
@@ -274,7 +274,7 @@ def test_the_only_process_has_an_advice_of_its_own() -> None:
     alone = {("alone", name): each for (_, name), each in results(locmem=result(3, 3, 9, kept=0)).items()}
     text = caches_advice.advice(results() | alone)
     assert (
-        "**A single process: Django's local memory.** Where nothing else runs, a page costs 33 µs; with poorhttp.cache, "
+        "**A single process: Django's memory.** Where nothing else runs, a page costs 33 µs; with poorhttp.cache, "
         in text
     )
 
