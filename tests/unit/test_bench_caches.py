@@ -5,6 +5,7 @@ each cache that is installed, asked by real processes for a moment.
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 from array import array
@@ -16,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import caches, caches_advice, caches_article, caches_report, pages, report
+from bench import caches, caches_advice, caches_article, caches_processes, caches_report, pages, report
 from bench import caches_workload as workload
 from bench.__main__ import COMMANDS as ALL
 from bench.caches_processes import Seen
@@ -348,6 +349,21 @@ def test_a_server_that_is_gone_is_a_failure_with_its_reason() -> None:
     cache = caches.Cache("gone", caches.CACHES["redis"].backend, lambda store: f"redis://unix:{store.directory}/none")
     with pytest.raises(Failure, match=r"^fill: .*\w"):
         caches.together(cache, Setting(), TINY)
+
+
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(caches_processes, "BEYOND", 1.0)
+    monkeypatch.setattr(caches_processes, "KEYS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = {
+            "BACKEND": caches.CACHES["redis"].backend,
+            "LOCATION": f"redis://127.0.0.1:{silent.getsockname()[1]}",
+        }
+        place = caches_processes.Place(sys.executable, settings, tmp_path)
+        with pytest.raises(Failure, match=r"^fill: 1 keys take more than 1 s"):
+            caches_processes.fill(place)
+        with pytest.raises(Failure, match=r"^process 0 does not end, at 2 ms for each operation"):
+            caches_processes.work(place, 2, 10, 1)
 
 
 def test_a_backend_that_is_not_there_is_told_by_its_name() -> None:
