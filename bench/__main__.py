@@ -35,6 +35,9 @@ from bench import (
     robust,
     scale,
     sessions,
+    sessions_django,
+    sessions_libraries,
+    sessions_tornado,
     sweep,
     sweep_report,
     table,
@@ -88,7 +91,7 @@ def main() -> int:
         if arguments.command == "cost":
             setting.before = arguments.before and os.path.abspath(arguments.before)
         try:
-            for name in PROGRAMS.get(arguments.command, ()):
+            for name in PROGRAMS.get(key_of(arguments), ()):
                 launch.compile_c(name)
             measure.pin_to(launch.LOAD_CORE)
         except Failure as failure:
@@ -108,9 +111,16 @@ def interrupted(signum: int, _: object) -> None:
     raise KeyboardInterrupt("Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name)
 
 
+def key_of(arguments: argparse.Namespace) -> str:
+    """The name of what is measured, in COMMANDS: the command, but for `cost --front` and the suites of `sessions`."""
+    if arguments.command == "sessions":
+        return sessions.key_of(arguments.suite)
+    return "front" if arguments.command == "cost" and arguments.front else arguments.command
+
+
 def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
-    is_fronted = arguments.command == "cost" and arguments.front
-    rows, sections, targets = COMMANDS["front" if is_fronted else arguments.command]
+    key = key_of(arguments)
+    rows, sections, targets = COMMANDS[key]
     chosen = list(rows(arguments, setting))
     if not chosen:
         raise Failure("nothing to measure: no row has all that was named; see --help")
@@ -119,10 +129,12 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
         facts["seconds"] = arguments.seconds
     if arguments.command == "robust":
         facts["slowhttptest"] = record.said(["slowhttptest", "-h"])
-    if arguments.command == "faults" or is_fronted:
+    if key in ("faults", "front"):
         facts["lighttpd"] = record.version_of(front.program, "-v")
     if arguments.command == "article":
         facts |= article.facts()
+    if key in SUITES:
+        facts |= SUITES[key].facts()
     if arguments.command == "caches":
         facts |= caches.facts(setting)
     order = measure.in_order
@@ -149,11 +161,11 @@ def run(arguments: argparse.Namespace, setting: launch.Setting) -> int:
     if arguments.quick:
         verdicts += "\n\nA quick check that the bench works: shortened, so the numbers and the verdicts say nothing."
     is_partial = "partial" in facts
-    title = f"{arguments.command}{', PARTIAL' * is_partial}"
+    title = f"{arguments.command if key == 'front' else key}{', PARTIAL' * is_partial}"
     markdown = f"# {title}\n\n{record.heading(facts)}\n\n## Targets\n\n{verdicts}\n\n{body}"
     path = None
     if not (arguments.quick or arguments.no_record):
-        name = arguments.record or ("cost-front" if is_fronted else arguments.command)
+        name = arguments.record or ("cost-front" if key == "front" else key)
         has_pictures = arguments.command == "article" and not is_partial
         path = record.write(
             name + "-partial" * is_partial, facts, results, markdown,
@@ -196,7 +208,8 @@ def servers_of(arguments: argparse.Namespace, rows: Iterable[tuple[Row, Measurem
     """The servers of the rows; those of `sessions` are stores, all used by one server."""
     known = RELOADING if arguments.command == "reload" else SERVERS
     if arguments.command == "sessions":
-        yield SERVERS["single"]
+        suite = SUITES.get(key_of(arguments))
+        yield from (SERVERS[name] for name in (suite.SERVED_BY if suite else ("single",)))
     yield from (known[row[1]] for row, _ in rows if row[1] in known)
 
 
@@ -274,11 +287,18 @@ def scenario_sections(command: str, results: report.Results) -> Iterator[str]:
         yield f"## {name}: {scenario.what}\n\n{report.result_table(results, name, scenario.columns)}"
 
 
+# The suites of `sessions` besides its own, by their names among the commands: each is a module, see `sessions.Suite`.
+SUITES: dict[str, sessions.Suite] = {
+    "sessions-django": sessions_django,
+    "sessions-libraries": sessions_libraries,
+    "sessions-tornado": sessions_tornado,
+}
 SCENARIOS = {"robust": robust, "faults": faults, "scale": scale, "reload": reload, "table": table, "sessions": sessions,
              "caches": caches}  # fmt: skip
 PROGRAMS = {**dict.fromkeys(("cost", "memory", "start"), ("bare", "tally")),
             **dict.fromkeys(("table", "sessions", "scale"), ("tally",)),
-             "article": ("bare", "visits"), "sweep": ("bare",)}  # fmt: skip
+             "article": ("bare", "visits"), "sweep": ("bare",),
+             **{key: suite.PROGRAMS for key, suite in SUITES.items()}}  # fmt: skip
 COMMANDS = {
     "cost": (cost_rows, cost_sections, COST),
     "front": (front_rows, front_sections, FRONT),
@@ -289,6 +309,7 @@ COMMANDS = {
     **{name: (scenario_rows, partial(scenario_sections, name), tuple(module.targets()))
        for name, module in SCENARIOS.items()},
     "caches": (scenario_rows, caches_report.sections, tuple(caches.targets())),
+    **{key: (suite.rows, suite.sections, tuple(suite.targets())) for key, suite in SUITES.items()},
 }  # fmt: skip
 ROUNDS = {
     "cost": 5,
@@ -323,6 +344,8 @@ def parse() -> argparse.Namespace:
             servers = (server for each in scenarios.values() for server in (*each.servers, *each.absent))
             names = list(dict.fromkeys((*scenarios, *servers)))
             what = f"scenarios and servers: {', '.join(names)}"
+        if name == "sessions":
+            names, what = None, sessions.add_arguments(command, names, SUITES)
         command.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=what)
         command.add_argument("--python", default=sys.executable, help="interpreter that runs poorhttp")
         command.add_argument("--quick", action="store_true", help="one short round, no record: does the bench work?")
@@ -338,7 +361,7 @@ def parse() -> argparse.Namespace:
     cost.add_argument("--front", choices=["lighttpd"], help="behind it, over TCP and over unix sockets")
     cost.add_argument("--before", metavar="FILE", default="", help="interpreter that runs another build of poorhttp, "
                       "measured in turns with this one as `single-before` and `threading-before`")  # fmt: skip
-    for command in (cost, commands.choices["sweep"]):
+    for command in (cost, commands.choices["sweep"], commands.choices["sessions"]):
         command.add_argument("--peers", metavar="FILE", default=launch.PEERS_PYTHON,
                              help="interpreter that runs the peers")  # fmt: skip
     commands.add_parser("report", help="write pages about the records, with charts")
@@ -353,8 +376,14 @@ def parse() -> argparse.Namespace:
         parser.error("--resume goes on with a record: give neither --quick nor --no-record")
     if not 0 < getattr(arguments, "seconds", 1.0) < math.inf:
         parser.error(f"--seconds {arguments.seconds:g}: must be more than 0")
+    suite = SUITES.get(key_of(arguments))
+    if arguments.command == "sessions":
+        known = suite.NAMES if suite else sessions.NAMES
+        if unknown := [name for name in arguments.only or () if name not in known]:
+            parser.error(f"--only {unknown[0]}: the suite {arguments.suite} has {', '.join(known)}")
+    rounds = suite.ROUNDS if suite else ROUNDS[arguments.command]
     if arguments.rounds is None:
-        arguments.rounds = 1 if arguments.quick else ROUNDS[arguments.command]
+        arguments.rounds = 1 if arguments.quick else rounds
     if arguments.rounds < 1:
         parser.error(f"--rounds {arguments.rounds}: must be at least 1")
     if arguments.quick:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from bench import caches_advice, markup, ranking, report
+from bench import caches_advice, curves, markup, ranking, report, sessions_advice
 from bench.caches import CACHES, SHARED
 from bench.client import Failure
 from bench.launch import HERE
@@ -22,6 +23,7 @@ from bench.runs import BadRecord, Run, read_all, replaced
 from bench.servers import OURS
 from bench.workloads import Target
 
+Chart = ranking.Ranking | curves.Curves
 Sections = Callable[[report.Results], Iterable[str]]
 Commands = Mapping[str, tuple[Sections, Sequence[Target]]]
 
@@ -31,15 +33,20 @@ HTML, MARKDOWN, CHARTS = "report.html", "README.md", "charts"
 NAMES = {
     "cost": "Cost of a request", "front": "Behind lighttpd", "memory": "Memory", "start": "Start", "faults": "Faults",
     "robust": "Robustness", "scale": "Scale", "reload": "From a save to new code", "table": "The dispatch table",
-    "sessions": "Sessions", "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
+    "sessions": "Sessions", "sessions-django": "Sessions of Django",
+    "sessions-libraries": "Sessions beside other libraries",
+    "sessions-tornado": "Session engines, as in an article on Tornado",
+    "caches": "Caches", "article": "The article of 2010", "sweep": "Many connections",
 }  # fmt: skip
 KEY = (("ours", "poorhttp, in each of its types, and its cache"), ("peer", "other servers and caches"),
        ("limit", "a bare loop, which parses nothing: the limit"))  # fmt: skip
 OUR_ROW = re.compile(rf"<tr>(<td[^>]*>(?:{'|'.join(map(re.escape, (*OURS, SHARED, CACHES[SHARED].title)))})</td>)")
 # Command -> title, file, and what makes the advice of results; a paragraph comes first that says it in short.
 ADVICE: Mapping[str, tuple[str, str, Callable[[report.Results], str]]] = {
+    "sessions-django": ("Which session engine", "which-session-engine.md", sessions_advice.advice),
     "caches": ("Which cache", "which-cache.md", caches_advice.advice),
 }
+CURVES: Mapping[str, Callable[[Run], Iterable[curves.Curves]]] = {"sessions-django": sessions_advice.curves}
 ADVISED = "Sentences that follow from the figures of the newest run: whatever it names comes from there."
 INTRODUCTION = """\
 What poorhttp costs beside its peers, and what its users notice of reloads, stops and kills. Each chart and each table
@@ -69,7 +76,7 @@ class Part:
 
     title: str
     text: str = ""
-    charts: Sequence[ranking.Ranking] = ()
+    charts: Sequence[Chart] = ()
     parts: list[Part] = field(default_factory=list)
     is_folded: bool = False  # where a page can be folded
     beside: str = ""  # the file in which the same can be read where a page cannot be folded
@@ -92,7 +99,7 @@ def write(commands: Commands, directory: Path) -> list[Path]:
     commands: the names of the records' commands, each with what makes sections of results, and its targets.
     """
     parts = list(document(read_all(directory), commands))
-    drawn = {chart.name: ranking.svg(chart) for chart in _charts(parts)}
+    drawn = {chart.name: _drawing(chart).svg(chart) for chart in _charts(parts)}
     charts = directory / CHARTS
     charts.mkdir(exist_ok=True)
     for old in charts.glob("*.svg"):
@@ -153,12 +160,14 @@ def advice(runs: Sequence[Run]) -> Iterator[Part]:
         for run, text in islice(found, 1):
             short, _, rest = text.partition("\n\n")
             origin = f"All figures are of the run {run.name}: {run.facts['cpu']}, {run.facts['python of poorhttp']}."
-            yield Part(title, short, parts=[Part("", f"{rest}\n\n{origin}")], beside=file)
+            drawn = list(CURVES[command](run)) if command in CURVES else []
+            yield Part(title, short, parts=[Part("", f"{rest}\n\n{origin}", drawn)], beside=file)
 
 
 def _alone(part: Part) -> str:
-    """A part of text as a page of its own."""
-    return "\n\n".join([f"# {part.title}", part.text, *(each.text for each in part.parts), FOOT]) + "\n"
+    """A part of text and pictures as a page of its own."""
+    below = (block for each in part.parts for block in _markdown(each, 2))
+    return "\n\n".join([f"# {part.title}", part.text, *below, FOOT]) + "\n"
 
 
 def _chart_parts(runs: Sequence[Run], commands: Commands) -> Iterator[Part]:
@@ -229,13 +238,18 @@ def _all_numbers(of: report.Results, workload: str) -> str:
     return f"## {workload}\n\n{report.result_table(of, workload, {each: each for each in columns})}"
 
 
-def _charts(parts: Iterable[Part]) -> Iterator[ranking.Ranking]:
+def _drawing(chart: Chart) -> Any:
+    """The module that draws it and tells it in words."""
+    return curves if isinstance(chart, curves.Curves) else ranking
+
+
+def _charts(parts: Iterable[Part]) -> Iterator[Chart]:
     for part in parts:
         yield from part.charts
         yield from _charts(part.parts)
 
 
-def _origin(chart: ranking.Ranking, where: str) -> str:
+def _origin(chart: Chart, where: str) -> str:
     """What the chart comes from. where: the link to its run."""
     facts = chart.run.facts
     rounds = max(
@@ -251,26 +265,27 @@ def as_markdown(parts: Iterable[Part]) -> str:
     lines = ["# Bench report", INTRODUCTION.format(bias="../README.md#bias", method="../README.md#method").strip(),
              f"The same page for browsers, with tables that can be sorted: [{HTML}]({HTML}). {FOOT}"]  # fmt: skip
 
-    def add(part: Part, level: int, entries: list[str]) -> None:
-        if part.beside and level > 2:
-            entries.append(f"- [{part.title}]({part.beside}): {part.text}")
-            return
+    for part in parts:
         if part.beside:
             lines.extend([f"## {part.title}", f"It is in [the manual of the bench]({part.beside})."])
-            return
-        lines.extend(text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text)
-        for chart in part.charts:
-            picture = f"![{ranking.words(chart)}]({CHARTS}/{chart.name}.svg)"
-            lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
-        below: list[str] = []
-        for each in part.parts:
-            add(each, level + 1, below)
-        if below:
-            lines.append("\n".join(below))
-
-    for part in parts:
-        add(part, 2, [])
+        else:
+            lines.extend(_markdown(part, 2))
     return "\n\n".join(lines) + "\n"
+
+
+def _markdown(part: Part, level: int) -> list[str]:
+    """The blocks of a part: its heading, what it says, its pictures, and the parts below it."""
+    lines = [text for text in (f"{'#' * level} {part.title}" if part.title else "", part.text.strip()) if text]
+    for chart in part.charts:
+        picture = f"![{_drawing(chart).words(chart)}]({CHARTS}/{chart.name}.svg)"
+        lines.extend([picture, _origin(chart, f"{chart.run.name}.md")])
+    entries: list[str] = []
+    for each in part.parts:
+        if each.beside:
+            entries.append(f"- [{each.title}]({each.beside}): {each.text}")
+        else:
+            lines.extend(_markdown(each, level + 1))
+    return [*lines, "\n".join(entries)] if entries else lines
 
 
 def as_html(parts: Sequence[Part], drawn: Mapping[str, str]) -> str:
@@ -300,6 +315,6 @@ def _html(part: Part, level: int, drawn: Mapping[str, str]) -> str:
     return f"<section{anchor}>\n<h{level}>{title}</h{level}>\n{text}\n</section>" if part.title else text
 
 
-def _figure(chart: ranking.Ranking, svg: str) -> str:
+def _figure(chart: Chart, svg: str) -> str:
     caption = markup.inline(_origin(chart, "#" + markup.anchor(chart.run.name)))
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"

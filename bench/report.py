@@ -81,10 +81,12 @@ def measured(target: Target, results: Results) -> float | None:
 
 
 def _that_count(target: Target, results: Results) -> list[Row]:
-    """The rows that the target's row is compared with: those of `over`, without the failed ones if it says so."""
+    """The rows that the target's row is compared with: those of `over`, without those that it leaves out."""
     over = list(target.over)
     if target.leaves_out_failed:
         over = [row for row in over if middle(results.get(row, Result()), target.column) is not None]
+    if serves := target.serves:
+        over = [row for row in over if all(map(serves, results.get(row, Result()).rounds))]
     return over
 
 
@@ -99,6 +101,8 @@ def verdict(target: Target, results: Results) -> str:
 
 
 def target_table(targets: Sequence[Target], results: Results) -> str:
+    if not targets:
+        return "There are none."
     return table(TARGET_HEADING, [target_row(target, results) for target in targets])
 
 

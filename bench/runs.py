@@ -84,9 +84,14 @@ def identity(path: Path) -> str:
 
 
 def command_of(line: str) -> str:
-    """The command of the bench in a command line, `python -m bench cost --front lighttpd ...`."""
+    """What a command line of the bench measured: `front` for `python -m bench cost --front lighttpd ...`, and
+    `sessions-django` for `python -m bench sessions --suite django ...`; else the command.
+    """
     words = line.split()
     command = words[words.index("bench") + 1]
+    suite = re.search(r" --suite[ =](\w+)", line)
+    if command == "sessions" and suite and suite[1] != "own":
+        return f"sessions-{suite[1]}"
     return "front" if command == "cost" and "--front" in words else command
 
 

@@ -5,7 +5,8 @@ Knows the names of the numbers; measures nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from bench.report import ABSENT, Results, cell, middle, number, result_table, table
 from bench.servers import OURS, members
@@ -42,9 +43,15 @@ def targets() -> Iterator[Target]:
                     yield Target(
                         f"{name}, {each}: {ours} / the best peer", (name, ours), column, ">=" if best is max else "<=",
                         1.0, over=tuple((name, peer) for peer in PEERS), leaves_out_failed=True,
+                        serves=partial(serves, count),
                     )  # fmt: skip
             for each in ("errors", "unserved"):
                 yield Target(f"{name}, {each}: single", (name, "single"), COMPARED[each][0], "<=", 0, "")
+
+
+def serves(count: int, numbers: Mapping[str, float]) -> bool:
+    """Whether a round is one to compare with: unserved clients, and errors, are at most a hundredth of `count`."""
+    return max(numbers.get("unserved", 0), numbers.get("errors", 0)) <= count / 100
 
 
 def sections(results: Results) -> Iterator[str]:
@@ -60,7 +67,7 @@ def sections(results: Results) -> Iterator[str]:
 
 
 def standing(names: Sequence[str], results: Results) -> str:
-    """Each number of poorhttp as a multiple of the best peer's, with its name and how many it left unserved."""
+    """Each number of poorhttp as a multiple of that of the best peer which serves its clients, with the peer's name."""
     servers = {server for _, server in results}
     lines = [
         [name.split()[1], ours, *(_beside_best(results, name, ours, *compared) for compared in COMPARED.values())]
@@ -73,14 +80,17 @@ def standing(names: Sequence[str], results: Results) -> str:
 
 def _beside_best(results: Results, name: str, ours: str, column: str, best: Best) -> str:
     mine = _middle(results, (name, ours), column)
-    peers = {peer: value for peer in PEERS if (value := _middle(results, (name, peer), column)) is not None}
+    peers = {
+        peer: value
+        for peer in PEERS
+        if (value := _middle(results, (name, peer), column)) is not None
+        and all(serves(int(name.split()[1]), numbers) for numbers in results[name, peer].rounds)
+    }
     if mine is None or not peers:
         return ABSENT
     value = best(list(peers.values()))
     peer = next(peer for peer in peers if peers[peer] == value)
-    unserved = _middle(results, (name, peer), "unserved")
-    told = f" ({number(unserved)} unserved)" if unserved else ""
-    return (f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0") + told
+    return f"{number(mine / value)} x {peer}" if value else f"{number(mine)}; {peer} 0"
 
 
 def matrix(names: Sequence[str], column: str, results: Results) -> str:

@@ -6,6 +6,7 @@ A target is a formula over rows, so targets are Python: a test checks that the r
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -95,6 +96,7 @@ class Target:
     unit: str = "x"
     over: tuple[Row, ...] = ()
     leaves_out_failed: bool = False  # ignore rows of `over` that have no number; else the target has no number either
+    serves: Callable[[Mapping[str, float]], bool] | None = None  # ignore rows of `over` with a round that does not
 
 
 # fmt: off

@@ -147,13 +147,15 @@ def test_tables_tell_how_far_ahead_and_why_not_there() -> None:
         return Result([{"rate": rate, "p99": 2.0, "unserved": unserved, "errors": 0, "alone": 1 << 20}])
 
     name = row_name("kept", 100)
-    results = {(name, "single"): numbers(110), (name, "bjoern"): numbers(100, 3), (name, "granian"): numbers(50),
+    results = {(name, "single"): numbers(110), (name, "bjoern"): numbers(100, 1), (name, "granian"): numbers(200, 2),
                (name, "weft"): Result([], ["cannot be imported"]), (name, "meinheld"): Result(remark="not installed"),
                (name, "bjoern-article"): numbers(500)}  # fmt: skip
     overview, rows = sweep_report.sections(results)
     assert overview.startswith("## kept: ") and rows.startswith("## kept 100: ")
-    assert re.search(r"\| 100 +\| single +\| 1\.10 x bjoern \(3 unserved\) +\| 1 x bjoern \(3 unserved\)", overview)
-    assert "0; granian 0" in overview, "the one that has none unserved"
+    assert re.search(r"\| 100 +\| single +\| 1\.10 x bjoern +\| 1 x bjoern ", overview)
+    assert "granian 0" not in overview, "it leaves more than one client in a hundred unserved"
+    target = next(each for each in sweep_report.targets() if each.row == (name, "single") and each.column == "rate")
+    assert report.measured(target, results) == pytest.approx(1.1)
     assert "| weft           | failed |" in overview and "**FAILED** in 1 of 1 rounds: cannot be imported" in rows
     assert any("| meinheld " in line and "not installed" in line for line in rows.splitlines())
 
