@@ -103,6 +103,7 @@ def test_what_is_announced_and_not_sent_takes_nothing(server: Any, before: int) 
             client.send(part)
         assert server.get("/").status == 200, "those before were read"
     assert server.memory() <= before + 4 * MIB
+    leave(server, clients)
 
 
 def page_faults(server: Any) -> int:
