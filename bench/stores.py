@@ -69,6 +69,10 @@ class Sqlite(Files):
     kind = "sqlite"
 
 
+class SharedCache(Files):
+    kind = "cache"
+
+
 class DiskCache(Files):
     kind = library = extra = "diskcache"
 

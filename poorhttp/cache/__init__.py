@@ -1,0 +1,15 @@
+"""A cache in memory that the processes of one machine share, without a server. Its size is bounded.
+
+    from poorhttp.cache import Cache
+    cache = Cache("/dev/shm/mysite.cache")
+    cache.set("greeting", "hello", timeout=60)
+
+docs/cache.md says which processes share which cache, and what a reload keeps. For Django there is
+poorhttp.cache.django.SharedCache, for sessions the store `cache:/path`.
+
+Imports nothing but the engine and the standard library; `django` only the module that is for Django.
+"""
+
+from poorhttp.cache.cache import Cache
+
+__all__ = ["Cache"]
