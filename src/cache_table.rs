@@ -115,7 +115,7 @@ impl CacheTable {
         let end = end_of(timeout, moment)?;
         let start = default.map(|number| (number, end));
         let counted =
-            this.change(cache.py(), &key_of(key)?, |shard, name| shard.count_up(name, delta, start, moment))?;
+            this.change(cache.py(), key_of(key)?, |shard, name| shard.count_up(name, delta, start, moment))?;
         match counted {
             Counted::To(number) => Ok(number),
             Counted::Missing => Err(PyKeyError::new_err(key.clone().unbind())),
@@ -142,20 +142,19 @@ impl CacheTable {
 
     fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let moment = now();
-        self.change(py, &key_of(key)?, |shard, name| shard.delete(name, moment))
+        self.change(py, key_of(key)?, |shard, name| shard.delete(name, moment))
     }
 
     #[pyo3(signature = (key, timeout = None))]
     fn touch(&self, py: Python<'_>, key: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
         let moment = now();
         let end = end_of(timeout, moment)?;
-        self.change(py, &key_of(key)?, |shard, name| shard.touch(name, end, moment))
+        self.change(py, key_of(key)?, |shard, name| shard.touch(name, end, moment))
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let moment = now();
-        let key = key_of(key)?;
-        let (shard, name) = self.open()?.place(&key);
+        let (shard, name) = self.open()?.place(key_of(key)?);
         let done = self.ask(py, shard, Access::Read, |shard| shard.has(name, moment));
         Ok(done.unwrap_or(false))
     }
@@ -273,7 +272,7 @@ impl CacheTable {
         }
         let moment = now();
         let entry = Entry { kind, value, expires: end_of(timeout, moment)? };
-        this.change(cache.py(), &key_of(key)?, |shard, name| shard.set(name, entry, when, moment))
+        this.change(cache.py(), key_of(key)?, |shard, name| shard.set(name, entry, when, moment))
     }
 
     /// Change something in the shard of a key.

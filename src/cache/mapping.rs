@@ -3,6 +3,7 @@
 //! Knows where the parts of the file lie, and `mmap`. What stands in the shards is the business of `shard`, what stands in
 //! the first 4 KiB that of the program which made the file.
 
+use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::slice::from_raw_parts_mut;
 
@@ -13,7 +14,7 @@ use crate::cache::lock::Lock;
 /// Bytes before the shards: the head, and the locks.
 pub const OVERHEAD: usize = LOCKS + MOST_SHARDS * size_of::<Lock>();
 /// Shards at most.
-pub const MOST_SHARDS: usize = 64;
+pub const MOST_SHARDS: usize = 256;
 /// Where the locks begin.
 const LOCKS: usize = 4096;
 /// A cache has a shard for so many bytes, if it is not too large for that.
@@ -25,7 +26,7 @@ const PAGE: usize = 4096;
 
 /// A file that is mapped.
 pub struct Mapping {
-    start: *mut u8,
+    start: *mut c_void,
     length: usize,
     /// How many shards there are, a power of two.
     pub shards: usize,
@@ -48,7 +49,7 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses a free place, so nothing that is there changes.
         let start = unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)? };
-        Ok(Self { start: start.cast(), length, shards, shard })
+        Ok(Self { start, length, shards, shard })
     }
 
     /// The lock of a shard.
@@ -56,7 +57,7 @@ impl Mapping {
         let offset = LOCKS + index * size_of::<Lock>();
         // SAFETY: locks of so many shards lie in the mapping, which begins with a page and so is aligned for them, and which
         // lives as long as `self`. Any bytes are good for a `Lock`, and all that changes in it is in cells.
-        (index < self.shards).then(|| unsafe { &*self.start.add(offset).cast::<Lock>() })
+        (index < self.shards).then(|| unsafe { &*self.start.byte_add(offset).cast::<Lock>() })
     }
 
     /// Take the lock of a shard, if it is free.
@@ -75,7 +76,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made; all references into it have ended with `self`.
         // If the kernel refuses, it stays.
-        let _ = unsafe { munmap(self.start.cast(), self.length) };
+        let _ = unsafe { munmap(self.start, self.length) };
     }
 }
 
@@ -94,7 +95,7 @@ impl Held<'_> {
         // SAFETY: there is a lock of this index, so the shard lies in the mapping. Its bytes are reached only by way of the
         // holder of the lock, of which this borrows. Another program that writes to the file all the same, as only one
         // of this user can, has put any bytes there; nothing is believed of them.
-        unsafe { from_raw_parts_mut(start.add(self.mapping.offset(self.index)), shard) }
+        unsafe { from_raw_parts_mut(start.byte_add(self.mapping.offset(self.index)).cast(), shard) }
     }
 }
 

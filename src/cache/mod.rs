@@ -202,6 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn a_large_block_that_nobody_reads_stays_while_there_is_room() {
+        let mut tried = Tried::new(1 << 20, 1 << 20);
+        for number in 0..1900 {
+            tried.set(&key_of(number), &[3; 260], 0, When::Always);
+            tried.set(b"garbage", &vec![4; 100 + number], 0, When::Always);
+        }
+        for turn in 0..50_000 {
+            let key = key_of(10_000 + tried.chance(50));
+            let value = vec![9; 100 + tried.chance(2000)];
+            tried.set(&key, &value, 0, When::Always);
+            if turn % 5000 == 0 {
+                tried.check_ring();
+            }
+        }
+        assert_eq!((tried.stats().evictions, tried.stats().items), (0, 1951));
+        assert!((0..1900).all(|number| tried.check(&key_of(number))));
+    }
+
+    #[test]
     fn memory_is_taken_as_it_is_used() {
         let mut tried = Tried::new(4 << 20, 4 << 20);
         let start = tried.stats().memory;

@@ -50,7 +50,8 @@ impl Record {
     /// Read the head of the live record at `at`.
     pub fn read(memory: &[u8], at: usize) -> Result<Self, Damaged> {
         let bytes = memory.get(at..).and_then(<[u8]>::first_chunk::<HEAD>).ok_or(Damaged)?;
-        let &[next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] = bytes.as_chunks().0
+        let &[next, room, tag, [key, key_high, kind, flags], value, sum, expires, expires_high] =
+            bytes.as_chunks::<4>().0
         else {
             return Err(Damaged);
         };
@@ -116,7 +117,7 @@ pub fn room_for(key: usize, value: usize) -> usize {
 /// Room and flags of the record at `at`, which may be dead, and may be shorter than a head then.
 pub fn block(memory: &[u8], at: usize) -> Result<(usize, u8), Damaged> {
     let bytes = memory.get(at..).and_then(<[u8]>::first_chunk::<UNIT>).ok_or(Damaged)?;
-    let &[_, room, _, [_, _, _, flags]] = bytes.as_chunks().0 else { return Err(Damaged) };
+    let &[_, room, _, [_, _, _, flags]] = bytes.as_chunks::<4>().0 else { return Err(Damaged) };
     let room = usize::try_from(u32::from_ne_bytes(room)).map_err(|_| Damaged)?;
     if room == 0 || !room.is_multiple_of(UNIT) { Err(Damaged) } else { Ok((room, flags)) }
 }

@@ -1,20 +1,25 @@
 //! The ring of a shard: records one behind the other, from which room for a new one is made.
 //!
 //! A record is put at the head. Behind the head is a gap, and then come the oldest records: where the gap is too small,
-//! the oldest one is given up, or moved to the head if it is still wanted. At the end of the memory in use the head goes
-//! on at the begin; or more memory is taken, if much of what is in use is wanted. So the memory in use stays below twice
-//! of what is wanted and a step, and nothing that is wanted is given up while more memory can be had.
+//! the oldest one is given up, or kept if it is still wanted: moved to the head, or passed where the head would have to
+//! move many. At the end of the memory in use the head goes on at the begin; or more memory is taken, if much of what is
+//! in use is wanted. So the memory in use stays below twice of what is wanted and a step; and while a quarter of all
+//! memory is free, nothing that is wanted is given up, unless no place was found in a whole round.
 
 use crate::cache::record::{Damaged, LIVE, Record, USED, block, fill, number, put};
 use crate::cache::shard::{EVICTIONS, Shard};
 
 /// Bytes that are taken at a time.
 pub(super) const STEP: usize = 128 << 10;
-/// Records, and bytes beside a multiple of the new record, that are moved for one new record at most.
-const MOVED_RECORDS: usize = 1024;
-const MOVED_BYTES: usize = 256 << 10;
-/// How often the head goes round for one new record at most. Before the last rounds nothing is moved any more.
-const ROUNDS: usize = 4;
+/// Bytes that are moved for one new record at most: behind the last one that was given up, and in all. Each record counts
+/// for some bytes more, as the index must be told.
+const MOVED_IN_A_ROW: usize = 64 << 10;
+const MOVED: usize = 512 << 10;
+const MOVED_WITH_EACH: usize = 256;
+/// Records that are kept for one new record at most.
+const KEPT: usize = 100_000;
+/// How often the head goes round for one new record at most. In the last round nothing is kept.
+const ROUNDS: usize = 2;
 
 /// Where the parts of the ring begin: records from the first one to `head`, a gap to `edge`, and older records to `end`.
 /// If there are none, all to `taken` is free.
@@ -34,37 +39,57 @@ pub struct Ring {
     pub items: usize,
 }
 
-/// What may still be moved for one new record.
-struct Moves {
-    records: usize,
-    bytes: usize,
+/// What was done for one new record.
+#[derive(Default)]
+struct Work {
+    needed: usize,
+    moved_in_a_row: usize,
+    moved: usize,
+    kept: usize,
+    rounds: usize,
+}
+
+impl Work {
+    /// Whether old records may still be kept.
+    fn may_keep(&self) -> bool {
+        self.kept < KEPT && self.rounds < ROUNDS
+    }
+
+    /// Whether a record of this room may still be moved. Then it counts as moved.
+    fn may_move(&mut self, room: usize) -> bool {
+        let cost = room + MOVED_WITH_EACH;
+        let may = self.moved_in_a_row + cost <= MOVED_IN_A_ROW && self.moved + cost <= MOVED + 4 * self.needed;
+        if may {
+            self.moved_in_a_row += cost;
+            self.moved += cost;
+        }
+        may
+    }
 }
 
 impl Shard<'_> {
     /// Make room for a record, and count it as live. Returns where it begins; `None` if not enough memory can be had.
     pub(super) fn make_room(&mut self, needed: usize, now: u64) -> Result<Option<usize>, Damaged> {
         let mut ring = self.ring()?;
-        let mut moves = Moves { records: MOVED_RECORDS, bytes: MOVED_BYTES + 4 * needed };
-        let (mut rounds, mut may_grow) = (0, true);
+        let mut work = Work { needed, ..Work::default() };
+        let mut may_grow = true;
         loop {
             let free = if ring.edge == ring.end { ring.taken } else { ring.edge };
             if free - ring.head >= needed {
                 break;
             }
-            if may_grow && ring.taken < self.memory.len() && (ring.live + needed) * 2 >= ring.taken - self.first {
-                self.leave_gap(&mut ring)?;
+            let used = ring.taken - self.first;
+            if may_grow && ring.taken < self.memory.len() && (ring.live + needed) * 2 >= used {
+                self.go_to_end(&mut ring)?;
                 may_grow = self.extend(&mut ring, needed);
-            } else if ring.edge < ring.end {
-                self.reclaim(&mut ring, &mut moves, now)?;
-            } else if rounds < ROUNDS {
-                rounds += 1;
-                ring = Ring { head: self.first, edge: self.first, end: ring.head, ..ring };
-                if rounds + 1 == ROUNDS {
-                    moves.records = 0;
-                }
-            } else {
+            } else if needed > used || work.rounds > ROUNDS {
                 self.set_ring(&ring)?;
                 return Ok(None);
+            } else if ring.edge < ring.end {
+                self.reclaim(&mut ring, &mut work, now)?;
+            } else {
+                work.rounds += 1;
+                ring = Ring { head: self.first, edge: self.first, end: ring.head, ..ring };
             }
         }
         let at = ring.head;
@@ -78,16 +103,19 @@ impl Shard<'_> {
         Ok(Some(at))
     }
 
-    /// Go on behind the last record. What was the gap becomes a dead record.
-    fn leave_gap(&mut self, ring: &mut Ring) -> Result<(), Damaged> {
+    /// Go on behind the last record.
+    fn go_to_end(&mut self, ring: &mut Ring) -> Result<(), Damaged> {
         if ring.edge < ring.end {
-            if ring.head < ring.edge {
-                fill(self.memory, ring.head, ring.edge - ring.head)?;
-            }
+            self.close_gap(ring.head, ring.edge)?;
             ring.head = ring.end;
         }
         (ring.edge, ring.end) = (ring.head, ring.head);
         Ok(())
+    }
+
+    /// Let a dead record fill the gap.
+    fn close_gap(&mut self, head: usize, edge: usize) -> Result<(), Damaged> {
+        if head < edge { fill(self.memory, head, edge - head) } else { Ok(()) }
     }
 
     /// Take more memory, so that `needed` bytes fit behind the head. Returns whether there was some.
@@ -100,33 +128,46 @@ impl Shard<'_> {
         is_more
     }
 
-    /// Give up the oldest record, or move it to the head.
-    fn reclaim(&mut self, ring: &mut Ring, moves: &mut Moves, now: u64) -> Result<(), Damaged> {
+    /// Give up the oldest record, or keep it.
+    fn reclaim(&mut self, ring: &mut Ring, work: &mut Work, now: u64) -> Result<(), Damaged> {
         let at = ring.edge;
         let (room, flags) = block(self.memory, at)?;
         ring.edge = Some(at + room).filter(|edge| *edge <= ring.end).ok_or(Damaged)?;
         if flags & LIVE == 0 {
+            work.moved_in_a_row = 0;
             return Ok(());
         }
         let record = Record::read(self.memory, at)?;
-        let link = self.link_to(&record)?;
         let is_crowded = ring.live * 4 >= (ring.taken - self.first) * 3;
-        let is_wanted = !record.is_over(now) && (flags & USED != 0 || !is_crowded);
-        if is_wanted && moves.records > 0 && moves.bytes >= room {
-            moves.records -= 1;
-            moves.bytes -= room;
-            self.memory.copy_within(at..at + room, ring.head);
+        if work.may_keep() && !record.is_over(now) && (flags & USED != 0 || !is_crowded) {
+            work.kept += 1;
             let flags = if is_crowded { flags & !USED } else { flags };
-            Record { at: ring.head, flags, ..record }.write(self.memory)?;
-            self.set_link(link, ring.head)?;
-            ring.head += room;
-            return Ok(());
+            return self.keep(ring, work, Record { flags, ..record });
         }
+        work.moved_in_a_row = 0;
+        let link = self.link_to(&record)?;
         put(self.memory, link, &record.next.to_ne_bytes())?;
         ring.live = ring.live.checked_sub(room).ok_or(Damaged)?;
         ring.items = ring.items.checked_sub(1).ok_or(Damaged)?;
         if !record.is_over(now) {
             self.count(EVICTIONS);
+        }
+        Ok(())
+    }
+
+    /// Keep a record that lies behind the gap: move it to the head, or go on behind it.
+    fn keep(&mut self, ring: &mut Ring, work: &mut Work, record: Record) -> Result<(), Damaged> {
+        let Record { at, room, .. } = record;
+        if ring.head < at && work.may_move(room) {
+            let link = self.link_to(&record)?;
+            self.memory.copy_within(at..at + room, ring.head);
+            Record { at: ring.head, ..record }.write(self.memory)?;
+            self.set_link(link, ring.head)?;
+            ring.head += room;
+        } else {
+            self.close_gap(ring.head, at)?;
+            record.write(self.memory)?;
+            ring.head = at + room;
         }
         Ok(())
     }

@@ -127,11 +127,7 @@ impl<'a> Shard<'a> {
             self.count(MISSES);
             return Ok(None);
         };
-        let value = record.value(self.memory)?;
-        if sum_of(record.kind, value) != record.sum {
-            return Err(Damaged);
-        }
-        let made = make(record.kind, value);
+        let made = make(record.kind, self.value(&record)?);
         self.count(HITS);
         if record.flags & USED == 0 {
             self.note_used(&record)?;
@@ -150,9 +146,7 @@ impl<'a> Shard<'a> {
         let live = found.filter(|(_, record)| !record.is_over(now));
         let may = match (when, live) {
             (When::Always, _) | (When::Missing, None) => true,
-            (When::Begins(start), Some((_, record))) if record.kind == BYTES => {
-                record.value(self.memory)?.starts_with(start)
-            }
+            (When::Begins(start), Some((_, record))) => self.value(&record)?.starts_with(start) && record.kind == BYTES,
             _ => false,
         };
         if may {
@@ -171,14 +165,10 @@ impl<'a> Shard<'a> {
     ) -> Result<Counted, Damaged> {
         let found = self.locate(name)?;
         let (old, expires) = match (found.filter(|(_, record)| !record.is_over(now)), start) {
-            (Some((_, record)), _) if record.kind == INTEGER => {
-                let value = record.value(self.memory)?;
-                if sum_of(record.kind, value) != record.sum {
-                    return Err(Damaged);
-                }
-                (i64::from_ne_bytes(value.try_into().map_err(|_| Damaged)?), record.expires)
-            }
-            (Some(_), _) => return Ok(Counted::NoInteger),
+            (Some((_, record)), _) => match (record.kind, self.value(&record)?.first_chunk()) {
+                (INTEGER, Some(bytes)) => (i64::from_ne_bytes(*bytes), record.expires),
+                _ => return Ok(Counted::NoInteger),
+            },
             (None, Some(start)) => start,
             (None, None) => return Ok(Counted::Missing),
         };
@@ -216,6 +206,12 @@ impl<'a> Shard<'a> {
             bytes: ring.live as u64,
             memory: ring.taken as u64,
         })
+    }
+
+    /// The value of a record, if its sum is right.
+    fn value(&self, record: &Record) -> Result<&[u8], Damaged> {
+        let value = record.value(self.memory)?;
+        if sum_of(record.kind, value) == record.sum { Ok(value) } else { Err(Damaged) }
     }
 
     /// Write a value: where the old one is if it fits there, else at the head of the ring.

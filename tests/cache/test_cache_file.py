@@ -108,7 +108,7 @@ def test_a_file_of_another_size_is_replaced(path: str) -> None:
 def test_a_file_that_was_cut_is_replaced(path: str) -> None:
     Cache(path, SIZE)
     os.truncate(path, MIB)
-    with pytest.warns(RuntimeWarning, match="it has 1048576 bytes instead of 4202496: something has cut it"):
+    with pytest.warns(RuntimeWarning, match="it has 1048576 bytes instead of 4214784: something has cut it"):
         Cache(path, SIZE).set("key", 1)
 
 
@@ -167,7 +167,7 @@ def test_damage_is_a_miss_and_never_a_wrong_value(path: str) -> None:
         for number in range(50):
             cache.set(f"{number}", f"value of {number} in {turn}" * chance.randrange(1, 50))
         for _ in range(chance.randrange(1, 30)):
-            where = 8192 + chance.randrange(chance.choice([64, 20_000, length]))
+            where = Cache.OVERHEAD + chance.randrange(chance.choice([64, 20_000, length]))
             changed(path, where, chance.randbytes(chance.randrange(1, 9)))
         for number in range(50):
             found = cache.get(f"{number}")
