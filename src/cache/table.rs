@@ -235,3 +235,121 @@ impl Drop for File {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::thread::{scope, spawn};
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+    use crate::cache::record::BYTES;
+    use crate::cache::shard::{Entry, When};
+
+    const PATIENCE: Duration = Duration::from_millis(300);
+
+    fn file(size: usize) -> OwnedFd {
+        let file = memfd_create("cache", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, (size + OVERHEAD) as u64).unwrap();
+        lay_out(file.try_clone().unwrap()).unwrap();
+        file
+    }
+
+    fn table(file: &OwnedFd) -> Table {
+        Table::new(file.try_clone().unwrap(), (1, 2), PATIENCE).unwrap()
+    }
+
+    fn set(table: &Table, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        let (shard, name) = table.place(key);
+        let entry = Entry { kind: BYTES, value, expires: 0 };
+        table.in_time(shard, Access::Change, |shard| shard.set(name, entry, When::Always, now()))
+    }
+
+    fn get(table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let (shard, name) = table.place(key);
+        table.in_time(shard, Access::Read, |shard| shard.get(name, now, |_, value| value.to_vec()))
+    }
+
+    #[test]
+    fn two_mappings_of_a_file_are_one_cache() {
+        let file = file(16 << 20);
+        let (one, other) = (table(&file), table(&file));
+        for number in 0..1000_u32 {
+            set(&one, &number.to_ne_bytes(), &[1; 100]).unwrap();
+            assert_eq!(get(&other, &number.to_ne_bytes()), Ok(Some(vec![1; 100])));
+        }
+        assert_eq!((one.shards(), one.largest()), (4, 1 << 20));
+        let used = (0..4).filter(|shard| one.mapping.try_hold(*shard).unwrap().memory()[20..24] != [0; 4]);
+        assert_eq!(used.count(), 4, "each shard has some");
+    }
+
+    #[test]
+    fn a_file_that_was_not_laid_out_is_refused() {
+        let file = memfd_create("cache", MemfdFlags::CLOEXEC).unwrap();
+        for size in [0, OVERHEAD + 4096, OVERHEAD + (1 << 20)] {
+            ftruncate(&file, size as u64).unwrap();
+            assert!(Table::new(file.try_clone().unwrap(), (1, 2), PATIENCE).is_err(), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_was_never_over_costs_the_values_of_its_shard() {
+        let file = file(1 << 20);
+        let table = table(&file);
+        set(&table, b"key", b"value").unwrap();
+        table.mapping.lock(0).unwrap().set_mark();
+        assert_eq!(get(&table, b"key"), Ok(None));
+        assert!(!table.mapping.lock(0).unwrap().is_marked());
+        set(&table, b"key", b"other").unwrap();
+        assert_eq!(get(&table, b"key"), Ok(Some(b"other".to_vec())));
+    }
+
+    #[test]
+    fn a_panic_in_a_change_is_one_that_was_never_over() {
+        let file = file(1 << 20);
+        let table = table(&file);
+        set(&table, b"key", b"value").unwrap();
+        let run = || table.at_once(0, Access::Change, |_| -> Result<(), Damaged> { panic!("on purpose") });
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        assert!(table.mapping.lock(0).unwrap().is_marked());
+        assert_eq!(get(&table, b"key"), Ok(None));
+    }
+
+    #[test]
+    fn a_thread_that_ends_with_a_lock_leaves_none() {
+        let file = file(1 << 20);
+        let table = table(&file);
+        set(&table, b"key", b"value").unwrap();
+        scope(|scope| {
+            scope.spawn(|| assert!(table.mapping.lock(0).unwrap().try_acquire()));
+        });
+        assert_eq!(get(&table, b"key"), Ok(Some(b"value".to_vec())), "nothing was changed");
+    }
+
+    #[test]
+    fn a_lock_that_is_not_given_back_is_waited_for_once() {
+        let file = file(1 << 20);
+        let held = table(&file);
+        let table = table(&file);
+        let ((tell, told), (free, freed)) = (channel(), channel::<()>());
+        let holder = spawn(move || {
+            let lock = held.mapping.try_hold(0);
+            tell.send(lock.is_some()).unwrap();
+            freed.recv().unwrap();
+        });
+        assert!(told.recv().unwrap());
+        assert!(table.at_once(0, Access::Read, |_| Ok(())).is_none());
+        let start = Instant::now();
+        assert_eq!(get(&table, b"key"), Err(Failure::Busy));
+        assert!(start.elapsed() >= PATIENCE);
+        let start = Instant::now();
+        assert_eq!(get(&table, b"key"), Err(Failure::Busy));
+        assert!(start.elapsed() < PATIENCE);
+        free.send(()).unwrap();
+        holder.join().unwrap();
+        assert_eq!(get(&table, b"key"), Ok(None));
+        assert!(!table.is_stalled[0].load(Ordering::Relaxed));
+    }
+}
