@@ -41,7 +41,8 @@ mod tests {
                 now: 1,
                 seed: 7,
             };
-            tried.on(Shard::empty);
+            tried.memory[..64].fill(0);
+            tried.on(|shard| shard.empty());
             tried
         }
 
@@ -131,7 +132,7 @@ mod tests {
             (1 << 20, 200 << 10, 500, 2000),
         ] {
             let mut tried = Tried::new(length, usable);
-            for turn in 0..20_000 {
+            for turn in 0..6000 {
                 let key = key_of(tried.chance(keys));
                 let size = tried.chance(longest);
                 let value = vec![u8::try_from(turn % 251).unwrap(); tried.chance(size + 1)];
@@ -190,12 +191,12 @@ mod tests {
     #[test]
     fn garbage_pushes_nothing_out_while_there_is_room() {
         let mut tried = Tried::new(1 << 20, 1 << 20);
-        for turn in 0..50_000 {
+        for turn in 0..20_000 {
             // Half of the ring is live at most; sizes change, so that values move.
             let key = key_of(tried.chance(400));
             let value = vec![9; 100 + tried.chance(1000)];
             tried.set(&key, &value, 0, When::Always);
-            assert!(turn % 100 != 0 || (0..400).all(|number| tried.check(&key_of(number))));
+            assert!(turn % 1000 != 0 || (0..400).all(|number| tried.check(&key_of(number))));
         }
         assert_eq!(tried.stats().evictions, 0);
         tried.check_ring();
@@ -208,7 +209,7 @@ mod tests {
             tried.set(&key_of(number), &[3; 260], 0, When::Always);
             tried.set(b"garbage", &vec![4; 100 + number], 0, When::Always);
         }
-        for turn in 0..50_000 {
+        for turn in 0..20_000 {
             let key = key_of(10_000 + tried.chance(50));
             let value = vec![9; 100 + tried.chance(2000)];
             tried.set(&key, &value, 0, When::Always);
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn damage_is_noticed_and_costs_the_shard_its_values() {
         let mut noticed = 0;
-        for turn in 0..600 {
+        for turn in 0..200 {
             let mut tried = Tried::new(256 << 10, 256 << 10);
             tried.seed = turn;
             for _ in 0..300 {
@@ -306,13 +307,13 @@ mod tests {
                 match found {
                     Err(Damaged) => {
                         noticed += 1;
-                        tried.on(Shard::empty);
+                        tried.on(|shard| shard.empty());
                         assert_eq!((tried.stats().items, tried.get(&key)), (0, None));
                     }
                     Ok(found) => assert!(found.is_none_or(|found| found == (BYTES, value))),
                 }
             }
         }
-        assert!(noticed > 100, "{noticed}");
+        assert!(noticed > 30, "{noticed}");
     }
 }
