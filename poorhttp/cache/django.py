@@ -32,7 +32,7 @@ _opened: dict[tuple[str, int, bool], Cache] = {}
 class _DjangoCache(Cache):
     def _pack(self, value: object) -> tuple[int, bytes]:
         if type(value) is SafeString:
-            return SAFE, value.encode()
+            return SAFE, str(value).encode()
         return super()._pack(value)
 
     def _unpack(self, kind: int, data: bytes) -> object:

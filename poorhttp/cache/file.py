@@ -12,7 +12,7 @@ import struct
 import time
 import warnings
 from contextlib import suppress
-from errno import ELOOP
+from errno import ELOOP, ENOENT
 from hashlib import blake2b
 from secrets import token_bytes, token_hex
 from stat import S_ISREG
@@ -121,7 +121,8 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
     """Make a cache; None if another process was faster. It gets its name when it is whole."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
-        raise _fault(path, "cannot be made: there is no such directory", "make it, for the user of the server")
+        told = "there is no such directory for the file of a cache: make it, for the user of the server"
+        raise FileNotFoundError(ENOENT, told, directory)
     draft = f"{path}.{token_hex(8)}"
     descriptor = os.open(draft, FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -8,6 +8,10 @@ from __future__ import annotations
 import json
 from math import isfinite
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 DEPTH = 100
 """Levels of lists and dicts within each other at most."""
 
@@ -31,7 +35,7 @@ def unpack(data: bytes) -> object:
     return _decode(data.decode())
 
 
-def check(value: object, place: str, depth: int = 0) -> None:
+def check(value: Any, place: str, depth: int = 0) -> None:
     """Raise TypeError for what JSON does not have, or gives back as something else."""
     kind = type(value)
     if kind in _PLAIN:
@@ -39,14 +43,14 @@ def check(value: object, place: str, depth: int = 0) -> None:
     if depth > DEPTH:
         raise TypeError(f"{place[:200]} is more than {DEPTH} levels deep, or holds itself")
     if kind is float:
-        if not isfinite(value):  # type: ignore[arg-type]
+        if not isfinite(value):
             raise TypeError(f"{place} is {value}: JSON has no such number")
     elif kind is list:
-        for index, each in enumerate(value):  # type: ignore[arg-type]
+        for index, each in enumerate(value):
             if type(each) not in _PLAIN:
                 check(each, f"{place}[{index}]", depth + 1)
     elif kind is dict:
-        for key, each in value.items():  # type: ignore[attr-defined]
+        for key, each in value.items():
             if type(key) is not str:
                 found = type(key).__name__
                 raise TypeError(f"{place} has the key {key!r} of type {found}: keys are str; {_WAY_OUT}")

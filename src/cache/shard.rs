@@ -127,12 +127,12 @@ impl<'a> Shard<'a> {
             self.count(MISSES);
             return Ok(None);
         };
-        let made = make(record.kind, self.value(&record)?);
+        let result = make(record.kind, self.value(&record)?);
         self.count(HITS);
         if record.flags & USED == 0 {
             self.note_used(&record)?;
         }
-        Ok(Some(made))
+        Ok(Some(result))
     }
 
     /// Whether there is a value.

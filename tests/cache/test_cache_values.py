@@ -151,7 +151,7 @@ class Text(str):
         ([-math.inf], r"the value\[0\] is -inf"),
         (["\ud83d\ude00"], "half of a surrogate pair"),
         ({"\ud800": 1}, "half of a surrogate pair"),
-        (10**5000, "cannot be written as JSON"),
+        pytest.param(10**5000, "cannot be written as JSON", id="huge"),
     ],
 )
 def test_what_json_would_alter_is_refused(cache: Cache, value: Any, told: str) -> None:
