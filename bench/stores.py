@@ -265,4 +265,5 @@ STORES: dict[str, type[Store]] = {
     "redis": Redis,
     "ferretdb": Ferretdb,
     "diskcache": DiskCache,
+    "cache": SharedCache,
 }

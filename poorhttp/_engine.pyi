@@ -118,7 +118,7 @@ class CacheTable:
 
     Keys are str or bytes ("a" is b"a"), of 1,024 bytes at most. bytes, str, and int of 64 bits are kept as they are;
     for all else a subclass has `_pack` and `_unpack`. timeout: seconds until a value is over, None for never; one
-    of 0 or less is over at once. Where a thread has waited `patience` seconds for the lock of a part, a change raises
+    of 0 or less is over at once. Where a thread has waited for `patience` for the lock of a part, a change raises
     TimeoutError, and `get` and `in` tell that there is no value. Raises TypeError, ValueError for what is no key, for a
     value above `largest`, and after `close`.
     """
@@ -136,9 +136,9 @@ class CacheTable:
         Takes what memory it needs from the start; other memory is taken when it is first used. Raises OSError.
         """
 
-    def __new__(cls, descriptor: int, secret: tuple[int, int], patience: float) -> Self:
-        """descriptor: of a file that was laid out. secret: 64 bits each, the same for all processes that use the file.
-        Raises OSError.
+    def __new__(cls, descriptor: int, secret: int, second: int, patience: int) -> Self:
+        """descriptor: of a file that was laid out. secret, second: 64 bits each, the same for all who use the file.
+        patience: milliseconds. Raises OSError.
         """
 
     def get(self, key: str | bytes, default: object = None) -> object:
@@ -163,9 +163,6 @@ class CacheTable:
         that is no int of 64 bits, OverflowError if the sum would be none.
         """
 
-    def decr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
-        """Subtract from an int; see `incr`."""
-
     def delete(self, key: str | bytes) -> bool:
         """Remove a value; return whether there was one."""
 
@@ -176,10 +173,8 @@ class CacheTable:
     def clear(self) -> None:
         """Remove all values. Counters go on."""
 
-    def stats(self) -> dict[str, int]:
-        """Since the file was made: `hits`, `misses`, `evictions` (values that were given up for others). Now: `items`,
-        `bytes` (of values with their keys, also of those that are over and not removed yet), `memory` (in use).
-        """
+    def _stats(self) -> list[int]:
+        """Hits, misses, items, bytes, evictions and memory; see poorhttp.cache.Cache.stats."""
 
     def close(self) -> None:
         """Refuse all that is asked from now on. The memory is given back with the object."""

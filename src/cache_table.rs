@@ -11,11 +11,10 @@ use std::time::Duration;
 use pyo3::exceptions::{PyKeyError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::cache::mapping::{OVERHEAD, SIZES};
 use crate::cache::record::Damaged;
-use crate::cache::shard::{Counted, Entry, Name, Shard, Stats, When};
+use crate::cache::shard::{Counted, Entry, Name, Shard, When};
 use crate::cache::table::{Access, Failure, LAYOUT, Table, lay_out, now};
 use crate::cache_values::{Form, Found, end_of, key_of};
 use crate::engine::os_error;
@@ -25,8 +24,15 @@ use crate::net::events::listener::duplicate;
 #[pyclass(module = "poorhttp._engine", subclass, frozen, immutable_type)]
 pub struct CacheTable {
     table: Table,
+    /// Milliseconds.
+    patience: u64,
     is_closed: AtomicBool,
 }
+
+/// What is done to the value of a key.
+type Change<'a> = &'a mut (dyn FnMut(&mut Shard<'_>, Name<'_>) -> Result<(), Damaged> + Send);
+/// What is done in a shard, in this thread.
+type Task<'a> = &'a mut (dyn FnMut(&mut Shard<'_>) -> Result<(), Damaged> + Send);
 
 #[pymethods]
 impl CacheTable {
@@ -43,12 +49,10 @@ impl CacheTable {
     }
 
     #[new]
-    fn new(descriptor: RawFd, secret: (u64, u64), patience: f64) -> PyResult<Self> {
-        let patience =
-            Duration::try_from_secs_f64(patience).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    fn new(descriptor: RawFd, secret: u64, second: u64, patience: u64) -> PyResult<Self> {
         let file = duplicate(descriptor).map_err(os_error)?;
-        let table = Table::new(file, secret, patience).map_err(os_error)?;
-        Ok(Self { table, is_closed: AtomicBool::new(false) })
+        let table = Table::new(file, (secret, second), Duration::from_millis(patience)).map_err(os_error)?;
+        Ok(Self { table, patience, is_closed: AtomicBool::new(false) })
     }
 
     #[pyo3(signature = (key, default = None))]
@@ -57,7 +61,7 @@ impl CacheTable {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = Self::find(cache, key)?.ok().flatten();
+        let found = cache.get().find(key)?.ok().flatten();
         Self::given(cache, found, default)
     }
 
@@ -67,7 +71,8 @@ impl CacheTable {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = Self::find(cache, key)?.map_err(|failure| cache.get().told(failure))?;
+        let this = cache.get();
+        let found = this.find(key)?.map_err(|failure| this.told(failure))?;
         Self::given(cache, found, default)
     }
 
@@ -103,97 +108,82 @@ impl CacheTable {
     }
 
     #[pyo3(signature = (key, delta = 1, default = None, timeout = None))]
-    fn incr<'py>(
-        cache: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        delta: i64,
-        default: Option<i64>,
-        timeout: Option<f64>,
-    ) -> PyResult<i64> {
-        let this = cache.get();
+    fn incr(&self, key: &Bound<'_, PyAny>, delta: i64, default: Option<i64>, timeout: Option<f64>) -> PyResult<i64> {
         let moment = now();
         let end = end_of(timeout, moment)?;
         let start = default.map(|number| (number, end));
-        let counted =
-            this.change(cache.py(), key_of(key)?, |shard, name| shard.count_up(name, delta, start, moment))?;
+        let mut counted = Counted::Missing;
+        self.change(key, &mut |shard, name| {
+            counted = shard.count_up(name, delta, start, moment)?;
+            Ok(())
+        })?;
         match counted {
             Counted::To(number) => Ok(number),
             Counted::Missing => Err(PyKeyError::new_err(key.clone().unbind())),
-            Counted::NoInteger => {
-                Err(PyTypeError::new_err(format!("the value of {} is no int; only an int can be counted", key.repr()?)))
-            }
-            Counted::Overflow => {
-                Err(PyOverflowError::new_err(format!("the number of {} would need more than 64 bits", key.repr()?)))
-            }
+            Counted::NoInteger => Err(PyTypeError::new_err("the value is no int of 64 bits; only such can be counted")),
+            Counted::Overflow => Err(PyOverflowError::new_err("the number would need more than 64 bits")),
         }
     }
 
-    #[pyo3(signature = (key, delta = 1, default = None, timeout = None))]
-    fn decr<'py>(
-        cache: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        delta: i64,
-        default: Option<i64>,
-        timeout: Option<f64>,
-    ) -> PyResult<i64> {
-        let delta = delta.checked_neg().ok_or_else(|| PyOverflowError::new_err("delta needs more than 64 bits"))?;
-        Self::incr(cache, key, delta, default, timeout)
-    }
-
-    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let moment = now();
-        self.change(py, key_of(key)?, |shard, name| shard.delete(name, moment))
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (moment, mut was_there) = (now(), false);
+        self.change(key, &mut |shard, name| {
+            was_there = shard.delete(name, moment)?;
+            Ok(())
+        })?;
+        Ok(was_there)
     }
 
     #[pyo3(signature = (key, timeout = None))]
-    fn touch(&self, py: Python<'_>, key: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
-        let moment = now();
+    fn touch(&self, key: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
+        let (moment, mut is_there) = (now(), false);
         let end = end_of(timeout, moment)?;
-        self.change(py, key_of(key)?, |shard, name| shard.touch(name, end, moment))
+        self.change(key, &mut |shard, name| {
+            is_there = shard.touch(name, end, moment)?;
+            Ok(())
+        })?;
+        Ok(is_there)
     }
 
-    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let moment = now();
-        let (shard, name) = self.open()?.place(key_of(key)?);
-        let done = self.ask(py, shard, Access::Read, |shard| shard.has(name, moment));
-        Ok(done.unwrap_or(false))
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (shard, name) = self.place(key)?;
+        let mut is_there = false;
+        let mut look = |shard: &mut Shard<'_>| {
+            is_there = shard.has(name, now())?;
+            Ok(())
+        };
+        // Where the lock is not free in time, it is as if there were none.
+        let _ = self.ask(key.py(), shard, Access::Read, &mut look);
+        Ok(is_there)
     }
 
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        let shards = self.open()?.shards();
-        let empty = |shard: &mut Shard<'_>| {
+        let mut empty = |shard: &mut Shard<'_>| {
             shard.empty();
             Ok(())
         };
+        let mut done = Ok(());
         // Those that are free are emptied also where one is not.
-        let done = (0..shards).map(|shard| self.ask(py, shard, Access::Change, empty)).fold(Ok(()), Result::and);
+        for shard in 0..self.open()?.shards() {
+            done = done.and(self.ask(py, shard, Access::Change, &mut empty));
+        }
         done.map_err(|failure| self.told(failure))
     }
 
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut total = Stats::default();
+    fn _stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        let mut total = [0; 6];
         for shard in 0..self.open()?.shards() {
-            let part =
-                self.ask(py, shard, Access::Read, |shard| shard.stats()).map_err(|failure| self.told(failure))?;
-            total.hits += part.hits;
-            total.misses += part.misses;
-            total.evictions += part.evictions;
-            total.items += part.items;
-            total.bytes += part.bytes;
-            total.memory += part.memory;
+            let mut part = total;
+            let mut add = |shard: &mut Shard<'_>| {
+                for (sum, count) in part.iter_mut().zip(shard.stats()?) {
+                    *sum += count;
+                }
+                Ok(())
+            };
+            self.ask(py, shard, Access::Read, &mut add).map_err(|failure| self.told(failure))?;
+            total = part;
         }
-        let stats = PyDict::new(py);
-        for (name, count) in [
-            ("hits", total.hits),
-            ("misses", total.misses),
-            ("items", total.items),
-            ("bytes", total.bytes),
-            ("evictions", total.evictions),
-            ("memory", total.memory),
-        ] {
-            stats.set_item(name, count)?;
-        }
-        Ok(stats)
+        Ok(total.to_vec())
     }
 
     #[getter]
@@ -215,28 +205,33 @@ impl CacheTable {
         Ok(&self.table)
     }
 
+    /// The shard of a key, and its name there.
+    fn place<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<(usize, Name<'a>)> {
+        Ok(self.open()?.place(key_of(key)?))
+    }
+
     /// Find a value.
-    fn find<'py>(cache: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Result<Option<Found<'py>>, Failure>> {
-        let py = cache.py();
-        let table = cache.get().open()?;
-        let (shard, name) = table.place(key_of(key)?);
-        let found =
-            table.at_once(shard, Access::Read, |shard| shard.get(name, now, |kind, bytes| Found::new(py, kind, bytes)));
-        let found = match found {
-            Some(found) => found,
-            None => {
-                let copied = py.detach(|| {
-                    table.in_time(shard, Access::Read, |shard| {
-                        shard.get(name, now, |kind, bytes| (kind, bytes.to_vec()))
-                    })
-                });
-                copied.map(|copied| copied.map(|(kind, bytes)| Found::new(py, kind, &bytes)))
-            }
-        };
-        Ok(match found {
-            Ok(found) => Ok(found.transpose()?),
-            Err(failure) => Err(failure),
-        })
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Result<Option<Found<'py>>, Failure>> {
+        let py = key.py();
+        let (shard, name) = self.place(key)?;
+        let mut found = None;
+        let done = self.table.at_once(shard, Access::Read, &mut |shard| {
+            found = shard.get(name, &now)?.map(|(kind, bytes)| Found::new(py, kind, bytes));
+            Ok(())
+        });
+        if done != Err(Failure::Busy) {
+            let found = found.transpose()?;
+            return Ok(done.map(|()| found));
+        }
+        let mut copied = None;
+        let done = py.detach(|| {
+            self.table.in_time(shard, Access::Read, &mut |shard| {
+                copied = shard.get(name, &now)?.map(|(kind, bytes)| (kind, bytes.to_vec()));
+                Ok(())
+            })
+        });
+        let found = copied.map(|(kind, bytes)| Found::new(py, kind, &bytes)).transpose()?;
+        Ok(done.map(|()| found))
     }
 
     /// What the caller gets.
@@ -253,10 +248,10 @@ impl CacheTable {
     }
 
     /// Put a value under a key, if `when` is so.
-    fn put<'py>(
-        cache: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        value: &Bound<'py, PyAny>,
+    fn put(
+        cache: &Bound<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         when: When<'_>,
     ) -> PyResult<bool> {
@@ -266,38 +261,29 @@ impl CacheTable {
         let largest = this.open()?.largest();
         if value.len() > largest {
             let told = format!("a value has {} bytes; this cache takes at most {largest}", value.len());
-            return Err(PyValueError::new_err(format!(
-                "{told}: make it larger (size), or keep large things elsewhere"
-            )));
+            return Err(PyValueError::new_err(told + ": make it larger (size), or keep large things elsewhere"));
         }
-        let moment = now();
+        let (moment, mut is_put) = (now(), false);
         let entry = Entry { kind, value, expires: end_of(timeout, moment)? };
-        this.change(cache.py(), key_of(key)?, |shard, name| shard.set(name, entry, when, moment))
+        this.change(key, &mut |shard, name| {
+            is_put = shard.set(name, entry, when, moment)?;
+            Ok(())
+        })?;
+        Ok(is_put)
     }
 
     /// Change something in the shard of a key.
-    fn change<R: Send>(
-        &self,
-        py: Python<'_>,
-        key: &[u8],
-        run: impl Fn(&mut Shard<'_>, Name<'_>) -> Result<R, Damaged> + Sync,
-    ) -> PyResult<R> {
-        let (shard, name) = self.open()?.place(key);
-        self.ask(py, shard, Access::Change, |shard| run(shard, name)).map_err(|failure| self.told(failure))
+    fn change(&self, key: &Bound<'_, PyAny>, run: Change<'_>) -> PyResult<()> {
+        let (shard, name) = self.place(key)?;
+        let done = self.ask(key.py(), shard, Access::Change, &mut |shard| run(shard, name));
+        done.map_err(|failure| self.told(failure))
     }
 
     /// Do something in a shard: at once, or detached when its lock is free.
-    fn ask<R: Send>(
-        &self,
-        py: Python<'_>,
-        shard: usize,
-        access: Access,
-        run: impl Fn(&mut Shard<'_>) -> Result<R, Damaged> + Sync,
-    ) -> Result<R, Failure> {
-        let table = &self.table;
-        match table.at_once(shard, access, &run) {
-            Some(done) => done,
-            None => py.detach(|| table.in_time(shard, access, &run)),
+    fn ask(&self, py: Python<'_>, shard: usize, access: Access, run: Task<'_>) -> Result<(), Failure> {
+        match self.table.at_once(shard, access, run) {
+            Err(Failure::Busy) => py.detach(|| self.table.in_time(shard, access, run)),
+            done => done,
         }
     }
 
@@ -305,8 +291,8 @@ impl CacheTable {
     fn told(&self, failure: Failure) -> PyErr {
         match failure {
             Failure::Busy => PyTimeoutError::new_err(format!(
-                "another process has kept a part of the cache locked for {:?}: is one stopped, or in a debugger?",
-                self.table.patience()
+                "another process has kept a part of the cache locked for {} ms: is one stopped, or in a debugger?",
+                self.patience
             )),
             Failure::Damaged => PyRuntimeError::new_err("the cache is damaged: remove its file"),
         }

@@ -94,12 +94,11 @@ pub fn key_of<'a>(key: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
     } else if let Ok(bytes) = key.cast::<PyBytes>() {
         bytes.as_bytes()
     } else {
-        let found = key.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("a key is of type {found}; expected str or bytes")));
+        return Err(PyTypeError::new_err(format!("a key is of {:?}; expected str or bytes", key.get_type())));
     };
     if bytes.len() > LONGEST_KEY {
         let told = format!("a key has {} bytes; expected at most {LONGEST_KEY}", bytes.len());
-        return Err(PyValueError::new_err(format!("{told}: use a hash of it, such as sha256(key).hexdigest()")));
+        return Err(PyValueError::new_err(told + ": use a hash of it, such as sha256(key).hexdigest()"));
     }
     Ok(bytes)
 }

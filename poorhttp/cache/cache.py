@@ -52,7 +52,7 @@ class Cache(CacheTable):
         name = None if path is None else os.path.abspath(path)
         descriptor, secret = in_memory(size) if name is None else opened(name, size)
         try:
-            cache = super().__new__(cls, descriptor, secret, patience)
+            cache = super().__new__(cls, descriptor, *secret, int(patience * 1000))
         finally:
             os.close(descriptor)
         cache.path, cache.size, cache._pickles = name, size, pickle
@@ -77,8 +77,16 @@ class Cache(CacheTable):
         """Remove several values; return how many there were."""
         return sum([self.delete(key) for key in keys])
 
-    def __repr__(self) -> str:
-        return f"<Cache {self.path or 'in memory'}, {self.size} bytes>"
+    def decr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
+        """Subtract from an int; see `incr`."""
+        return self.incr(key, -delta, default, timeout)
+
+    def stats(self) -> dict[str, int]:
+        """Since the cache was made: `hits`, `misses`, `evictions` (values that were given up for others). Now: `items`,
+        `bytes` (of values, keys and what is around them, also if they are over and not removed yet), `memory`.
+        """
+        names = "hits", "misses", "items", "bytes", "evictions", "memory"
+        return dict(zip(names, self._stats(), strict=True))
 
     def _pack(self, value: object) -> tuple[int, bytes]:
         if self._pickles:

@@ -14,7 +14,7 @@ import warnings
 from contextlib import suppress
 from errno import ELOOP, ENOENT
 from hashlib import blake2b
-from secrets import token_bytes, token_hex
+from secrets import randbits, token_hex
 from stat import S_ISREG
 
 from poorhttp._engine import CacheTable
@@ -25,11 +25,8 @@ HEAD = struct.Struct("=16sQQQQ32s")
 
 FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
-ATTEMPTS = 20
-"""How often a name is looked at that other processes are changing."""
-
-WAIT = 2.0
-"""Seconds at most that another process may take to replace a file."""
+ATTEMPTS, PAUSE = 200, 0.01
+"""How often a name is looked at that other processes are changing, and the seconds in between."""
 
 Secret = tuple[int, int]
 
@@ -68,6 +65,8 @@ def opened(path: str, size: int) -> tuple[int, Secret]:
             if _removed(path, descriptor):
                 text = f"the cache {path} is made anew, and what it held is dropped: {unfit}"
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
+            else:
+                time.sleep(PAUSE)
         finally:
             os.close(descriptor)
     raise _fault(path, "is made and removed by other processes all the time", "open it with the same size everywhere")
@@ -147,28 +146,20 @@ def _made(path: str, size: int) -> tuple[int, Secret] | None:
 def _lay_out(descriptor: int, size: int) -> Secret:
     os.ftruncate(descriptor, size + CacheTable.OVERHEAD)
     CacheTable.lay_out(descriptor)
-    secret = struct.unpack("=QQ", token_bytes(16))
+    secret = randbits(64), randbits(64)
     os.pwrite(descriptor, HEAD.pack(MAGIC, CacheTable.LAYOUT, size, *secret, machine()), 0)
     return secret
 
 
 def _removed(path: str, descriptor: int) -> bool:
-    """Remove a file, if the name is still its; return whether it was. Of several processes one does it."""
-    deadline = time.monotonic() + WAIT
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise _fault(path, "is locked by another process", "is that one stopped?") from None
-            time.sleep(0.01)
+    """Remove a file, if the name is still its and no other process is about to do that; return whether it was done."""
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_same = os.path.samestat(os.fstat(descriptor), os.lstat(path))
-        if is_same:
-            os.unlink(path)
-    except FileNotFoundError:
+    except (BlockingIOError, FileNotFoundError):
         return False
+    if is_same:
+        os.unlink(path)
     return is_same
 
 

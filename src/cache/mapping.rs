@@ -43,7 +43,7 @@ impl Mapping {
     /// Map a file of this length.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> std::io::Result<Self> {
         let size = length.checked_sub(OVERHEAD).filter(|size| SIZES.contains(size));
-        let size = size.ok_or_else(|| std::io::Error::other(format!("{length} bytes are no cache")))?;
+        let size = size.ok_or_else(|| std::io::Error::other("a file of this length is no cache"))?;
         let shards = 1 << (size / SHARD).clamp(1, MOST_SHARDS).ilog2();
         let shard = size / shards / PAGE * PAGE;
         let access = ProtFlags::READ | ProtFlags::WRITE;

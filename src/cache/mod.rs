@@ -19,7 +19,7 @@ mod tests {
 
     use super::record::{BYTES, Damaged, HEAD, INTEGER, LIVE, Record, block};
     use super::ring::STEP;
-    use super::shard::{Counted, Entry, Name, Shard, Stats, When};
+    use super::shard::{Counted, Entry, Name, Shard, When};
 
     /// A shard with a model of it beside it. usable: how much of its memory may be used.
     struct Tried {
@@ -28,6 +28,14 @@ mod tests {
         model: HashMap<Vec<u8>, (u8, Vec<u8>, u64)>,
         now: u64,
         seed: u64,
+    }
+
+    #[derive(Debug)]
+    struct Stats {
+        items: u64,
+        bytes: u64,
+        evictions: u64,
+        memory: u64,
     }
 
     const UNTOUCHED: u8 = 0xa5;
@@ -73,11 +81,13 @@ mod tests {
 
         fn get(&mut self, key: &[u8]) -> Option<(u8, Vec<u8>)> {
             let now = self.now;
-            self.on(|shard| shard.get(name(key), || now, |kind, value| (kind, value.to_vec()))).unwrap()
+            self.on(|shard| Ok(shard.get(name(key), &|| now)?.map(|(kind, value)| (kind, value.to_vec()))))
+                .unwrap_or_else(|Damaged| panic!("damaged"))
         }
 
         fn stats(&mut self) -> Stats {
-            self.on(|shard| shard.stats()).unwrap()
+            let [_, _, items, bytes, evictions, memory] = self.on(|shard| shard.stats()).unwrap();
+            Stats { items, bytes, evictions, memory }
         }
 
         /// The value is that of the model, or has been given up. Returns whether it is there.
@@ -306,7 +316,7 @@ mod tests {
                 let value = vec![u8::try_from(turn % 256).unwrap(); size];
                 let found = tried.on(|shard| {
                     shard.set(name(&key), Entry { kind: BYTES, value: &value, expires: 0 }, When::Always, 1)?;
-                    shard.get(name(&key), || 1, |kind, value| (kind, value.to_vec()))
+                    Ok(shard.get(name(&key), &|| 1)?.map(|(kind, value)| (kind, value.to_vec())))
                 });
                 match found {
                     Err(Damaged) => {

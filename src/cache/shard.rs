@@ -65,21 +65,6 @@ pub enum Counted {
     Overflow,
 }
 
-/// What happened in a shard, and what is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Stats {
-    pub hits: u64,
-    pub misses: u64,
-    pub evictions: u64,
-    /// Values, also those that are over and not given up yet.
-    pub items: u64,
-    /// Bytes that they take.
-    pub bytes: u64,
-    /// Bytes of memory in use.
-    pub memory: u64,
-}
-
 /// A shard.
 pub struct Shard<'a> {
     pub(super) memory: &'a mut [u8],
@@ -115,24 +100,18 @@ impl<'a> Shard<'a> {
         let _ = self.set_ring(&Ring { head: first, edge: first, end: first, taken, live: 0, items: 0 });
     }
 
-    /// Make something of the value of a key, if there is one.
-    pub fn get<R>(
-        &mut self,
-        name: Name<'_>,
-        now: impl FnOnce() -> u64,
-        make: impl FnOnce(u8, &[u8]) -> R,
-    ) -> Result<Option<R>, Damaged> {
+    /// The kind and the value of a key, if there is one. now: the clock, which is read if that matters.
+    pub fn get(&mut self, name: Name<'_>, now: &dyn Fn() -> u64) -> Result<Option<(u8, &[u8])>, Damaged> {
         let found = self.locate(name)?.map(|(_, record)| record);
         let Some(record) = found.filter(|record| record.expires == 0 || !record.is_over(now())) else {
             self.count(MISSES);
             return Ok(None);
         };
-        let result = make(record.kind, self.value(&record)?);
         self.count(HITS);
         if record.flags & USED == 0 {
             self.note_used(&record)?;
         }
-        Ok(Some(result))
+        Ok(Some((record.kind, self.value(&record)?)))
     }
 
     /// Whether there is a value.
@@ -191,21 +170,16 @@ impl<'a> Shard<'a> {
         Ok(true)
     }
 
-    /// What happened, and what is there.
-    pub fn stats(&self) -> Result<Stats, Damaged> {
+    /// What happened, and what is there: hits, misses, values (also those that are over and not given up yet), their
+    /// bytes, how many were given up for others, and the bytes of memory in use.
+    pub fn stats(&self) -> Result<[u64; 6], Damaged> {
         let ring = self.ring()?;
         let counter = |at| {
             let words = self.memory.get(at..).and_then(<[u8]>::first_chunk);
             words.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
         };
-        Ok(Stats {
-            hits: counter(HITS),
-            misses: counter(MISSES),
-            evictions: counter(EVICTIONS),
-            items: ring.items as u64,
-            bytes: ring.live as u64,
-            memory: ring.taken as u64,
-        })
+        let sizes = (ring.items as u64, ring.live as u64, ring.taken as u64);
+        Ok([counter(HITS), counter(MISSES), sizes.0, sizes.1, counter(EVICTIONS), sizes.2])
     }
 
     /// The value of a record, if its sum is right.

@@ -47,6 +47,9 @@ pub enum Failure {
     Damaged,
 }
 
+/// What is done in a shard: once, or once more where the first time has found damage.
+pub type Run<'a> = &'a mut dyn FnMut(&mut Shard<'_>) -> Result<(), Damaged>;
+
 /// A cache.
 pub struct Table {
     mapping: Mapping,
@@ -95,28 +98,19 @@ impl Table {
         self.mapping.shards
     }
 
-    /// How long a thread waits for a lock.
-    pub fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// The shard of a key, and its name there.
     pub fn place<'a>(&self, key: &'a [u8]) -> (usize, Name<'a>) {
+        let (first, second) = self.secret;
         // The hasher that is not deprecated takes no secret that is shared.
         #[allow(deprecated)]
-        let mut hasher = std::hash::SipHasher::new_with_keys(self.secret.0, self.secret.1);
+        let mut hasher = std::hash::SipHasher::new_with_keys(first, second);
         hasher.write(key);
         let [a, b, c, d, .., last] = hasher.finish().to_ne_bytes();
         (usize::from(last) & (self.mapping.shards - 1), Name { key, tag: u32::from_ne_bytes([a, b, c, d]) })
     }
 
-    /// Do something in a shard if its lock is free now, or in a moment.
-    pub fn at_once<R>(
-        &self,
-        shard: usize,
-        access: Access,
-        run: impl Fn(&mut Shard<'_>) -> Result<R, Damaged>,
-    ) -> Option<Result<R, Failure>> {
+    /// Do something in a shard if its lock is free now, or in a moment; `Busy` if not.
+    pub fn at_once(&self, shard: usize, access: Access, run: Run<'_>) -> Result<(), Failure> {
         let held = (0..TRIES).find_map(|_| {
             let held = self.mapping.try_hold(shard);
             if held.is_none() {
@@ -124,16 +118,11 @@ impl Table {
             }
             held
         });
-        Some(self.run(held?, shard, access, run))
+        self.run(held.ok_or(Failure::Busy)?, shard, access, run)
     }
 
     /// Do something in a shard, for whose lock this thread may wait. Call it detached: nothing else is to wait meanwhile.
-    pub fn in_time<R>(
-        &self,
-        shard: usize,
-        access: Access,
-        run: impl Fn(&mut Shard<'_>) -> Result<R, Damaged>,
-    ) -> Result<R, Failure> {
+    pub fn in_time(&self, shard: usize, access: Access, run: Run<'_>) -> Result<(), Failure> {
         let is_stalled = self.is_stalled.get(shard).ok_or(Failure::Damaged)?;
         let patience = if is_stalled.load(Ordering::Relaxed) { self.patience.min(SHORT) } else { self.patience };
         let (start, (mut pause, longest)) = (Instant::now(), PAUSES);
@@ -151,13 +140,7 @@ impl Table {
         }
     }
 
-    fn run<R>(
-        &self,
-        mut held: Held<'_>,
-        index: usize,
-        access: Access,
-        run: impl Fn(&mut Shard<'_>) -> Result<R, Damaged>,
-    ) -> Result<R, Failure> {
+    fn run(&self, mut held: Held<'_>, index: usize, access: Access, run: Run<'_>) -> Result<(), Failure> {
         if let Some(is_stalled) = self.is_stalled.get(index).filter(|it| it.load(Ordering::Relaxed)) {
             is_stalled.store(false, Ordering::Relaxed);
         }
@@ -264,12 +247,22 @@ mod tests {
     fn set(table: &Table, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
         let (shard, name) = table.place(key);
         let entry = Entry { kind: BYTES, value, expires: 0 };
-        table.in_time(shard, Access::Change, |shard| shard.set(name, entry, When::Always, now()))
+        let mut is_set = false;
+        let mut run = |shard: &mut Shard<'_>| {
+            is_set = shard.set(name, entry, When::Always, now())?;
+            Ok(())
+        };
+        table.in_time(shard, Access::Change, &mut run).map(|()| is_set)
     }
 
     fn get(table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let (shard, name) = table.place(key);
-        table.in_time(shard, Access::Read, |shard| shard.get(name, now, |_, value| value.to_vec()))
+        let mut found = None;
+        let mut run = |shard: &mut Shard<'_>| {
+            found = shard.get(name, &now)?.map(|(_, value)| value.to_vec());
+            Ok(())
+        };
+        table.in_time(shard, Access::Read, &mut run).map(|()| found)
     }
 
     #[test]
@@ -311,7 +304,7 @@ mod tests {
         let file = file(1 << 20);
         let table = table(&file);
         set(&table, b"key", b"value").unwrap();
-        let run = || table.at_once(0, Access::Change, |_| -> Result<(), Damaged> { panic!("on purpose") });
+        let run = || table.at_once(0, Access::Change, &mut |_| panic!("on purpose"));
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
         assert!(table.mapping.lock(0).unwrap().is_marked());
         assert_eq!(get(&table, b"key"), Ok(None));
@@ -340,7 +333,7 @@ mod tests {
             freed.recv().unwrap();
         });
         assert!(told.recv().unwrap());
-        assert!(table.at_once(0, Access::Read, |_| Ok(())).is_none());
+        assert_eq!(table.at_once(0, Access::Read, &mut |_| Ok(())), Err(Failure::Busy));
         let start = Instant::now();
         assert_eq!(get(&table, b"key"), Err(Failure::Busy));
         assert!(start.elapsed() >= PATIENCE);
