@@ -118,9 +118,8 @@ class CacheTable:
 
     Keys are str or bytes ("a" is b"a"), of 1,024 bytes at most. bytes, str, and int of 64 bits are kept as they are;
     for all else a subclass has `_pack` and `_unpack`. timeout: seconds until a value is over, None for never; one
-    of 0 or less is over at once. Where a thread has waited for `patience` for the lock of a part, a change raises
-    TimeoutError, and `get` and `in` tell that there is no value. Raises TypeError, ValueError for what is no key, for a
-    value above `largest`, and after `close`.
+    of 0 or less is over at once. If the lock of a part is not free for `patience`, a change raises TimeoutError, and
+    `get` and `in` find nothing. Raises TypeError, and ValueError for a value above `largest` and after `close`.
     """
 
     LAYOUT: int  # of the file; files of another one cannot be used
@@ -131,10 +130,7 @@ class CacheTable:
 
     @staticmethod
     def lay_out(descriptor: int) -> None:
-        """Make a cache of a new file, of OVERHEAD bytes more than its size, that no other process knows yet.
-
-        Takes what memory it needs from the start; other memory is taken when it is first used. Raises OSError.
-        """
+        """Make a cache of a new file, of OVERHEAD bytes more than its size. Raises OSError."""
 
     def __new__(cls, descriptor: int, secret: int, second: int, patience: int) -> Self:
         """descriptor: of a file that was laid out. secret, second: 64 bits each, the same for all who use the file.
@@ -142,19 +138,19 @@ class CacheTable:
         """
 
     def get(self, key: str | bytes, default: object = None) -> object:
-        """The value of a key; `default` if there is none."""
+        """The value of a key."""
 
     def load(self, key: str | bytes, default: object = None) -> object:
-        """The value of a key as `get` returns it; but raises TimeoutError if the lock is not free in time."""
+        """As `get`, but raises TimeoutError."""
 
     def set(self, key: str | bytes, value: object, timeout: float | None = None) -> None:
         """Put a value under a key. If memory is short, it may be given up at once."""
 
     def add(self, key: str | bytes, value: object, timeout: float | None = None) -> bool:
-        """Put a value under a key if it has none; return whether it was put."""
+        """Put a value if there is none; return whether it was put."""
 
     def replace(self, key: str | bytes, begin: bytes, value: object, timeout: float | None = None) -> bool:
-        """Put a value under a key if it has one of type bytes that begins with `begin`; return whether it was put."""
+        """Put a value if there are bytes that begin with `begin`; return whether it was put."""
 
     def incr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
         """Add to an int, and return the sum. The timeout stays what it is.
@@ -174,10 +170,10 @@ class CacheTable:
         """Remove all values. Counters go on."""
 
     def _stats(self) -> list[int]:
-        """Hits, misses, items, bytes, evictions and memory; see poorhttp.cache.Cache.stats."""
+        """Hits, misses, items, bytes, evictions, memory."""
 
     def close(self) -> None:
-        """Refuse all that is asked from now on. The memory is given back with the object."""
+        """Refuse what is asked from now on. The memory is given back with the object."""
 
     def _pack(self, value: object) -> tuple[int, bytes]:
         """Of the subclass: the kind, from 3 to 255, and the bytes of a value."""

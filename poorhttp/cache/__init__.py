@@ -4,10 +4,7 @@
     cache = Cache("/dev/shm/mysite.cache")
     cache.set("greeting", "hello", timeout=60)
 
-docs/cache.md says which processes share which cache, and what a reload keeps. For Django there is
-poorhttp.cache.django.SharedCache, for sessions the store `cache:/path`.
-
-Imports nothing but the engine and the standard library; `django` only the module that is for Django.
+docs/cache.md says which processes share which cache. Imports the engine and the standard library.
 """
 
 from poorhttp.cache.cache import Cache

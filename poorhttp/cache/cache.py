@@ -1,7 +1,5 @@
-"""The cache that programs use: the memory of a file, or of the process and those that it forks.
-
-Knows the engine, which does the work (`_engine.CacheTable` has the manual of each method), and how all else than bytes,
-str and small ints is packed. Knows nothing of the server.
+"""The cache that programs use. Knows the engine, whose `CacheTable` does the work, and how other values than bytes, str
+and small ints are packed.
 """
 
 from __future__ import annotations
@@ -15,13 +13,12 @@ from poorhttp.cache.json_values import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from typing import Self
 
 SIZE = 64 << 20
 
 PATIENCE = 1.0
-"""Seconds that a thread waits for the lock of a part: much longer than anything that is done under it."""
+"""Seconds: much longer than anything that is done under a lock."""
 
 JSON, PICKLE = 3, 4
 """Kinds of values. The engine has the kinds up to 2."""
@@ -36,15 +33,9 @@ class Cache(CacheTable):
         pickle: bool = False,
         patience: float = PATIENCE,
     ) -> Self:
-        """Open the cache of this file, or make it.
-
-        path: of a file on a local file system, best in memory (/dev/shm); None for memory that only this process and
-        those that it forks from now on share. size: bytes for values, their keys and the index; 1 MiB to 64 GiB. A file
-        of another size, another layout or an earlier start of the machine is replaced, with a RuntimeWarning.
-        pickle: values that JSON would alter are pickled; then whoever can write the file can run code in this process.
-        patience: seconds that a thread waits if a process was stopped in the middle of something.
-
-        Raises OSError, and ValueError for a size that cannot be.
+        """path: of a file, made if it is not there; None for memory that forked processes share. size: bytes. pickle:
+        for values that JSON would alter; then a program that can write the file can run code here. patience: seconds
+        that a thread waits for a stopped process. Raises OSError, ValueError.
         """
         least, most = cls.SIZES
         if not least <= size <= most:
@@ -62,29 +53,11 @@ class Cache(CacheTable):
     size: int
     _pickles: bool
 
-    def get_many(self, keys: Iterable[str | bytes]) -> dict[str | bytes, object]:
-        """The values of the keys that have one."""
-        absent = object()
-        found = {key: self.get(key, absent) for key in keys}
-        return {key: value for key, value in found.items() if value is not absent}
-
-    def set_many(self, values: Mapping[str | bytes, object], timeout: float | None = None) -> None:
-        """Put several values, one after the other."""
-        for key, value in values.items():
-            self.set(key, value, timeout)
-
-    def delete_many(self, keys: Iterable[str | bytes]) -> int:
-        """Remove several values; return how many there were."""
-        return sum([self.delete(key) for key in keys])
-
     def decr(self, key: str | bytes, delta: int = 1, default: int | None = None, timeout: float | None = None) -> int:
-        """Subtract from an int; see `incr`."""
         return self.incr(key, -delta, default, timeout)
 
     def stats(self) -> dict[str, int]:
-        """Since the cache was made: `hits`, `misses`, `evictions` (values that were given up for others). Now: `items`,
-        `bytes` (of values, keys and what is around them, also if they are over and not removed yet), `memory`.
-        """
+        """`hits`, `misses`, `evictions` so far; `items` and `bytes`, also of values that are over; `memory` in use."""
         names = "hits", "misses", "items", "bytes", "evictions", "memory"
         return dict(zip(names, self._stats(), strict=True))
 
@@ -99,4 +72,4 @@ class Cache(CacheTable):
         if kind == PICKLE and self._pickles:
             return pickles.loads(data)
         fault = "is a pickle" if kind == PICKLE else f"is of the kind {kind}"
-        raise TypeError(f"a value {fault}, which this cache was not opened for: another program has put it there")
+        raise TypeError(f"a value {fault}, which this cache was not opened for")

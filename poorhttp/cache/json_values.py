@@ -6,7 +6,6 @@ Knows what JSON would alter: tuples become lists, keys become str, subclasses be
 from __future__ import annotations
 
 import json
-from math import isfinite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ DEPTH = 100
 
 _decode = json.JSONDecoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def pack(value: object) -> bytes:
@@ -27,7 +26,7 @@ def pack(value: object) -> bytes:
         return _encode(value).encode()
     except UnicodeEncodeError:
         raise TypeError("the value holds half of a surrogate pair, which UTF-8 does not have") from None
-    except ValueError as error:  # of an int with thousands of digits
+    except ValueError as error:  # nan, or an int of thousands of digits
         raise TypeError(f"the value cannot be written as JSON: {error}") from None
 
 
@@ -42,10 +41,7 @@ def check(value: Any, place: str, depth: int = 0) -> None:
         return
     if depth > DEPTH:
         raise TypeError(f"{place[:200]} is more than {DEPTH} levels deep, or holds itself")
-    if kind is float:
-        if not isfinite(value):
-            raise TypeError(f"{place} is {value}: JSON has no such number")
-    elif kind is list:
+    if kind is list:
         for index, each in enumerate(value):
             if type(each) not in _PLAIN:
                 check(each, f"{place}[{index}]", depth + 1)

@@ -1,7 +1,6 @@
-"""Records in a cache that the processes of one machine share (`poorhttp.cache`): as fast as memory, and no server.
+"""Records in a cache that processes share (`poorhttp.cache`), the version in the first 16 bytes of each.
 
-If the cache is full, sessions end before their time; if the machine starts again, all do. A record has its version in
-its first 16 bytes.
+If the cache is full, sessions end before their time; if the machine starts again, all do.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 class CacheStore(Store):
     def __init__(self, path: str, timeout: float = TIMEOUT, size: int = SIZE) -> None:
-        """path: of a file of its own, since others' values would push sessions out. size: bytes, of all records."""
+        """path: of a file that only sessions use. size: bytes, of all of them."""
         self._path = path
         self._timeout = timeout
         self._size = size
@@ -56,7 +55,6 @@ class CacheStore(Store):
         self._cache = None
 
     def _use(self, do: Callable[[Cache], R]) -> R:
-        """A child goes on with the cache of its parent: they share the memory, and there is no connection."""
         try:
             cache = self._cache
             if cache is None:
